@@ -33,7 +33,7 @@ from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events, unchanged_since
-from rnnlm.reports.gates_page import gates_report
+from rnnlm.reports.dataset_page import gates_report
 from rnnlm.reports.pipeline_page import data_report, training_report
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report

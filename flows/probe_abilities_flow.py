@@ -6,7 +6,7 @@ from flows.operations.flow_start import link_to_mlflow, rnnlm_flow, start_flow_r
 from rnnlm.config import TrackingConfig
 from rnnlm.lab.probes.probe_config import AbilitiesConfig
 from rnnlm.lab.probes.probe_records import AbilityComparison
-from rnnlm.reports.probe_page import abilities_report
+from rnnlm.reports.probe_page import abilities_page
 from tasks.probes import log_probe, probe_abilities
 
 
@@ -16,7 +16,7 @@ def probe_abilities_flow(config: AbilitiesConfig, force: bool = False) -> Abilit
     config = start_flow_run(config)
     comparison = probe_abilities(config, force=force)
     create_markdown_artifact(
-        abilities_report(comparison), key="abilities", description="What networks of each kind learn"
+        abilities_page(comparison).markdown(), key="abilities", description="What networks of each kind learn"
     )
     link_to_mlflow(log_probe(comparison, TrackingConfig()))
     return comparison

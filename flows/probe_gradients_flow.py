@@ -7,7 +7,7 @@ from flows.pipeline_flow import prepare
 from rnnlm.config import PipelineConfig
 from rnnlm.lab.probes.probe_config import GradientProbeConfig
 from rnnlm.lab.probes.probe_records import GradientComparison
-from rnnlm.reports.probe_page import gradient_comparison_report
+from rnnlm.reports.probe_page import gradients_page
 from tasks.probes import log_probe, probe_gradients
 
 
@@ -20,7 +20,7 @@ def probe_gradients_flow(
     dataset = prepare(pipeline).dataset
     comparison = probe_gradients(dataset, pipeline.training, config, force=force)
     create_markdown_artifact(
-        gradient_comparison_report(comparison), key="gradients", description="Gradients of networks of each kind"
+        gradients_page(comparison).markdown(), key="gradients", description="Gradients of networks of each kind"
     )
     link_to_mlflow(log_probe(comparison, pipeline.tracking))
     return comparison

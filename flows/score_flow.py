@@ -3,7 +3,7 @@
 from prefect.artifacts import create_markdown_artifact
 
 from flows.operations.flow_start import rnnlm_flow, start_flow_run
-from rnnlm.reports.scoring_page import scores_report
+from rnnlm.reports.scoring_page import scoring_page
 from rnnlm.scoring.drift import ScoredRecord, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
 from tasks.registration import raise_events
@@ -17,7 +17,7 @@ def score_flow(config: ScoringConfig) -> ScoredRecord:
     scoring = score_input(config)
     drift = compare_scores(config, scoring)
     create_markdown_artifact(
-        scores_report(config, scoring, drift), key="scores", description=f"Scores of {config.input}"
+        scoring_page(config, scoring, drift).markdown(), key="scores", description=f"Scores of {config.input}"
     )
     if events := drift_events(config, scoring, drift):
         raise_events(events)

@@ -12,7 +12,7 @@ from rnnlm.lab.comparison.model_comparison import ModelComparison, TrainedModel,
 from rnnlm.lab.comparison.training_costs import TrainingCosts
 from rnnlm.reports.comparison_page import comparison_html
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.tracking import comparison_runs
+from rnnlm.tracking.comparison_runs import log_model_comparison
 
 
 @task(task_run_name="measure costs", cache_policy=NO_CACHE)
@@ -48,4 +48,4 @@ def log_compared_models(comparison: ModelComparison, tracking: TrackingConfig) -
 
     Returns the MLflow run's address, or None if MLflow is unavailable.
     """
-    return comparison_runs.log_model_comparison(find_home(), comparison, tracking)
+    return log_model_comparison(find_home(), comparison, tracking)

@@ -11,7 +11,7 @@ from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.generation import generate
 from rnnlm.home import find_home
 from rnnlm.lab.probes.run_probes import measure_gradient_flow, measure_positions
-from rnnlm.reports.surprise_page import surprise_report
+from rnnlm.reports.surprise_page import surprise_page
 from rnnlm.storage.records import (
     DatasetRecord,
     EvaluationRecord,
@@ -21,16 +21,7 @@ from rnnlm.storage.records import (
     RunRecord,
     SamplesRecord,
 )
-from rnnlm.tracking.mlflow_runs import (
-    log_loss_curve,
-    log_losses,
-    log_picture,
-    log_samples,
-    log_scores,
-    run_url,
-    send_rest,
-    small_loss_curve,
-)
+from rnnlm.tracking import mlflow_runs
 
 
 @task(task_run_name="evaluate on {dataset.corpus_name}", cache_policy=NO_CACHE)
@@ -44,7 +35,7 @@ def evaluate_perplexity(
 @task(task_run_name="measure surprise on {dataset.corpus_name}", cache_policy=NO_CACHE)
 def measure_surprise(dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, force: bool = False) -> str:
     """Store the loss of every token of the test split as Parquet in the run's folder, and report it as markdown."""
-    return surprise_report(surprise_of_run(find_home(), dataset, run, config, force=force))
+    return surprise_page(surprise_of_run(find_home(), dataset, run, config, force=force)).markdown()
 
 
 @task(task_run_name="probe gradients on {dataset.corpus_name}", cache_policy=NO_CACHE)
@@ -74,13 +65,4 @@ def log_results(
     run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: tuple[Path, ...] = ()
 ) -> LoggedRecord:
     """Log a run's scores, samples, losses and plots to MLflow; without MLflow the pipeline continues."""
-    home = find_home()
-    send_rest(home, run)
-    log_scores(home, run, evaluation)
-    log_samples(home, run, samples)
-    log_losses(home, run)
-    for picture in pictures:
-        log_picture(home, run, picture)
-    return LoggedRecord(
-        loss_curve=log_loss_curve(home, run), small_loss_curve=small_loss_curve(run), run_url=run_url(home, run)
-    )
+    return mlflow_runs.log_results(find_home(), run, evaluation, samples, pictures)

@@ -11,7 +11,7 @@ from rnnlm.lab.probes import kind_probes
 from rnnlm.lab.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
 from rnnlm.lab.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.tracking import probe_runs
+from rnnlm.tracking.comparison_runs import log_probe_comparison
 from tasks.operations.task_runners import engine_of
 
 
@@ -58,4 +58,4 @@ def log_probe(
 
     Returns the MLflow run's address, or None if MLflow is unavailable.
     """
-    return probe_runs.log_comparison(find_home(), comparison, tracking)
+    return log_probe_comparison(find_home(), comparison, tracking)

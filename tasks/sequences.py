@@ -7,7 +7,7 @@ from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.home import find_home
 from rnnlm.registry import data_gates
 from rnnlm.registry.data_gates import GatesRecord
-from rnnlm.reports.dataset_page import description_report
+from rnnlm.reports.dataset_page import description_page
 from rnnlm.sequences import dataset_writer
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker
 from rnnlm.sequences.dataset_report import describe_dataset
@@ -37,7 +37,7 @@ def tokenize_corpus(
 def describe_sequences(dataset: DatasetRecord, force: bool = False) -> str:
     """Describe a dataset in a markdown report with plots."""
     description, pictures = describe_dataset(find_home(), dataset, force=force)
-    return description_report(description, pictures)
+    return description_page(description, pictures).markdown()
 
 
 @task(task_run_name="check {dataset.corpus_name}", cache_policy=NO_CACHE)

@@ -16,9 +16,8 @@ from rnnlm.config import PipelineConfig
 from rnnlm.home import find_home
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run, tracked_run_url, ui_answers
+from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url, tracked_run, ui_answers
 from rnnlm.tracking.run_names import page_key
-from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.samples import write_samples
 from rnnlm.training.time_budget import fit_to_minutes
@@ -45,7 +44,7 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
     @contextlib.contextmanager
     def open_shown_tracker(run_id: str) -> Iterator[RunTracker]:
         with open_tracker(home, config, dataset, run_id, find_origin()) as tracker:
-            url = tracked_run_url(home, tracker.mlflow_run_id)
+            url = run_url(home, tracker.mlflow_run_id)
             if url and ui_answers(home):
                 logger.info("training: MLflow run %s", url)
             with shown_progress(page_key(dataset.corpus_name, "training"), url):

@@ -112,7 +112,7 @@ def describe_command(
 
     rnnlm describe 5d41402a
     """
-    from rnnlm.reports.dataset_page import description_text
+    from rnnlm.reports.dataset_page import description_page
     from rnnlm.sequences.dataset_lookup import find_dataset
     from rnnlm.sequences.dataset_report import describe_dataset
 
@@ -121,7 +121,7 @@ def describe_command(
         raise ConfigError(f"{dataset}: no dataset has this id or folder; rnnlm prepare prints one")
     description, pictures = describe_dataset(session.home, record)
     value = description.model_dump(mode="json") | {"pictures": [str(path) for path in pictures]}
-    session.print_result(description_text(description, pictures), value)
+    session.print_result(description_page(description, pictures).text(), value)
 
 
 def ngram_command(

@@ -166,13 +166,13 @@ def surprise_command(
     """
     folder = run_model_folder(session.home, model)
     from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model
-    from rnnlm.reports.surprise_page import surprise_text
+    from rnnlm.reports.surprise_page import surprise_page
 
     found = surprise_of_model(session.home, folder)
     if pictures is not None:
         copies = tuple(copy_picture(picture, pictures) for picture in found.pictures)
         found = found.model_copy(update={"pictures": copies})
-    session.print_result(surprise_text(found), found)
+    session.print_result(surprise_page(found).text(), found)
 
 
 def copy_picture(picture: Path, folder: Path) -> Path:

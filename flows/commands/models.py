@@ -18,8 +18,7 @@ from rnnlm.registry.model_lookup import (
     of_dataset,
     registered_name_and_version,
 )
-from rnnlm.serving.listening_socket import bound_socket
-from rnnlm.serving.serving_config import ServingConfig
+from rnnlm.serving.serving_config import ServingConfig, bound_socket
 
 if TYPE_CHECKING:
     from rnnlm.registry.champion_history import Change

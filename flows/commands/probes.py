@@ -35,11 +35,11 @@ def probe_gradients_command(
     """
     pipeline = dataset_config(corpus, set, RUNNING_TEXT)
     from flows.probe_gradients_flow import probe_gradients_flow
-    from rnnlm.reports.probe_page import gradients_text
+    from rnnlm.reports.probe_page import gradients_page
 
     found = session.run_flow(probe_gradients_flow, config, pipeline, force)
     value = {"curves": found.curves, "picture": str(found.picture)}
-    session.print_result(gradients_text(found), value)
+    session.print_result(gradients_page(found).text(), value)
 
 
 def probe_echo_command(
@@ -60,11 +60,11 @@ def probe_echo_command(
     rnnlm probe echo --distances 1,5,20 --nonlinearity relu
     """
     from flows.probe_echo_flow import probe_echo_flow
-    from rnnlm.reports.probe_page import echo_text
+    from rnnlm.reports.probe_page import echo_page
 
     found = session.run_flow(probe_echo_flow, config, force)
     value = {"scores": found.scores, "picture": str(found.picture)}
-    session.print_result(echo_text(found), value)
+    session.print_result(echo_page(found).text(), value)
 
 
 def probe_abilities_command(
@@ -86,9 +86,9 @@ def probe_abilities_command(
     rnnlm probe abilities --kinds elman,lstm --tasks parity --seeds 1
     """
     from flows.probe_abilities_flow import probe_abilities_flow
-    from rnnlm.reports.probe_page import abilities_text
+    from rnnlm.reports.probe_page import abilities_page
 
     found = session.run_flow(probe_abilities_flow, config, force)
     files = {"picture": str(found.picture), "table": str(found.table)}
     value = {"scores": found.scores, **files}
-    session.print_result(abilities_text(found), value)
+    session.print_result(abilities_page(found).text(), value)

@@ -34,10 +34,10 @@ def score_command(
     find_inputs(config)  # refuse what cannot be right before torch is imported or a Prefect server is started
     model_folder(session.home, config.model)
     from flows.score_flow import score_flow
-    from rnnlm.reports.scoring_page import scoring_text
+    from rnnlm.reports.scoring_page import scoring_page
 
     scored = session.run_flow(score_flow, config)
-    session.print_result(scoring_text(config, scored.scoring, scored.drift), scored)
+    session.print_result(scoring_page(config, scored.scoring, scored.drift).text(), scored)
 
 
 def filter_command(
@@ -63,10 +63,10 @@ def filter_command(
     check_filter(config)
     model_folder(session.home, config.model)
     from flows.filter_flow import filter_flow
-    from rnnlm.reports.filter_page import filter_text
+    from rnnlm.reports.filter_page import filter_page
 
     found = session.run_flow(filter_flow, config)
-    session.print_result(filter_text(config, found), found)
+    session.print_result(filter_page(config, found).text(), found)
 
 
 def pairs_command(

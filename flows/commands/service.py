@@ -17,7 +17,6 @@ from flows.commands.command import Session
 from flows.service.service_process import SERVICES, LogReader, last_lines, log_file
 from rnnlm.display.text_layout import labelled, shorten, text_tables
 from rnnlm.errors import ConfigError, RnnlmError
-from rnnlm.tracking.experiment_page import TRAINING_VIEW
 
 if TYPE_CHECKING:
     from flows.operations.home_servers import RunningHome
@@ -107,6 +106,7 @@ def up_text(session: Session, running: "RunningHome") -> str:
     from flows.operations.home_servers import PASSWORD_FILE, home_password
     from flows.operations.prefect_query import PrefectQuery
     from flows.service.status import next_runs
+    from rnnlm.tracking.mlflow_store import TRAINING_VIEW
 
     coming: dict[str, str] = {}
     with contextlib.suppress(httpx.HTTPError):  # busy; everything else has answered

@@ -1,26 +1,21 @@
-"""Layout shared by reports: tables for the terminal and in markdown, text and images inside markdown."""
+"""Layout shared by reports: tables for the terminal and in Markdown, text and images inside Markdown."""
 
 import base64
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from rnnlm.storage.records import StageRecord
-
-FactRows = list[tuple[str, object]]  # (name, value)
 TableRows = list[dict[str, Any]]  # heading → cell
 NAME_WIDTH, LINE_WIDTH = 11, 80  # characters on the terminal
 LETTERS = re.compile(r"[^\W\d]")
 JOINERS = "\u200c\u200d\u200e\u200f"  # zero-width non-joiner and joiner, left-to-right and right-to-left mark
 
 
-def facts(title: str, record: StageRecord, rows: FactRows) -> str:
-    """A markdown heading, whether the stage was skipped, and a two-column table."""
-    state = "skipped: its verified output exists" if record.skipped else f"done in {record.seconds:.1f} s"
-    return f"## {title}\n\n*{state}*\n\n{markdown_lines(('', ''), rows)}"
+class Code(str):
+    """Text, such as a digest, that Markdown shows as code."""
 
 
 def labelled(name: str, text: str) -> str:
@@ -33,6 +28,16 @@ def labelled(name: str, text: str) -> str:
         break_long_words=False,  # digests and paths stay whole
         break_on_hyphens=False,
     )
+
+
+def fact_lines(facts: Mapping[str, object]) -> list[str]:
+    """Terminal: labelled() for each name and value. A list has a line for each item. Empty values are left out."""
+    return [
+        labelled(name, str(value))
+        for name, values in facts.items()
+        for value in (values if isinstance(values, list | tuple) else [values])
+        if value not in ("", None)
+    ]
 
 
 def columns(rows: TableRows) -> list[str]:
@@ -60,47 +65,43 @@ def columns(rows: TableRows) -> list[str]:
     ]
 
 
+def text_tables(tables: Mapping[str, TableRows]) -> list[str]:
+    """Lines for the terminal: each title and its table, indented below it. Empty tables are left out."""
+    lines = []
+    for title, rows in tables.items():
+        if rows:
+            lines += ["", title, *(f"  {line}" for line in columns(rows))] if title else ["", *columns(rows)]
+    return lines
+
+
 def markdown_table(rows: TableRows) -> str:
-    """A table in markdown, with cells escaped."""
+    """A table in Markdown. Cells are escaped; paths and Code are shown as code."""
     heads = list(rows[0])
-    cells = ([markdown_text(str(row[head])) for head in heads] for row in rows)
-    return markdown_lines([markdown_text(head) for head in heads], cells)
+    lines = [[markdown_text(head) for head in heads], *([markdown_cell(row[head]) for head in heads] for row in rows)]
+    table = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([table[0], "|" + "---|" * len(heads), *table[1:]])
 
 
-def text_tables(tables: dict[str, TableRows]) -> list[str]:
-    """Lines for the terminal: each title and its table, indented. Empty tables are left out."""
-    return [
-        line for title, rows in tables.items() if rows for line in ("", title, *(f"  {line}" for line in columns(rows)))
-    ]
-
-
-def markdown_tables(tables: dict[str, TableRows]) -> list[str]:
-    """A section of markdown for each title and its table. Empty tables are left out."""
-    return [f"### {markdown_text(title)}\n\n{markdown_table(rows)}" for title, rows in tables.items() if rows]
-
-
-def span(first: int, last: int) -> str:
-    """`7`, or `7–12`."""
-    return f"{first:,}" if first == last else f"{first:,}–{last:,}"
-
-
-def markdown_lines(heads: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
-    """A table in markdown, from cells that are markdown already."""
-    table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    return "\n".join([*table, *(f"| {' | '.join(map(str, line))} |" for line in lines)])
+def markdown_cell(value: object) -> str:
+    return f"`{value}`" if isinstance(value, Code | Path) else markdown_text(str(value))
 
 
 def markdown_text(text: str) -> str:
-    """Text escaped for markdown: `<unk>` is not a tag, `*` not emphasis."""
+    """Text escaped for Markdown: `<unk>` is not a tag, `*` not emphasis."""
     for mark in "\\`*_<>|#[]":
         text = text.replace(mark, "\\" + mark)
     return text.strip()
 
 
-def picture_report(title: str, picture: Path) -> str:
-    """Markdown with the PNG embedded, so that the UI needs to fetch nothing."""
+def markdown_picture(title: str, picture: Path) -> str:
+    """A PNG embedded in Markdown, so that a page needs to fetch nothing."""
     data = base64.b64encode(picture.read_bytes()).decode("ascii")
-    return f"## {title}\n\n![{title}](data:image/png;base64,{data})"
+    return f"![{title}](data:image/png;base64,{data})"
+
+
+def span(first: int, last: int) -> str:
+    """`7`, or `7–12`."""
+    return f"{first:,}" if first == last else f"{first:,}–{last:,}"
 
 
 def shorten(text: str, width: int = 72) -> str:

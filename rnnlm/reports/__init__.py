@@ -1,4 +1,5 @@
-"""Reports: markdown for the Prefect UI, tables and summaries for the terminal, one file per subject.
+"""Reports for the terminal and, in Markdown, for the Prefect UI; one file for each subject.
 
-Nothing is computed here: records come in, text goes out. rnnlm/display/text_layout.py has the layout they share.
+Nothing is computed here: records come in, text goes out. page.py renders reports of facts, tables and plots; the others
+have a Jinja template beside their module.
 """

@@ -1,12 +1,10 @@
-"""Reports on a comparison of models: the terminal, markdown for Prefect, and one HTML page that needs nothing else."""
+"""Reports on a comparison of models: the terminal, Markdown for Prefect, and one HTML page that needs nothing else."""
 
 import itertools
-from html import escape
 from typing import Any
 
-from markdown_it import MarkdownIt
-
-from rnnlm.display.text_layout import TableRows, columns, labelled, markdown_table, picture_report
+from rnnlm.display.templates import render
+from rnnlm.display.text_layout import TableRows, columns, fact_lines
 from rnnlm.evaluation.score_tables import SPLIT_NAMES
 from rnnlm.lab.comparison.comparison_config import NAMES
 from rnnlm.lab.comparison.document_bootstrap import PairDifference
@@ -14,51 +12,50 @@ from rnnlm.lab.comparison.model_comparison import ModelComparison
 from rnnlm.lab.comparison.model_result import ModelResult
 from rnnlm.lab.comparison.registered_models import RegisteredComparison
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: 0.9rem; display: block; overflow-x: auto; }
-th, td { border-bottom: 1px solid #ddd; padding: 0.3rem 0.8rem; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-img { max-width: 100%; }
-code { background: #f3f3f3; padding: 0 0.2rem; overflow-wrap: anywhere; }
-@media (max-width: 40rem) {
-  body { margin: 1rem auto; } h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
-  th, td { padding: 0.3rem 0.5rem; } th { white-space: normal; vertical-align: bottom; }
-  p:has(> img) { overflow-x: auto; } p > img { width: 50rem; max-width: none; }
-}
-"""
-VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'  # else a phone shows it tiny
-
 
 def comparison_text(comparison: ModelComparison) -> str:
     """The output of `rnnlm compare`, at most 80 columns wide."""
     lines = [*columns(score_rows(comparison)), ""]
     if costs := cost_rows(comparison):
         lines += [*columns(costs), ""]
-    lines += [labelled("warning", warning) for warning in comparison.score_warnings]
-    lines += [labelled("pairs", pairs_sentence(comparison))]
-    if seeds := seeds_sentence(comparison):
-        lines += [labelled("seeds", seeds)]
-    lines += [labelled("report", str(comparison.page))]
-    return "\n".join(lines)
+    facts = {
+        "warning": comparison.score_warnings,
+        "pairs": pairs_sentence(comparison),
+        "seeds": seeds_sentence(comparison),
+        "report": comparison.page,
+    }
+    return "\n".join([*lines, *fact_lines(facts)])
 
 
-def seeds_sentence(comparison: ModelComparison) -> str:
-    """Which neighbours in the ranking differ by less than training varies. Empty if fewer than two are trained."""
+def comparison_report(comparison: ModelComparison) -> str:
+    """Everything in Markdown, with the plots embedded."""
     trained = [result for result in comparison.models if result.costs]
-    if len(trained) < 2:
-        return ""
-    if any(result.perplexity_margin is None for result in trained):
-        return "one run of each: a small difference may be that of the seed; --seeds 3 tells how much training varies"
-    close = [
-        f"{short_name(first.model)} and {short_name(second.model)}"
-        for first, second in itertools.pairwise(trained)
-        if second.test_perplexity - first.test_perplexity
-        <= (first.perplexity_margin or 0.0) + (second.perplexity_margin or 0.0)
+    tokens = sorted({run.trained_tokens for result in trained for run in result.runs})
+    settings = [
+        {"setting": name, "value": ", ".join(value) if isinstance(value, list) else value}
+        for name, value in {**comparison.settings, "dataset": comparison.dataset_id}.items()
+        if value is not None
     ]
-    if not close:
-        return "each trained model differs from the next one by more than training varies (95 %)"
-    return f"within the variation of training (95 %, over seeds): {', '.join(close)}"
+    return render(
+        "reports/comparison_page.md.jinja",
+        comparison=comparison,
+        trained=trained,
+        trained_tokens=" to ".join(f"{count:,}" for count in dict.fromkeys((*tokens[:1], *tokens[-1:]))),
+        scores=score_rows(comparison),
+        costs=cost_rows(comparison),
+        closeness=(pairs_sentence(comparison), seeds_sentence(comparison)),
+        pairs=[pair_row(pair) for pair in comparison.pairs],
+        trials=trial_rows(comparison),
+        settings=settings,
+    )
+
+
+def comparison_html(comparison: ModelComparison) -> str:
+    """One page without references to other files."""
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark").enable("table").render(comparison_report(comparison))
+    return render("reports/comparison_page.html.jinja", corpus_name=comparison.corpus_name, body=body)
 
 
 def registered_text(comparison: RegisteredComparison) -> str:
@@ -73,58 +70,44 @@ def registered_text(comparison: RegisteredComparison) -> str:
         }
         for name, score in comparison.scores.items()
     ]
-    scored = (
-        f"split {comparison.split}, {comparison.documents:,} documents; perplexities of different tokenizers do not "
-        "compare, bits per byte do"
-    )
+    facts = {
+        "warning": comparison.score_warnings,
+        "scored": f"split {comparison.split}, {comparison.documents:,} documents; perplexities of different tokenizers "
+        "do not compare, bits per byte do",
+    }
     pairs = columns([pair_row(pair, split) for pair in comparison.pairs])
-    warnings = [labelled("warning", warning) for warning in comparison.score_warnings]
-    return "\n".join([*columns(rows), "", *pairs, "", *warnings, labelled("scored", scored)])
+    return "\n".join([*columns(rows), "", *pairs, "", *fact_lines(facts)])
 
 
-def comparison_report(comparison: ModelComparison) -> str:
-    """Everything in markdown, with the plots embedded."""
-    parts = [f"# Models on {comparison.corpus_name}", conditions(comparison), markdown_table(score_rows(comparison))]
-    if costs := cost_rows(comparison):
-        parts += ["## Costs", costs_note(comparison), markdown_table(costs)]
-    if comparison.pairs:
-        parts += [
-            "## Pairs",
-            PAIRS_NOTE,
-            *closeness(comparison),
-            markdown_table([pair_row(pair) for pair in comparison.pairs]),
-        ]
-    parts += [picture_report("Plots", comparison.picture)]
-    if trials := trial_rows(comparison):
-        parts += ["## Tuning trials", markdown_table(trials)]
-    return "\n\n".join([*parts, "## Settings", settings_list(comparison)])
+def pairs_sentence(comparison: ModelComparison) -> str:
+    """Say whether neighbours in the ranking differ clearly."""
+    names = [result.model for result in comparison.models]
+    by_pair = {(pair.first, pair.second): pair for pair in comparison.pairs}
+    neighbours = [by_pair[pair] for pair in zip(names, names[1:], strict=False)]
+    if not neighbours:
+        return "there is one model"
+    unclear = [f"{short_name(pair.first)} and {short_name(pair.second)}" for pair in neighbours if not pair.is_clear]
+    if not unclear:
+        return "each model is clearly better than the next one (95 %, over documents)"
+    return f"no clear difference (95 %, over documents) between {', '.join(unclear)}"
 
 
-def comparison_html(comparison: ModelComparison) -> str:
-    """One page without references to other files."""
-    body = MarkdownIt("commonmark").enable("table").render(comparison_report(comparison))
-    title = escape(f"Models on {comparison.corpus_name}")
-    head = f'<meta charset="utf-8">{VIEWPORT}<title>{title}</title><style>{STYLE}</style>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}</body></html>\n'
-
-
-def conditions(comparison: ModelComparison) -> str:
+def seeds_sentence(comparison: ModelComparison) -> str:
+    """Name neighbours in the ranking that differ by less than training varies. Empty if fewer than two are trained."""
     trained = [result for result in comparison.models if result.costs]
-    tokens = sorted({run.trained_tokens for result in trained for run in result.runs})
-    sizes = [result.parameters for result in trained]
-    said = [
-        f"Test split of {comparison.test_tokens:,} tokens, vocabulary {comparison.vocabulary_size:,}.",
-        *(f"**Warning: {warning}.**" for warning in comparison.score_warnings),
-        "All models read the same tokens in the same batches and are trained by the same loop.",
+    if len(trained) < 2:
+        return ""
+    if any(result.perplexity_margin is None for result in trained):
+        return "one run of each: a small difference may be that of the seed; --seeds 3 tells how much training varies"
+    close = [
+        f"{short_name(first.model)} and {short_name(second.model)}"
+        for first, second in itertools.pairwise(trained)
+        if second.test_perplexity - first.test_perplexity
+        <= (first.perplexity_margin or 0.0) + (second.perplexity_margin or 0.0)
     ]
-    if trained:
-        said += [
-            f"Parameters: {min(sizes):,} to {max(sizes):,}, embeddings included.",
-            f"Trained tokens: {' to '.join(f'{count:,}' for count in dict.fromkeys((tokens[0], tokens[-1])))}.",
-            f"Tuning trials of each model: {comparison.settings['trials']}.",
-            f"Seeds: {comparison.settings['seeds']}.",
-        ]
-    return " ".join(said)
+    if not close:
+        return "each trained model differs from the next one by more than training varies (95 %)"
+    return f"within the variation of training (95 %, over seeds): {', '.join(close)}"
 
 
 def score_rows(comparison: ModelComparison) -> TableRows:
@@ -165,28 +148,6 @@ def cost_row(result: ModelResult, target: float | None) -> dict[str, Any] | None
     }
 
 
-def costs_note(comparison: ModelComparison) -> str:
-    return (
-        "MFLOP/token: of training on a token, by the formula in `rnnlm/lab/comparison/training_costs.py`. Speed and "
-        "memory are measured side by side, each model in a process of its own. "
-        f"s to {comparison.target_perplexity:.1f}: seconds of training until that sampled validation perplexity, "
-        "at the measured speed. ms/token: of generating one text. state: of one text. reach: tokens back at which the "
-        "gradient is at least 1 % of that at the loss's own token."
-    )
-
-
-def closeness(comparison: ModelComparison) -> list[str]:
-    """Warnings about differences that are too small to believe."""
-    return [f"Of the ranking: {one}." for one in (pairs_sentence(comparison), seeds_sentence(comparison)) if one]
-
-
-PAIRS_NOTE = (
-    "By how many bits per byte the first model costs more than the second on the same test documents, with a 95 % "
-    "interval from 10,000 resamples of the documents. It tells whether the difference is that of the sampled text; the "
-    "interval over seeds above tells how much training varies."
-)
-
-
 def pair_row(pair: PairDifference, split: str = "test") -> dict[str, Any]:
     return {
         "first": short_name(pair.first),
@@ -195,19 +156,6 @@ def pair_row(pair: PairDifference, split: str = "test") -> dict[str, Any]:
         "95 % interval": f"{pair.lower:+.4f} … {pair.upper:+.4f}",
         "clear": "yes" if pair.is_clear else "no",
     }
-
-
-def pairs_sentence(comparison: ModelComparison) -> str:
-    """Which neighbours in the ranking are told apart."""
-    names = [result.model for result in comparison.models]
-    by_pair = {(pair.first, pair.second): pair for pair in comparison.pairs}
-    neighbours = [by_pair[pair] for pair in zip(names, names[1:], strict=False)]
-    if not neighbours:
-        return "there is one model"
-    unclear = [f"{short_name(pair.first)} and {short_name(pair.second)}" for pair in neighbours if not pair.is_clear]
-    if not unclear:
-        return "each model is clearly better than the next one (95 %, over documents)"
-    return f"no clear difference (95 %, over documents) between {', '.join(unclear)}"
 
 
 def trial_rows(comparison: ModelComparison) -> TableRows:
@@ -224,15 +172,6 @@ def trial_rows(comparison: ModelComparison) -> TableRows:
         for result in comparison.models
         for trial in result.trials
     ]
-
-
-def settings_list(comparison: ModelComparison) -> str:
-    rows = [
-        {"setting": name, "value": ", ".join(value) if isinstance(value, list) else value}
-        for name, value in comparison.settings.items()
-        if value is not None
-    ]
-    return markdown_table([*rows, {"setting": "dataset", "value": comparison.dataset_id}])
 
 
 def figure(perplexity: float | None) -> str:

@@ -1,11 +1,16 @@
-"""The report on a dataset: its tables as text and as markdown."""
+"""Reports on a dataset: what is in it, and the checks before training on it."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rnnlm.display.text_layout import TableRows, markdown_tables, picture_report, shorten, span, text_tables, visible
+from rnnlm.display.text_layout import TableRows, shorten, span, visible
+from rnnlm.reports.page import Page
 from rnnlm.sequences.dataset_report import Description
 
-BYTE_SIGNS = "in tokens, Ġ is a space before the piece, and signs such as Ã are single bytes of other characters"
+if TYPE_CHECKING:  # its import would load the registry
+    from rnnlm.registry.data_gates import GatesRecord
+
+BYTE_SIGNS = "In tokens, Ġ is a space before the piece, and signs such as Ã are single bytes of other characters."
 BAR_CHARACTERS = 40  # characters of the longest bar on a terminal
 
 
@@ -45,8 +50,8 @@ def description_tables(description: Description) -> dict[str, TableRows]:
             }
             for split, row in repeats.items()
         ],
-        "Most frequent tokens": rows_from_lists(description.frequent_tokens),
-        "Rarest tokens": rows_from_lists(description.rarest_tokens),
+        "Most frequent tokens": token_rows(description.frequent_tokens),
+        "Rarest tokens": token_rows(description.rarest_tokens),
         "Coverage of the training split": [
             {"most frequent tokens": f"{row['vocabulary']:,}", "cover": f"{row['share']:.2%}"}
             for row in description.coverage
@@ -59,6 +64,7 @@ def description_tables(description: Description) -> dict[str, TableRows]:
             }
             for row in description.longest_lines
         ],
+        "Rows of the training split by predicted tokens": length_bars(description.lengths),
     }
 
 
@@ -66,47 +72,54 @@ def share(part: int, whole: int) -> str:
     return f"{part:,} ({part / max(1, whole):.1%})"
 
 
-def rows_from_lists(rows: TableRows) -> TableRows:
+def token_rows(rows: TableRows) -> TableRows:
     return [
         {"token": visible(row["token"]), "times": f"{row['training_count']:,}", "share": f"{row['share']:.3%}"}
         for row in rows
     ]
 
 
-def description_text(description: Description, pictures: list[Path]) -> str:
-    """The output of `rnnlm describe`."""
-    lines = [f"dataset    {description.dataset_id}, {description.mode} mode, {description.vocabulary_size:,} ids"]
-    lines += text_tables(description_tables(description))
-    if has_byte_signs(description):
-        lines += ["", BYTE_SIGNS]
-    lines += ["", "Rows of the training split by predicted tokens", *histogram(description.lengths)]
-    return "\n".join([*lines, "", *(f"picture    {path}" for path in pictures)])
+def description_page(description: Description, pictures: list[Path]) -> Page:
+    tokens = [row["token"] for row in [*description.frequent_tokens, *description.rarest_tokens]]
+    return Page(
+        title=f"Dataset {description.dataset_id}",
+        facts={
+            "dataset": f"{description.dataset_id}, {description.mode} mode, {description.vocabulary_size:,} ids",
+        },
+        tables=description_tables(description),
+        note=BYTE_SIGNS if any("Ġ" in token for token in tokens) else "",
+        pictures={path.stem.capitalize(): path for path in pictures},
+    )
 
 
-def has_byte_signs(description: Description) -> bool:
-    return any("Ġ" in row["token"] for row in [*description.frequent_tokens, *description.rarest_tokens])
-
-
-def bar(share: float) -> str:
-    return f"{'█' * round(BAR_CHARACTERS * share):<{BAR_CHARACTERS}}"
-
-
-def histogram(lengths: TableRows) -> list[str]:
-    """One line with a bar per bin."""
-    if not lengths:
-        return []
-    most = max(row["sequence_count"] for row in lengths)
-    spans = [span(row["first_length"], row["last_length"]) for row in lengths]
-    width = max(map(len, spans))
+def length_bars(lengths: TableRows) -> TableRows:
+    """A bar for each bin of lengths."""
+    most = max((row["sequence_count"] for row in lengths), default=0)
     return [
-        f"  {span.rjust(width)}  {bar(row['sequence_count'] / most)} {row['sequence_count']:,}"
-        for span, row in zip(spans, lengths, strict=True)
+        {
+            "predicted tokens": span(row["first_length"], row["last_length"]),
+            "": f"{'█' * round(BAR_CHARACTERS * row['sequence_count'] / most):<{BAR_CHARACTERS}}",
+            "rows": f"{row['sequence_count']:,}",
+        }
+        for row in lengths
     ]
 
 
-def description_report(description: Description, pictures: list[Path]) -> str:
-    """The same as markdown with embedded plots, for the Prefect UI."""
-    parts = [f"## Dataset {description.dataset_id}", f"*{description.mode} mode, {description.vocabulary_size:,} ids*"]
-    parts += markdown_tables(description_tables(description))
-    parts += [BYTE_SIGNS] if has_byte_signs(description) else []
-    return "\n\n".join([*parts, *(picture_report(path.stem.capitalize(), path) for path in pictures)])
+def gates_report(gates: "GatesRecord") -> str:
+    """Markdown: one row per check, with its thresholds."""
+    rows: TableRows = [
+        {
+            "gate": result.gate,
+            "outcome": result.outcome,
+            "measured": result.text,
+            "warns above": threshold(result.warn_at),
+            "stops above": threshold(result.stop_at),
+        }
+        for result in gates.results
+    ]
+    title = "Checks before training" + (": stopped, the champion stays" if gates.with_outcome("stopped") else "")
+    return Page(title, tables={"": rows}).markdown()
+
+
+def threshold(share: float | None) -> str:
+    return "never" if share is None else f"{share:.0%}"

@@ -1,112 +1,85 @@
-"""Reports on a pipeline run: one page per stage for the Prefect UI, and the summary for the terminal."""
+"""Reports on a pipeline run: pages of its stages for the Prefect UI, and the summary for the terminal."""
 
 import textwrap
 from typing import Any
 
 from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
-from rnnlm.display.text_layout import (
-    LINE_WIDTH,
-    FactRows,
-    TableRows,
-    columns,
-    facts,
-    labelled,
-    markdown_table,
-    markdown_text,
-    visible,
-)
+from rnnlm.display.text_layout import LINE_WIDTH, Code, TableRows, columns, fact_lines, markdown_text, visible
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.home import read_json
-from rnnlm.models.kinds import kind_of
 from rnnlm.registry.night_events import unchanged_since
+from rnnlm.reports.page import Page
 from rnnlm.reports.registry_page import registered_lines
 from rnnlm.storage.records import (
     CorpusRecord,
-    DatasetRecord,
-    EvaluationRecord,
     PipelineRecord,
     PreparedRecord,
     RunRecord,
     Sample,
     SamplesRecord,
-    SplitScore,
-    TokenizerRecord,
     TrainedRecord,
 )
+from rnnlm.tracking.mlflow_runs import model_shape
 
 # What would give a better model than an Elman network; measured in docs/explanation/minutes.md
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"
 
 
 def corpus_report(corpus: CorpusRecord) -> str:
-    rows: FactRows = [
-        ("name", corpus.name),
-        ("source", f"`{corpus.source}`"),
-        ("sha256", f"`{corpus.digest}`"),
-        ("bytes", f"{corpus.corpus_bytes:,}"),
-        ("files", ", ".join(sorted(corpus.files.values()))),
-        ("licence", corpus.licence or "not stated"),
-    ]
-    rows += [("freshness", corpus.freshness)] if corpus.freshness else []
-    tables: list[TableRows] = [
-        [{what: one.name, "reason": one.reason} for one in corpus.left_out if one.read == read]
-        for read, what in ((True, "not read as it stands"), (False, "left out"))
-    ]
-    return "\n\n".join([facts("Corpus", corpus, rows), *(markdown_table(table) for table in tables if table)])
-
-
-def tokenizer_report(tokenizer: TokenizerRecord) -> str:
-    rows: FactRows = [
-        ("kind", tokenizer.kind),
-        ("vocabulary", f"{tokenizer.vocabulary_size:,} ids"),
-        ("folder", f"`{tokenizer.folder}`"),
-    ]
-    return facts("Tokenizer", tokenizer, rows)
-
-
-def sequences_report(dataset: DatasetRecord) -> str:
-    rows: FactRows = [("dataset", f"`{dataset.dataset_id}`"), ("mode", dataset.mode)]
-    rows += [(f"predicted tokens, {split}", f"{count:,}") for split, count in dataset.predicted_tokens.items()]
-    rows += [("file", f"`{dataset.database}`")]
-    return facts("Sequences", dataset, rows)
+    """Markdown."""
+    facts = {
+        "name": corpus.name,
+        "source": Code(corpus.source),
+        "sha256": Code(corpus.digest),
+        "bytes": f"{corpus.corpus_bytes:,}",
+        "files": ", ".join(sorted(corpus.files.values())),
+        "licence": corpus.licence or "not stated",
+        "freshness": corpus.freshness,
+    }
+    tables: dict[str, TableRows] = {
+        title: [{"file": one.name, "reason": one.reason} for one in corpus.left_out if one.read == read]
+        for title, read in (("Not read as it stands", True), ("Left out", False))
+    }
+    return Page("Corpus", facts, tables, stage=corpus).markdown()
 
 
 def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
-    """Corpus, tokenizer and sequences, the page of the checks, and the dataset's description."""
-    parts = [corpus_report(prepared.corpus), tokenizer_report(prepared.tokenizer)]
-    return "\n\n".join([*parts, sequences_report(prepared.dataset), gates, description])
+    """Markdown: corpus, tokenizer and sequences, the page of the checks, and the dataset's description."""
+    tokenizer, dataset = prepared.tokenizer, prepared.dataset
+    tokenizer_facts = {
+        "kind": tokenizer.kind,
+        "vocabulary": f"{tokenizer.vocabulary_size:,} ids",
+        "folder": tokenizer.folder,
+    }
+    dataset_facts = {
+        "dataset": Code(dataset.dataset_id),
+        "mode": dataset.mode,
+        **{f"predicted tokens, {split}": f"{count:,}" for split, count in dataset.predicted_tokens.items()},
+        "file": dataset.database,
+    }
+    pages = [
+        corpus_report(prepared.corpus),
+        Page("Tokenizer", tokenizer_facts, stage=tokenizer).markdown(),
+        Page("Sequences", dataset_facts, stage=dataset).markdown(),
+    ]
+    return "\n\n".join([*pages, gates, description])
 
 
 def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig) -> str:
+    """Markdown."""
     if run.started_from is not None:
         training = training.of_warm_start()
-    rows: FactRows = [
-        ("run", f"`{run.run_id}`"),
-        ("started from", str(run.started_from or "random weights")),
-        ("model", model_shape(model)),
-        ("epochs", training.epoch_count),
-        ("trained tokens", f"{run.trained_tokens:,}"),
-        ("best sampled validation perplexity", f"{run.best_validation_perplexity:.2f}"),
-        ("temperature", f"{run.temperature:.3f}"),
-        ("folder", f"`{run.folder}`"),
-    ]
-    return facts("Training", run, rows)
-
-
-def model_shape(model: ModelConfig) -> str:
-    kind = kind_of(model.kind)
-    if not kind.is_trained:
-        return f"{kind.name}, up to {model.counts} tokens"
-    counts = f", mixed with {model.counts}-gram counts" if model.counts else ""
-    return f"{kind.name}, {model.layers} × {model.units}{stack_kind(model)}{counts}"
-
-
-def stack_kind(model: ModelConfig) -> str:
-    """The variant of an Elman cell; "" for other kinds."""
-    if model.kind != "elman":
-        return ""
-    diagonal, residual = model.recurrence == "diagonal", model.is_residual
-    return f", {model.nonlinearity}" + (", diagonal" if diagonal else "") + (", residual" if residual else "")
+    facts = {
+        "run": Code(run.run_id),
+        "started from": str(run.started_from or "random weights"),
+        "model": model_shape(model),
+        "epochs": training.epoch_count,
+        "trained tokens": f"{run.trained_tokens:,}",
+        "best sampled validation perplexity": f"{run.best_validation_perplexity:.2f}",
+        "temperature": f"{run.temperature:.3f}",
+        "folder": run.folder,
+    }
+    return Page("Training", facts, stage=run).markdown()
 
 
 def samples_report(samples: SamplesRecord) -> str:
@@ -120,43 +93,35 @@ def samples_report(samples: SamplesRecord) -> str:
 def pipeline_summary(record: PipelineRecord) -> str:
     """The summary that `rnnlm run` prints."""
     config = PipelineConfig.model_validate(read_json(record.run.folder / "config.json"))
-    stages = record.stages
-    skipped = [name for name, stage in stages.items() if stage.skipped]
-    done = [f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped]
-    lines = [
-        "",
-        f"corpus     {record.corpus.name}, sha256 {record.corpus.digest[:16]}, {record.corpus.corpus_bytes:,} bytes"
-        + (f", {record.corpus.freshness}" if record.corpus.freshness else ""),
-        f"dataset    {record.dataset.dataset_id}, vocabulary {record.dataset.vocabulary_size:,}, "
-        f"{record.dataset.predicted_tokens['train']:,} tokens to train on",
-        f"run        {record.run.folder}",
-        labelled("trained", trained_sentence(config.model, record.run, record.dataset)),
-    ]
-    lines += [labelled("started", f"from {record.run.started_from}")] if record.run.started_from else []
-    lines += [labelled("done", ", ".join(done))] if done else []
+    corpus, dataset, run, stages = record.corpus, record.dataset, record.run, record.stages
+    train_tokens = dataset.predicted_tokens["train"]
+    facts = {
+        "corpus": f"{corpus.name}, sha256 {corpus.digest[:16]}, {corpus.corpus_bytes:,} bytes"
+        + (f", {corpus.freshness}" if corpus.freshness else ""),
+        "dataset": f"{dataset.dataset_id}, vocabulary {dataset.vocabulary_size:,}, {train_tokens:,} tokens to train on",
+        "run": run.folder,
+        "trained": f"{model_shape(config.model)}; {run.trained_tokens:,} tokens "
+        f"({run.trained_tokens / train_tokens:.1f} epochs)",
+        "started": f"from {run.started_from}" if run.started_from else "",
+        "done": ", ".join(f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped),
+    }
+    skipped = ", ".join(name for name, stage in stages.items() if stage.skipped)
     if record.is_unchanged:
-        lines.append(labelled("done", f"nothing: {unchanged_since(record)} (--force STAGE reruns a stage)"))
+        facts["done"] = f"nothing: {unchanged_since(record)} (--force STAGE reruns a stage)"
     elif skipped:
-        lines.append(labelled("skipped", f"{', '.join(skipped)} (verified output exists; --force STAGE reruns one)"))
-    lines += ["", *columns(score_rows(record.evaluation))]
-    lines += counts_lines(record.evaluation)
-    if config.model.kind == "elman" and not record.run.skipped:
-        lines.append(labelled("hint", HINT))
-    lines += [labelled("warning", warning) for warning in record.score_warnings]
-    lines += ["", *samples_text(record.samples)]
+        facts["skipped"] = f"{skipped} (verified output exists; --force STAGE reruns one)"
+    advice = {
+        "hint": HINT if config.model.kind == "elman" and not run.skipped else "",
+        "warning": record.score_warnings,
+    }
+    lines = ["", *fact_lines(facts), "", *score_lines(record), *fact_lines(advice), "", *samples_text(record.samples)]
     return "\n".join([*lines, "", *registered_lines(record.registered)])
 
 
-def trained_sentence(model: ModelConfig, run: RunRecord, dataset: DatasetRecord) -> str:
-    """The trained model, and the amount of text that it was trained on."""
-    epochs = run.trained_tokens / dataset.predicted_tokens["train"]
-    return f"{model_shape(model)}; {run.trained_tokens:,} tokens ({epochs:.1f} epochs)"
-
-
-def counts_lines(evaluation: EvaluationRecord) -> list[str]:
-    """A line of the terminal, if the network was scored beside counts."""
-    sentence = counts_sentence(evaluation.scores["test"])
-    return [labelled("counting", sentence)] if sentence else []
+def score_lines(record: TrainedRecord) -> list[str]:
+    """Lines of the terminal: the scores, and how counting compares."""
+    counting = counts_sentence(record.evaluation.scores["test"])
+    return [*columns(score_rows(record.evaluation)), *fact_lines({"counting": counting})]
 
 
 def samples_text(samples: SamplesRecord) -> list[str]:
@@ -176,39 +141,26 @@ def sample_lines(sample: Sample) -> list[str]:
 def prepared_summary(record: PreparedRecord) -> str:
     """The summary that `rnnlm prepare` prints: the dataset's id first, which other commands take."""
     dataset = record.dataset
-    return "\n".join(
-        [
-            f"dataset    {dataset.dataset_id}",
-            f"tokens     {', '.join(f'{split} {count:,}' for split, count in dataset.predicted_tokens.items())}",
-            f"vocabulary {dataset.vocabulary_size:,} ids",
-            labelled("file", str(dataset.database)),
-            *(labelled("warning", warning) for warning in record.score_warnings),
-        ]
-    )
+    facts = {
+        "dataset": dataset.dataset_id,
+        "tokens": ", ".join(f"{split} {count:,}" for split, count in dataset.predicted_tokens.items()),
+        "vocabulary": f"{dataset.vocabulary_size:,} ids",
+        "file": dataset.database,
+        "warning": record.score_warnings,
+    }
+    return "\n".join(fact_lines(facts))
 
 
 def trained_summary(record: TrainedRecord) -> str:
     """The summary that `rnnlm train` prints."""
-    rows = columns(score_rows(record.evaluation))
-    rows += counts_lines(record.evaluation)
-    return "\n".join([f"run        {record.run.folder}", "", *rows, "", *registered_lines(record.registered)])
-
-
-def parts_json(test: SplitScore) -> dict[str, float | None]:
-    """The parts' scores on the test split; null where there is no such part."""
-    network, counts = test.network or test, test.counts
-    return {
-        "network_test_perplexity": network.perplexity,
-        "network_bits_per_byte": network.bits_per_byte,
-        "counts_test_perplexity": counts.perplexity if counts else None,
-        "counts_bits_per_byte": counts.bits_per_byte if counts else None,
-        "counting_seconds": counts.seconds if counts else None,
-    }
+    run = fact_lines({"run": record.run.folder})
+    return "\n".join([*run, "", *score_lines(record), "", *registered_lines(record.registered)])
 
 
 def pipeline_json(record: PipelineRecord) -> dict[str, Any]:
     """The keys of `rnnlm run --json` that other programs may rely on."""
     test = record.evaluation.scores["test"]
+    network, counts = test.network or test, test.counts
     return {
         "run_id": record.run.run_id,
         "run_folder": str(record.run.folder),
@@ -228,7 +180,12 @@ def pipeline_json(record: PipelineRecord) -> dict[str, Any]:
         "unknown_rate": test.unknown_rate,
         "uniform_perplexity": test.uniform_perplexity,
         "unigram_perplexity": test.unigram_perplexity,
-        **parts_json(test),
+        # The model's parts; null where there is no such part.
+        "network_test_perplexity": network.perplexity,
+        "network_bits_per_byte": network.bits_per_byte,
+        "counts_test_perplexity": counts.perplexity if counts else None,
+        "counts_bits_per_byte": counts.bits_per_byte if counts else None,
+        "counting_seconds": counts.seconds if counts else None,
         "samples": [sample.model_dump() for sample in record.samples.samples],
         "seconds": {name: round(stage.seconds, 3) for name, stage in record.stages.items()},
     }

@@ -4,7 +4,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.config.moved_settings import flatten
-from rnnlm.display.text_layout import FactRows, facts, labelled, markdown_lines
+from rnnlm.display.text_layout import Code, fact_lines, markdown_table
+from rnnlm.reports.page import Page
 from rnnlm.storage.records import EvaluationRecord, Evidence, ListedVersion, RegisteredVersion
 
 if TYPE_CHECKING:  # their import would load torch
@@ -13,42 +14,42 @@ if TYPE_CHECKING:  # their import would load torch
 
 
 def registration_report(registered: RegisteredVersion, evaluation: EvaluationRecord) -> str:
-    rows: FactRows = [
-        ("model", f"`{registered.name}`"),
-        ("version", registered.version),
-        ("alias", f"`{registered.alias}`: {registered.reason}"),
-        ("load it by", f"`{registered.uri}`"),
-        ("test perplexity", f"{evaluation.scores['test'].perplexity:.2f}"),
-    ]
-    report = facts("Registered", registered, rows)
-    return f"{report}\n\n{evidence_table(registered.evidence)}" if registered.evidence else report
+    """Markdown."""
+    facts = {
+        "model": Code(registered.name),
+        "version": registered.version,
+        "alias": f"{registered.alias}: {registered.reason}",
+        "load it by": Code(registered.uri),
+        "test perplexity": f"{evaluation.scores['test'].perplexity:.2f}",
+    }
+    report = Page("Registered", facts, stage=registered).markdown()
+    return f"{report}\n\n{evidence_report(registered.evidence)}" if registered.evidence else report
 
 
-def evidence_table(evidence: Evidence) -> str:
+def evidence_report(evidence: Evidence) -> str:
     """Markdown: the cost of both on the same documents, and the bounds of the difference."""
-    rows = [
-        ("candidate", f"{evidence.candidate_nats_per_byte:.4f}"),
-        ("champion", f"{evidence.champion_nats_per_byte:.4f}"),
-        ("difference", f"{evidence.difference:+.4f}"),
-        (f"{100 * evidence.confidence:.4g}% one-sided lower bound", f"{evidence.lower:+.4f}"),
-        (f"{100 * evidence.confidence:.4g}% one-sided upper bound", f"{evidence.upper:+.4f}"),
-    ]
+    confidence = f"{100 * evidence.confidence:.4g}%"
+    figures = {
+        "candidate": f"{evidence.candidate_nats_per_byte:.4f}",
+        "champion": f"{evidence.champion_nats_per_byte:.4f}",
+        "difference": f"{evidence.difference:+.4f}",
+        f"{confidence} one-sided lower bound": f"{evidence.lower:+.4f}",
+        f"{confidence} one-sided upper bound": f"{evidence.upper:+.4f}",
+    }
+    table = markdown_table([{"": name, "nats per byte": figure} for name, figure in figures.items()])
     note = (
         f"{evidence.documents:,} validation documents that neither was trained on, {evidence.byte_count:,} bytes; "
         f"{evidence.resamples:,} resamples of {evidence.units:,} units."
     )
-    return f"### Candidate against champion\n\n{markdown_lines(('', 'nats per byte'), rows)}\n\n{note}"
+    return f"### Candidate against champion\n\n{table}\n\n{note}"
 
 
 def registered_lines(registered: RegisteredVersion) -> list[str]:
     """Terminal: the version, its alias, and the commands to use it."""
     result = f"{registered.name} version {registered.version} as {registered.alias}: {registered.reason}"
     model = registered.name if registered.alias == "champion" else f"{registered.name}/{registered.version}"
-    return [
-        labelled("registered", result),
-        f"next       rnnlm generate {model} -n 5",
-        f"           rnnlm serve {model}",
-    ]
+    commands = {"next": f"rnnlm generate {model} -n 5", " ": f"rnnlm serve {model}"}
+    return fact_lines({"registered": result, **commands})
 
 
 def model_row(version: ListedVersion) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def lineage_report(details: "VersionDetails") -> str:
         )
         if tag in tags
     ]
-    rows = {
+    facts = {
         "version": f"{version.name} {version.version} ({', '.join(aliases) or 'no alias'}), {version.created}",
         "decision": details.decision,
         "perplexity": ", ".join(perplexities),
@@ -93,12 +94,14 @@ def lineage_report(details: "VersionDetails") -> str:
             details.corpus, name="{}", bytes="{} bytes", digest="sha256 {}", source="from {}", licence="licence {}"
         ),
         "files": details.source,
+        "parent": [
+            f"version {parent.version}, run {parent.run_id}, dataset {parent.dataset_id}, "
+            f"corpus sha256 {parent.corpus_digest}"
+            for parent in details.parents
+        ],
+        "champion": [change_line(change) for change in details.changes],
     }
-    lines = [labelled(name, value) for name, value in rows.items() if value]
-    for parent in details.parents:
-        run = f"version {parent.version}, run {parent.run_id}, dataset {parent.dataset_id}"
-        lines.append(labelled("parent", f"{run}, corpus sha256 {parent.corpus_digest}"))
-    return "\n".join([*lines, *(labelled("champion", change_line(change)) for change in details.changes)])
+    return "\n".join(fact_lines(facts))
 
 
 def settings_line(configuration: str) -> str:

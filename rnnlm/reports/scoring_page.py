@@ -1,28 +1,36 @@
-"""Reports on a bulk scoring: text for the terminal, markdown with the plot for the Prefect UI."""
+"""The report on a bulk scoring."""
 
-from rnnlm.display.text_layout import FactRows, TableRows, columns, facts, markdown_table, markdown_text, picture_report
+from rnnlm.display.text_layout import TableRows
+from rnnlm.reports.page import Page
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift
 from rnnlm.scoring.scoring_config import ScoringConfig
 
+DISTANCE_NOTE = (
+    "The distance is that of Kolmogorov and Smirnov: the widest gap between the two lower curves, "
+    "0 if they are the same, 1 if they do not overlap."
+)
 
-def scoring_text(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> str:
-    """The output of `rnnlm score`."""
+
+def scoring_page(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> Page:
     if scoring.output is None:
-        return f"scores     {config.input}: nothing to score"
+        return Page("Scores", facts={"scores": f"{config.input}: nothing to score"})
     state = "skipped: it holds these scores (--force)" if scoring.skipped else f"{scoring.seconds:.1f} s"
     changed = config.model_dump(exclude={"input", "output", "model"}, exclude_defaults=True)
-    settings = " ".join(f"{name}={value}" for name, value in changed.items())
-    lines = [
-        f"scores     {scoring.output}: {state}",
-        f"model      {scoring.model}, {scoring.model_digest[:16]}",
-        f"settings   {settings or 'the defaults'}",
-        f"together   {totals_line(scoring.totals)}",
-        f"drift      {drift_line(drift)}",
-    ]
-    if drift.distributions:
-        lines += ["", *columns(quantile_rows(drift.distributions)), "", f"picture    {drift.picture}"]
-    return "\n".join(lines)
+    compared, picture = drift.distributions, drift.picture
+    return Page(
+        title="Scores",
+        facts={
+            "scores": f"{scoring.output}: {state}",
+            "model": f"{scoring.model}, {scoring.model_digest[:16]}",
+            "settings": " ".join(f"{name}={value}" for name, value in changed.items()) or "the defaults",
+            "together": totals_line(scoring.totals),
+            "drift": drift_line(drift),
+        },
+        tables={"": quantile_rows(compared)} if compared else {},
+        note=DISTANCE_NOTE if compared else "",
+        pictures={"Bits per byte, beside validation text": picture} if compared and picture else {},
+    )
 
 
 def totals_line(totals: Totals) -> str:
@@ -56,25 +64,3 @@ def quantile_rows(found: Distributions) -> TableRows:
         }
         for row in found.quantiles
     ]
-
-
-def scores_report(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> str:
-    """Markdown: the totals, the verdict, both distributions as table and plot."""
-    if scoring.output is None:
-        return f"## Scores\n\n{markdown_text(config.input)}: nothing to score"
-    rows: FactRows = [
-        ("output", f"`{scoring.output}`"),
-        ("input", f"`{config.input}`"),
-        ("model", f"`{scoring.model}`, `{scoring.model_digest[:16]}`"),
-        ("together", totals_line(scoring.totals)),
-        ("drift", drift_line(drift)),
-    ]
-    parts = [facts("Scores", scoring, rows)]
-    if drift.distributions and drift.picture:
-        parts += [
-            picture_report("Bits per byte, beside validation text", drift.picture),
-            markdown_table(quantile_rows(drift.distributions)),
-            "The distance is that of Kolmogorov and Smirnov: the widest gap between the two lower curves, "
-            "0 if they are the same, 1 if they do not overlap.",
-        ]
-    return "\n\n".join(parts)

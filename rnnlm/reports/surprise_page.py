@@ -1,11 +1,12 @@
-"""The report on a model's surprise: its tables as text and as markdown."""
+"""The report on where a model is surprised."""
 
 from typing import Any
 
-from rnnlm.display.text_layout import TableRows, markdown_tables, picture_report, shorten, span, text_tables
+from rnnlm.display.text_layout import TableRows, shorten, span
 from rnnlm.evaluation.score_tables import SPLIT_NAMES
 from rnnlm.evaluation.surprise.surprise_measurement import MINIMUM_TOKENS, Surprise
 from rnnlm.evaluation.surprise.surprise_plots import bucket_name
+from rnnlm.reports.page import Page
 
 DISTANCES = ("neither", "the token before", "the one before that")
 
@@ -51,25 +52,16 @@ def loss_columns(row: dict[str, Any], heading: str) -> dict[str, str]:
     }
 
 
-def surprise_text(surprise: Surprise) -> str:
-    """The output of `rnnlm surprise`."""
-    lines = [f"losses     {surprise.folder}", f"{surprise.split:<10} {headline(surprise)}"]
-    lines += text_tables(surprise_tables(surprise))
-    return "\n".join([*lines, "", *(f"picture    {path}" for path in surprise.pictures)])
-
-
-def headline(surprise: Surprise) -> str:
+def surprise_page(surprise: Surprise) -> Page:
     measured = surprise.tables
     sample = f" (a random {measured.share:.2%} of the sentences)" if measured.share < 1 else ""
-    return (
-        f"{measured.tokens:,} tokens{sample}, {measured.nll_nats:,.1f} nats, "
-        f"{SPLIT_NAMES[surprise.split]} perplexity {measured.perplexity:.2f}"
+    sums = f"{measured.tokens:,} tokens{sample}, {measured.nll_nats:,.1f} nats"
+    return Page(
+        title="Where the model is surprised",
+        facts={
+            "losses": surprise.folder,
+            surprise.split: f"{sums}, {SPLIT_NAMES[surprise.split]} perplexity {measured.perplexity:.2f}",
+        },
+        tables=surprise_tables(surprise),
+        pictures={path.stem.replace("_", " ").capitalize(): path for path in surprise.pictures},
     )
-
-
-def surprise_report(surprise: Surprise) -> str:
-    """The same as markdown with embedded plots, for the Prefect UI."""
-    parts = ["## Where the model is surprised", f"*{surprise.split} split: {headline(surprise)}*"]
-    parts += markdown_tables(surprise_tables(surprise))
-    titles = {path: path.stem.replace("_", " ").capitalize() for path in surprise.pictures}
-    return "\n\n".join([*parts, *(picture_report(title, path) for path, title in titles.items())])

@@ -1,18 +1,21 @@
-"""Reports of prune, backup and restore: for the terminal, and as markdown for Prefect."""
+"""Reports of prune, backup and restore."""
 
-from rnnlm.display.text_layout import TableRows, columns, labelled, markdown_table
+from rnnlm.display.text_layout import TableRows, columns, fact_lines
+from rnnlm.reports.page import Page
 from rnnlm.upkeep.backup import BackupRecord
 from rnnlm.upkeep.backup_archive import Manifest
 from rnnlm.upkeep.prune import PruneRecord
 from rnnlm.upkeep.restore import RestoreRecord
+
+NOTHING = "nothing in this home yet: rnnlm run"
 
 
 def prune_text(pruned: PruneRecord) -> str:
     """For the terminal: a table, and the versions that are kept with the reason."""
     rows = prune_rows(pruned)
     if not rows:
-        return "nothing in this home yet: rnnlm run"
-    kept = [labelled("kept", f"{name}: {why}") for name, why in sorted(pruned.kept.items())]
+        return NOTHING
+    kept = fact_lines({"kept": [f"{name}: {why}" for name, why in sorted(pruned.kept.items())]})
     note = ["dry run: nothing was removed"] if pruned.dry_run else []
     return "\n".join([*columns(rows), *kept, *note])
 
@@ -20,73 +23,68 @@ def prune_text(pruned: PruneRecord) -> str:
 def prune_report(pruned: PruneRecord) -> str:
     """Markdown."""
     rows = prune_rows(pruned)
-    table = markdown_table(rows) if rows else "Nothing in this home yet."
     kept = [{"version": name, "kept because": why} for name, why in sorted(pruned.kept.items())]
     title = "Would be removed" if pruned.dry_run else "Removed"
-    return "\n\n".join([f"## {title}", table, *([markdown_table(kept)] if kept else [])])
+    return Page(title, tables={"": rows, "Kept versions": kept}, note="" if rows else NOTHING).markdown()
 
 
 def prune_rows(pruned: PruneRecord) -> TableRows:
-    goes = "would go" if pruned.dry_run else "removed"
-    rows = [
-        {
-            "kind": total.kind,
-            goes: total.removed_items,
-            "size": size(total.removed_bytes),
-            "kept": total.kept_items,
-            "kept size": size(total.kept_bytes),
-        }
-        for total in pruned.totals
-    ]
-    databases = [
-        {"kind": name, goes: "", "size": "", "kept": "", "kept size": size(count)}
-        for name, count in pruned.database_bytes.items()
-        if count
-    ]
-    if all(total.kind == "lock" for total in pruned.totals):  # this command's own
+    """A row for each kind, each database and their sum. Empty if there is no more than this command's own lock."""
+    if all(total.kind == "lock" for total in pruned.totals):
         return []
-    whole = {
-        "kind": "all",
-        goes: sum(total.removed_items for total in pruned.totals),
-        "size": size(sum(total.removed_bytes for total in pruned.totals)),
-        "kept": sum(total.kept_items for total in pruned.totals),
-        "kept size": size(sum(total.kept_bytes for total in pruned.totals) + sum(pruned.database_bytes.values())),
-    }
-    return [*rows, *databases, whole]
+    goes = "would go" if pruned.dry_run else "removed"
+
+    def row(kind: str, removed: object, removed_size: str, kept: object, kept_bytes: int) -> dict[str, object]:
+        return {"kind": kind, goes: removed, "size": removed_size, "kept": kept, "kept size": size(kept_bytes)}
+
+    totals = pruned.totals
+    kinds = [
+        row(total.kind, total.removed_items, size(total.removed_bytes), total.kept_items, total.kept_bytes)
+        for total in totals
+    ]
+    databases = [row(name, "", "", "", count) for name, count in pruned.database_bytes.items() if count]
+    whole = row(
+        "all",
+        sum(total.removed_items for total in totals),
+        size(sum(total.removed_bytes for total in totals)),
+        sum(total.kept_items for total in totals),
+        sum(total.kept_bytes for total in totals) + sum(pruned.database_bytes.values()),
+    )
+    return [*kinds, *databases, whole]
 
 
 def backup_text(backup: BackupRecord) -> str:
-    lines = [
-        labelled("backup", str(backup.archive)),
-        labelled("files", f"{backup.files:,}, {size(backup.bytes)}"),
-        labelled("versions", f"{len(backup.versions)}"),
-        *(labelled("damaged", f"{problem}; backed up as it is") for problem in backup.damaged),
-        *(labelled("missing", what) for what in backup.not_covered),
-    ]
-    return "\n".join(lines)
+    facts = {
+        "backup": backup.archive,
+        "files": f"{backup.files:,}, {size(backup.bytes)}",
+        "versions": len(backup.versions),
+        "damaged": [f"{problem}; backed up as it is" for problem in backup.damaged],
+        "missing": backup.not_covered,
+    }
+    return "\n".join(fact_lines(facts))
 
 
 def verified_text(manifest: Manifest, damaged: tuple[str, ...]) -> str:
-    lines = [
-        labelled("backup", f"made {manifest.made} of {manifest.homes[0]}"),
-        labelled("files", f"{len(manifest.files):,}, {size(sum(file.bytes for file in manifest.files.values()))}"),
-        labelled("versions", f"{len(manifest.versions)}"),
-        *(labelled("damaged", name) for name in damaged),
-        *([] if damaged else [labelled("verified", "every file has its sha256")]),
-    ]
-    return "\n".join(lines)
+    facts = {
+        "backup": f"made {manifest.made} of {manifest.homes[0]}",
+        "files": f"{len(manifest.files):,}, {size(sum(file.bytes for file in manifest.files.values()))}",
+        "versions": len(manifest.versions),
+        "damaged": damaged,
+        "verified": "" if damaged else "every file has its sha256",
+    }
+    return "\n".join(fact_lines(facts))
 
 
 def restore_text(restored: RestoreRecord) -> str:
-    lines = [
-        labelled("home", str(restored.home)),
-        labelled("backup", f"made {restored.made} of {restored.moved_from}"),
-        labelled("files", f"{restored.files:,}, {size(restored.bytes)}"),
-        *(labelled("left out", f"{name}: damaged in the backup") for name in restored.left_out),
-        *(labelled("damaged", f"{problem}, when it was backed up") for problem in restored.damaged),
-        labelled("next", "rnnlm deploy, if a Prefect server runs your nightly training"),
-    ]
-    return "\n".join(lines)
+    facts = {
+        "home": restored.home,
+        "backup": f"made {restored.made} of {restored.moved_from}",
+        "files": f"{restored.files:,}, {size(restored.bytes)}",
+        "left out": [f"{name}: damaged in the backup" for name in restored.left_out],
+        "damaged": [f"{problem}, when it was backed up" for problem in restored.damaged],
+        "next": "rnnlm deploy, if a Prefect server runs your nightly training",
+    }
+    return "\n".join(fact_lines(facts))
 
 
 def size(count: int) -> str:

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import logging
 from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, FastAPI, HTTPException
@@ -14,8 +15,10 @@ from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
+from rnnlm.serving.api_page import api_page
 from rnnlm.serving.messages import (
     Explained,
     ExplainRequest,
@@ -31,16 +34,19 @@ from rnnlm.serving.messages import (
     ScoreRequest,
 )
 from rnnlm.serving.middleware import BearerToken, BoundedBody, OwnOrigin, allowed_hosts
-from rnnlm.serving.pages import CONTENT_SECURITY_POLICY, page
-from rnnlm.serving.pages.openapi import openapi_page
 from rnnlm.serving.prometheus import MeasuringMiddleware, Metrics
 from rnnlm.serving.request_batcher import BusyError
 from rnnlm.serving.service import GenerationStream, Service
 
 logger = logging.getLogger(__name__)
+PAGE = Path(__file__).parent / "pages"
+# Scripts only from this host and none inline: text written by a model or a user cannot become a script.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 CLIENT_CLOSED = 499  # not a standard status: nginx logs it for a client that closed the connection
 PAGES = frozenset(("/", "/serve.js", "/docs", "/openapi.json", "/health", "/ready"))  # public: they reveal no text
-PATHS = PAGES | {"/generate", "/score", "/explain", "/model", "/metrics"}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "invalid JSON, or a Host header that is not this service's"},
     401: {"model": Problem, "description": "missing or wrong token"},
@@ -49,33 +55,39 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "body too large"},
     503: {"model": Problem, "description": "too busy; retry after Retry-After seconds"},
 }
-EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {  # path → title → request; the API page shows them as commands
-    "/generate": {
-        "a text": {"prompt": "the", "maximum_tokens": 20, "temperature": 0.8, "seed": 1},
-        "token by token": {"prompt": "the", "stream": True},
-    },
-    "/score": {
-        "a text": {"text": "the end", "alternatives": 3},
-        "several texts": {"text": ["the end", "the beginning"]},
-    },
-    "/explain": {"a text": {"text": "the end"}},
+# Title → request, for the OpenAPI document; the API page shows them as commands.
+GENERATE_EXAMPLES: dict[str, Any] = {
+    "a text": {"value": {"prompt": "the", "maximum_tokens": 20, "temperature": 0.8, "seed": 1}},
+    "token by token": {"value": {"prompt": "the", "stream": True}},
 }
+SCORE_EXAMPLES: dict[str, Any] = {
+    "a text": {"value": {"text": "the end", "alternatives": 3}},
+    "several texts": {"value": {"text": ["the end", "the beginning"]}},
+}
+EXPLAIN_EXAMPLES: dict[str, Any] = {"a text": {"value": {"text": "the end"}}}
 STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 
 
 def build_app(service: Service) -> FastAPI:
     """The application of one service. Starts and stops the service's threads."""
     config = service.config
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        service.stop()
+
     app = FastAPI(
         title="rnnlm",
         description="Continue, score and explain text with a recurrent language model.",
         version=importlib.metadata.version("rnnlm"),
         docs_url=None,  # FastAPI's pages load scripts from a CDN; ours works offline
         redoc_url=None,
-        lifespan=lifespan_of(service),
+        lifespan=lifespan,
         dependencies=[Depends(HTTPBearer(auto_error=False))] if config.token else [],  # for the OpenAPI document
     )
-    metrics = Metrics(service, PATHS)
+    metrics = Metrics(service)
     add_model_routes(app, service)
     add_information_routes(app, service, metrics)
     app.add_exception_handler(RequestValidationError, refused)
@@ -89,24 +101,15 @@ def build_app(service: Service) -> FastAPI:
         app.add_middleware(OwnOrigin)  # the token keeps other sites' pages out by itself
     names = allowed_hosts(config.host, config.is_loopback)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
-    app.add_middleware(MeasuringMiddleware, metrics=metrics)
+    paths = frozenset(route.path for route in app.routes if isinstance(route, Route))
+    app.add_middleware(MeasuringMiddleware, metrics=metrics, paths=paths)
     return app
-
-
-def lifespan_of(service: Service) -> Any:
-    @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service.start()
-        yield
-        service.stop()
-
-    return lifespan
 
 
 def add_model_routes(app: FastAPI, service: Service) -> None:
     @app.post("/generate", response_model=Generated, responses=PROBLEMS | STREAMED)
     async def generate(
-        request: Annotated[GenerateRequest, Body(openapi_examples=examples_of("/generate"))], client: Request
+        request: Annotated[GenerateRequest, Body(openapi_examples=GENERATE_EXAMPLES)], client: Request
     ) -> Any:
         """Continue a prompt; with `stream`, send an event per token."""
         stream = service.generate(request)
@@ -118,23 +121,16 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
             stream.abandon()
 
     @app.post("/score", response_model=Scored | ScoredTexts, responses=PROBLEMS)
-    async def score(
-        request: Annotated[ScoreRequest, Body(openapi_examples=examples_of("/score"))], client: Request
-    ) -> Any:
+    async def score(request: Annotated[ScoreRequest, Body(openapi_examples=SCORE_EXAMPLES)], client: Request) -> Any:
         """Score a text, token by token. A list of texts gets a list of scores, in its order, under `texts`."""
         return await while_connected(client, service.score(request))
 
     @app.post("/explain", response_model=Explained, responses=PROBLEMS)
     async def explain(
-        request: Annotated[ExplainRequest, Body(openapi_examples=examples_of("/explain"))], client: Request
+        request: Annotated[ExplainRequest, Body(openapi_examples=EXPLAIN_EXAMPLES)], client: Request
     ) -> Any:
         """Explain a short text: what the model reads and predicts at each step, its state, probabilities and loss."""
         return await while_connected(client, service.explain(request))
-
-
-def examples_of(path: str) -> dict[str, Any]:
-    """For the OpenAPI document: title → request."""
-    return {title: {"value": request} for title, request in EXAMPLES[path].items()}
 
 
 async def while_connected(client: Request, work: Coroutine[Any, Any, Message]) -> Response:
@@ -143,7 +139,9 @@ async def while_connected(client: Request, work: Coroutine[Any, Any, Message]) -
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
-            return await asyncio.to_thread(json_of, task.result())
+            # FastAPI would validate the message again, field by field.
+            text = await asyncio.to_thread(task.result().model_dump_json)
+            return Response(text, media_type="application/json")
         return Response(status_code=CLIENT_CLOSED)  # for the metrics only
     finally:
         for each in (task, gone):
@@ -155,11 +153,6 @@ async def disconnected(client: Request) -> None:
     """Return when the client has disconnected. Its body has been read before."""
     while (await client.receive())["type"] != "http.disconnect":
         pass
-
-
-def json_of(message: Message) -> Response:
-    """Serialize directly; FastAPI would validate the message again, field by field."""
-    return Response(message.model_dump_json(), media_type="application/json")
 
 
 async def events(stream: GenerationStream) -> AsyncIterator[str]:
@@ -207,16 +200,16 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        return HTMLResponse(page("index.html"), headers=secured)
+        return FileResponse(PAGE / "index.html", headers=secured)
 
     @app.get("/serve.js", include_in_schema=False)
     async def script() -> Response:
-        return Response(page("serve.js"), media_type="text/javascript", headers=secured)
+        return FileResponse(PAGE / "serve.js", headers=secured)
 
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
-        return HTMLResponse(openapi_page(app.openapi(), address), headers=secured)
+        return HTMLResponse(api_page(app.openapi(), address), headers=secured)
 
 
 async def refused(request: Request, error: Exception) -> Response:

@@ -119,15 +119,18 @@ class ScoredToken(Token):
     end: int = Field(description="index after its last character")
 
 
-class Scored(Message):
-    """Sums over the whole text, computed as by `rnnlm evaluate`. null if there is nothing to score."""
-
+class TextSums(Message):
     model: str
     log_probability_nats: float
     perplexity: float | None
     bits_per_byte: float | None = Field(description="an unknown word costs 8 bits per byte on top of its <unk>")
     byte_count: int = Field(description="of the text in UTF-8, with one for the end of its last line")
     unknown_tokens: int
+
+
+class Scored(TextSums):
+    """Sums over the whole text, computed as by `rnnlm evaluate`. null if there is nothing to score."""
+
     tokens: list[ScoredToken]
 
 
@@ -149,15 +152,9 @@ class ExplainedToken(ScoredToken):
     state: list[list[float]] = Field(description="after the input: of each layer, bottom first, the units listed")
 
 
-class Explained(Message):
+class Explained(TextSums):
     """Sums over the whole text, as in Scored, and each step."""
 
-    model: str
-    log_probability_nats: float
-    perplexity: float | None
-    bits_per_byte: float | None
-    byte_count: int = Field(description="of the text in UTF-8, with one for the end of its last line")
-    unknown_tokens: int
     hidden_size: int = Field(description="units of each layer's state")
     units: list[int] = Field(description=f"units shown of each layer's state; at most {UNITS_SHOWN} in all layers")
     steps: list[ExplainedToken]

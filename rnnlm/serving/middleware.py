@@ -5,9 +5,11 @@ import hmac
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+UNREAD = {"Connection": "close"}  # the rest of the body is not read, so the connection cannot be reused
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -37,8 +39,8 @@ class OwnOrigin:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted: status 403
         else:
-            detail = f"this service answers its own pages, not those of {origin}"
-            await JSONResponse({"detail": detail}, status_code=403)(scope, receive, send)
+            refused = problem(403, f"this service answers its own pages, not those of {origin}")
+            await refused(scope, receive, send)
 
 
 def same_site(origin: str, host: str) -> bool:
@@ -68,12 +70,8 @@ class BearerToken:
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token):
             await self.app(scope, receive, send)
             return
-        refused = JSONResponse(
-            {"detail": "expected the header Authorization: Bearer TOKEN with this service's token"},
-            status_code=401,
-            headers={"WWW-Authenticate": "Bearer"},
-        )
-        await refused(scope, receive, send)
+        detail = "expected the header Authorization: Bearer TOKEN with this service's token"
+        await problem(401, detail, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
 
 
 class BoundedBody:
@@ -86,20 +84,20 @@ class BoundedBody:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body, more = bytearray(), True
+        body = bytearray()
         try:
             async with asyncio.timeout(self.maximum_seconds):
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return
-                    body += message.get("body", b"")
-                    more = message.get("more_body", False)
+                async for part in Request(scope, receive).stream():
+                    body += part
                     if len(body) > self.maximum_bytes:
-                        await problem(413, f"the body exceeds {self.maximum_bytes:,} bytes")(scope, receive, send)
+                        refused = problem(413, f"the body exceeds {self.maximum_bytes:,} bytes", UNREAD)
+                        await refused(scope, receive, send)
                         return
+        except ClientDisconnect:
+            return
         except TimeoutError:
-            await problem(408, f"request incomplete after {self.maximum_seconds:g} s")(scope, receive, send)
+            refused = problem(408, f"request incomplete after {self.maximum_seconds:g} s", UNREAD)
+            await refused(scope, receive, send)
             return
         unread = True
 
@@ -113,6 +111,5 @@ class BoundedBody:
         await self.app(scope, replay, send)
 
 
-def problem(status: int, detail: str) -> JSONResponse:
-    # The rest of the body is not read, so the connection cannot be reused.
-    return JSONResponse({"detail": detail}, status_code=status, headers={"Connection": "close"})
+def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"detail": detail}, status_code=status, headers=headers)

@@ -11,7 +11,6 @@ from typing import Any
 from rnnlm.home import Home, read_json
 from rnnlm.metrics import finite_or_none
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.registry.model_card import weight_count
 from rnnlm.registry.model_lookup import registered_version
 from rnnlm.registry.tag_names import facts_of
 from rnnlm.serving.messages import ModelFacts
@@ -23,7 +22,7 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
 def read_model_facts(
     home: Home, label: str, folder: Path, model: LanguageModel, tokenizer: TextTokenizer
 ) -> ModelFacts:
-    """label: models:/NAME/3 or a folder; folder: where the model lies. What cannot be found is None or empty."""
+    """label: models:/NAME/3 or a folder; folder: the model's. Facts that cannot be found are None or empty."""
     tags: dict[str, str] = facts_of(registered_version(home, label)) if label.startswith("models:/") else {}
     run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
     provenance = read_json(folder / "rnnlm.json") or {}
@@ -36,7 +35,7 @@ def read_model_facts(
         vocabulary_size=tokenizer.vocabulary_size,
         layers=len(model.stack.cells),
         hidden_size=model.stack.hidden_size,
-        weights=weight_count(folder),
+        weights=sum(weights.numel() for weights in model.parameters()),
         perplexity=finite_or_none(float(tags.get("test_perplexity") or scores.get("perplexity", math.nan))),
         bits_per_byte=finite_or_none(float(tags.get("bits_per_byte") or scores.get("bits_per_byte", math.nan))),
         example_prompt=example_prompt(run, tokenizer),

@@ -52,7 +52,7 @@ class ModelReloader:
         while not self._stopped.wait(self.poll_seconds):
             try:
                 self.check()
-            except Exception as error:  # registry unavailable, version damaged: the thread must go on
+            except Exception as error:  # registry unavailable, version damaged: the thread must continue
                 failures += 1
                 self.failures += 1
                 self.problem = f"{type(error).__name__} in {failures} checks in a row"

@@ -1,7 +1,7 @@
 """The service's metrics for Prometheus."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -43,9 +43,8 @@ class ServiceMetrics(Collector):
 class Metrics:
     """A registry per service rather than the global one: two services in one process stay separate."""
 
-    def __init__(self, service: Service, paths: Iterable[str]) -> None:
+    def __init__(self, service: Service) -> None:
         self.registry = CollectorRegistry()
-        self.paths = frozenset(paths)
         self.requests = Counter("rnnlm_requests", "Answered requests", ["path", "status"], registry=self.registry)
         self.seconds = Histogram(
             "rnnlm_request_seconds",
@@ -63,8 +62,8 @@ class Metrics:
 class MeasuringMiddleware:
     """Count and time every request, including refused ones."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, paths: frozenset[str]) -> None:
+        self.app, self.metrics, self.paths = app, metrics, paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -82,6 +81,6 @@ class MeasuringMiddleware:
             await self.app(scope, receive, send_and_note)
         finally:
             # One label for all unknown paths: a label for each would let clients fill the memory.
-            path = scope["path"] if scope["path"] in self.metrics.paths else "other"
+            path = scope["path"] if scope["path"] in self.paths else "other"
             self.metrics.requests.labels(path, str(status)).inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - start)

@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-import functools
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from rnnlm.generation.sampling import Sampling, text_sampling
 from rnnlm.serving.messages import (
@@ -25,19 +24,12 @@ from rnnlm.serving.model_loader import LoadedModel, ModelReference
 from rnnlm.serving.model_reloader import ModelReloader
 from rnnlm.serving.request_batcher import Batcher, BusyError, GenerationJob, SampledToken
 from rnnlm.serving.serving_config import ServingConfig
-from rnnlm.serving.text_explainer import explain_text
-from rnnlm.serving.text_scorer import named_alternatives, score_request
+from rnnlm.serving.text_scorer import explain_text, named_alternatives, score_request
 from rnnlm.serving.text_stream import IncrementalDecoder
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
-AnswerT = TypeVar("AnswerT", Scored | ScoredTexts, Explained)
-AnswerT_co = TypeVar("AnswerT_co", covariant=True)
-
-
-class WorkOnText(Protocol[AnswerT_co]):
-    """check: called now and then; its exceptions end the work."""
-
-    def __call__(self, loaded: LoadedModel, *, check: Callable[[], None]) -> AnswerT_co: ...
+AnswerT = TypeVar("AnswerT")
+Check = Callable[[], None]  # called now and then; its exceptions end the work
 
 
 class Service:
@@ -63,13 +55,13 @@ class Service:
 
     async def score(self, request: ScoreRequest) -> Scored | ScoredTexts:
         """BusyError as in in_turn()."""
-        return await self.in_turn(functools.partial(score_request, request=request), len(request.texts))
+        return await self.in_turn(lambda loaded, check: score_request(loaded, request, check), len(request.texts))
 
     async def explain(self, request: ExplainRequest) -> Explained:
         """BusyError as in in_turn()."""
-        return await self.in_turn(functools.partial(explain_text, request=request))
+        return await self.in_turn(lambda loaded, check: explain_text(loaded, request, check))
 
-    async def in_turn(self, work_on_text: "WorkOnText[AnswerT]", text_count: int = 1) -> AnswerT:
+    async def in_turn(self, work_on_text: Callable[[LoadedModel, Check], AnswerT], text_count: int = 1) -> AnswerT:
         """Score or explain one text, or one list of texts, at a time, in a thread, while prompts continue.
 
         BusyError if waiting or working takes longer than maximum_seconds. On cancellation it leaves the queue or stops
@@ -96,10 +88,10 @@ class Service:
                 raise BusyError(f"not scored within {seconds:g} s; send less text")
 
         def ended(work: "asyncio.Future[AnswerT]") -> None:
-            work.exception()  # retrieve it even if nobody awaits the work
+            work.exception()  # retrieve it, even if no task awaits the work any more
             self._scoring.release()  # only now: two texts would share the processor
 
-        work = asyncio.get_running_loop().run_in_executor(None, functools.partial(work_on_text, loaded, check=check))
+        work = asyncio.get_running_loop().run_in_executor(None, work_on_text, loaded, check)
         work.add_done_callback(ended)
         try:
             answer = await asyncio.shield(work)

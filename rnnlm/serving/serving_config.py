@@ -1,12 +1,19 @@
-"""Options of `rnnlm serve`; not a stage of the pipeline. Limits of a single request are in serving/messages.py."""
+"""Options of `rnnlm serve`, and the socket that they name. Limits of a single request are in messages.py.
 
+Imports nothing heavy: a taken port is reported before torch is imported.
+"""
+
+import contextlib
 import ipaddress
+import socket
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field, SecretStr, model_validator
 
 from rnnlm.config import Section
 from rnnlm.config.bounds import PositiveFloat, PositiveInt, Size
+from rnnlm.errors import ConfigError
 
 
 class ServingConfig(Section):
@@ -46,3 +53,18 @@ class ServingConfig(Section):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+
+@contextlib.contextmanager
+def bound_socket(config: ServingConfig) -> Iterator[socket.socket]:
+    """A listening socket. ConfigError if the address is not available."""
+    try:
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        listener = socket.create_server((config.host, config.port), family=family, backlog=1_024)
+    except OSError as error:
+        raise ConfigError(
+            f"{config.host}:{config.port}: cannot listen there ({error.strerror or error});\n"
+            "choose another --port (0: any free port) or --host"
+        ) from error
+    with listener:
+        yield listener

@@ -1,13 +1,15 @@
-"""Score a text token by token, with the model's most probable alternatives."""
+"""Score a text token by token with the model's most probable alternatives, or explain a short text step by step."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from typing import Any, cast
 
+import numpy as np
 import torch
 
 from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
+from rnnlm.evaluation.explanation import explain
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import finite_or_none
@@ -15,10 +17,21 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import histories
 from rnnlm.sequences.batches import EVALUATION_WINDOW
 from rnnlm.sequences.shift import shifted
-from rnnlm.serving.messages import Alternative, Scored, ScoredTexts, ScoredToken, ScoreRequest
+from rnnlm.serving.messages import (
+    UNITS_SHOWN,
+    Alternative,
+    Explained,
+    ExplainedToken,
+    ExplainRequest,
+    Scored,
+    ScoredTexts,
+    ScoredToken,
+    ScoreRequest,
+)
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.request_batcher import BusyError
 
+STATE_DECIMALS = 3
 TopTokens = list[tuple[int, float]]  # (token id, probability), most probable first
 
 
@@ -83,10 +96,7 @@ def score_text(
             positions, loss.token_ids.tolist(), loss.nll_nats.tolist(), expected, strict=True
         )
     ]
-    return Scored(
-        **sums_of_text(loaded, loss),
-        tokens=tokens,
-    )
+    return Scored(**sums_of_text(loaded, loss), tokens=tokens)
 
 
 def sums_of_text(loaded: LoadedModel, loss: DocumentLoss) -> dict[str, Any]:
@@ -119,3 +129,40 @@ def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
                 shares, token_ids = logits.softmax(dim=-1).topk(count)
                 top += [list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)]
     return top
+
+
+def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[], None] | None = None) -> Explained:
+    """check: called before each step; its exceptions are re-raised."""
+    explanation = explain(loaded.model, loaded.tokenizer, loaded.cut, request.text, request.alternatives, check)
+    _, layers, hidden_size = explanation.states.shape
+    units = shown_units(layers, hidden_size)
+    states = explanation.states[:, :, units].astype(np.float64).round(STATE_DECIMALS)  # float32 has no short decimals
+    return Explained(
+        **sums_of_text(loaded, explanation.loss),
+        hidden_size=hidden_size,
+        units=units,
+        steps=[
+            ExplainedToken(
+                text=step.target_text,
+                token_id=step.target_id,
+                surprisal_nats=step.nll_nats,
+                alternatives=[Alternative(text=text, probability=share) for text, share in step.alternatives],
+                start=step.start,
+                end=step.end,
+                input_text=step.input_text,
+                input_id=step.input_id,
+                starts_row=step.starts_row,
+                rank=step.rank,
+                unknown=step.is_unknown,
+                spelling_bits=step.spelling_bits,
+                state=state.tolist(),
+            )
+            for step, state in zip(explanation.steps, states, strict=True)
+        ],
+    )
+
+
+def shown_units(layers: int, hidden_size: int) -> list[int]:
+    """Evenly spread units, the same of each layer."""
+    count = min(hidden_size, max(1, UNITS_SHOWN // layers))
+    return [int(unit) for unit in np.linspace(0, hidden_size - 1, count).round()]

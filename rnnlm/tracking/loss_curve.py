@@ -23,29 +23,33 @@ def spans_decades(values: list[float]) -> bool:
 
 def plot_loss_curve(history: Path, picture: Path) -> None:
     """Write a PNG: training and validation loss (nats per token) above, the learning rate below."""
-    from matplotlib.ticker import EngFormatter
-
     figure, (loss, rate) = new_figure((8, 5), rows=2, sharex=True, height_ratios=(4, 1))
     draw_losses(loss, history)
     set_titles(loss, "Loss", y="loss, nats per token")
 
     rate.plot(*read_series(history, "learning_rate"), color=INK, linewidth=1.2)
-    rate.set(xlabel="trained tokens", ylabel="learning rate")
+    rate.set_ylabel("learning rate")
     rate.set_ylim(bottom=0)
-    rate.xaxis.set_major_formatter(EngFormatter(sep=""))
+    show_trained_tokens(rate)
     figure.savefig(picture, format="png")
 
 
 def plot_small_loss_curve(history: Path, picture: Path) -> None:
     """Write a PNG of the losses alone, of about 20 kB."""
-    from matplotlib.ticker import EngFormatter
-
     figure, (loss,) = new_figure((6.4, 2.6))
     draw_losses(loss, history, raw=False)
     loss.legend(frameon=False, loc="lower left", ncols=2)
-    loss.set(xlabel="trained tokens", ylabel="nats per token")
-    loss.xaxis.set_major_formatter(EngFormatter(sep=""))
+    loss.set_ylabel("nats per token")
+    show_trained_tokens(loss)
     figure.savefig(picture, format="png", dpi=100)
+
+
+def show_trained_tokens(axes: Any) -> None:
+    """Label the x axis: `5M` for 5,000,000 trained tokens."""
+    from matplotlib.ticker import EngFormatter
+
+    axes.set_xlabel("trained tokens")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:

@@ -8,32 +8,40 @@ import math
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import ModelConfig, PipelineConfig
 from rnnlm.config.moved_settings import flatten
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, atomic_file
 from rnnlm.models.kinds import kind_of
 from rnnlm.runtime.current_user import who
-from rnnlm.storage.records import LOSSES, DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
-from rnnlm.tracking.experiment_page import RUN_LIST_VIEW, TRAINING_VIEW
+from rnnlm.storage.records import LOSSES, DatasetRecord, EvaluationRecord, LoggedRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
-from rnnlm.tracking.mlflow_store import best_effort, experiment_id, ignoring, is_embedded, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import (
+    RUN_LIST_VIEW,
+    TRAINING_VIEW,
+    best_effort,
+    experiment_id,
+    ignoring,
+    is_embedded,
+    reaching_mlflow,
+    tracking_uri,
+)
 from rnnlm.tracking.run_names import run_name
-from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.history import HISTORY, TRACKING
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import DatasetInput
+    from mlflow.entities import DatasetInput, Run
 
 TRACKING_KEY = "rnnlm.tracking_key"  # tag; a new value each time the run is trained again
 CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # split → what MLflow calls its use
@@ -43,6 +51,16 @@ DIGEST_CHARACTERS = 36  # MLflow's limit for dataset digests
 NOTE = "mlflow.note.content"  # tag: the description
 SCORES_END = "\n\n---\n\n"  # in the description, between the scores and what is known before training
 LOSS_CURVE, SMALL_LOSS_CURVE = "loss_curve.png", "loss_curve_small.png"
+LOSS_CURVES = {LOSS_CURVE: plot_loss_curve, SMALL_LOSS_CURVE: plot_small_loss_curve}
+
+
+@dataclass(frozen=True)
+class RunOrigin:
+    """The flow run that started a training. The library does not know what made it."""
+
+    name: str  # as the orchestrator shows it
+    url: str | None = None  # of its page; None if there is none that lasts
+    deployment: str = ""  # "" if a person started it by a command
 
 
 @contextmanager
@@ -53,18 +71,18 @@ def open_tracker(
 
     While MLflow is unavailable the tracker's mlflow_run_id is None.
     """
-    tracker = tracker_of(home, config, dataset, run_id, home.runs / run_id, origin)
+    tracker = tracker_of(home, config, dataset, run_id, origin)
     tracker.flush()
+    status = "KILLED"  # by Ctrl-C, or by Prefect cancelling the flow run
     try:
         with system_metrics(home, tracker.mlflow_run_id if config.tracking.system_metrics else None):
             yield tracker
+        status = "FINISHED"
     except Exception:
-        tracker.close("FAILED")
+        status = "FAILED"
         raise
-    except BaseException:  # Ctrl-C, or Prefect cancelling the flow run
-        tracker.close("KILLED")
-        raise
-    tracker.close("FINISHED")
+    finally:
+        tracker.close(status)
 
 
 @contextmanager
@@ -84,76 +102,64 @@ def system_metrics(home: Home, mlflow_run_id: str | None) -> Iterator[None]:
 
 
 def tracker_of(
-    home: Home,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
-    run_id: str,
-    folder: Path,
-    origin: RunOrigin | None = None,
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, origin: RunOrigin | None = None
 ) -> RunTracker:
+    """The tracker of a run that may have begun before. What another, killed process has logged is kept."""
+
     def find_run(client: "MlflowClient", key: str) -> str:
-        return running_run(client, home, config, dataset, run_id, key, origin)
+        """The id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference."""
+        from mlflow.entities import Param
 
-    return RunTracker(home, folder, config.tracking.log_every_seconds, find_run)
+        experiment = experiment_id(client, home, config.tracking.experiment)
+        found = client.search_runs([experiment], f"tags.`{TRACKING_KEY}` = '{key}'", max_results=1)
+        tags = {
+            TRACKING_KEY: key,
+            "rnnlm.run_id": run_id,
+            "rnnlm.dataset_id": dataset.dataset_id,
+            "rnnlm.corpus_digest": dataset.corpus_digest,
+            **shown_tags(config, dataset, origin),
+        }
+        name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
+        run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
+        mlflow_run_id = str(run.info.run_id)
+        # MLflow's parameters cannot be changed: of a setting without effect on results, the first value stays.
+        new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
+        client.log_batch(mlflow_run_id, params=new)  # the client splits them into batches
+        if run.inputs is None or not run.inputs.dataset_inputs:
+            client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset, split) for split in CONTEXTS])
+        if found:
+            client.update_run(mlflow_run_id, status="RUNNING")
+        return mlflow_run_id
 
-
-def running_run(
-    client: "MlflowClient",
-    home: Home,
-    config: PipelineConfig,
-    dataset: DatasetRecord,
-    run_id: str,
-    key: str,
-    origin: RunOrigin | None = None,
-) -> str:
-    """The id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference.
-
-    What another, killed process has logged already is kept.
-    """
-    from mlflow.entities import Param
-
-    experiment = experiment_id(client, home, config.tracking.experiment)
-    found = client.search_runs([experiment], f"tags.`{TRACKING_KEY}` = '{key}'", max_results=1)
-    tags = {
-        TRACKING_KEY: key,
-        "rnnlm.run_id": run_id,
-        "rnnlm.dataset_id": dataset.dataset_id,
-        "rnnlm.corpus_digest": dataset.corpus_digest,
-        **shown_tags(config, dataset, origin),
-    }
-    name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
-    run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
-    mlflow_run_id = str(run.info.run_id)
-    # MLflow's parameters cannot be changed; if a setting without effect on results has changed, the first value stays.
-    new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
-    client.log_batch(mlflow_run_id, params=new)  # the client splits them into batches
-    if run.inputs is None or not run.inputs.dataset_inputs:
-        client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset, split) for split in CONTEXTS])
-    if found:
-        client.update_run(mlflow_run_id, status="RUNNING")
-    return mlflow_run_id
+    return RunTracker(home, home.runs / run_id, config.tracking.log_every_seconds, find_run)
 
 
 def shown_tags(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None) -> dict[str, str]:
-    """The tags that MLflow shows in columns of its own: user, source and description."""
-    by_schedule = origin is not None and origin.deployment
+    """The tags that MLflow shows in columns of its own: user, source, and the description, in Markdown."""
+    deployment = origin.deployment if origin else ""
+    data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
+    note = f"{model_shape(config.model)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
+    link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
     return {
         "mlflow.user": who().partition("@")[0],
-        "mlflow.source.type": "JOB" if by_schedule else "LOCAL",
-        "mlflow.source.name": f"deployment {origin.deployment}" if origin and by_schedule else "rnnlm",
-        NOTE: training_note(config, dataset, origin),
+        "mlflow.source.type": "JOB" if deployment else "LOCAL",
+        "mlflow.source.name": f"deployment {deployment}" if deployment else "rnnlm",
+        NOTE: f"{note}; preset `{config.preset}`.{link}",
     }
 
 
-def training_note(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None) -> str:
-    """The run's description in markdown, as long as it has no scores."""
-    model, tokens = config.model, dataset.predicted_tokens["train"]
+def model_shape(model: ModelConfig) -> str:
+    """`Elman network, 1 × 256, tanh, mixed with 5-gram counts`: layers × units."""
     kind = kind_of(model.kind)
-    layers = f" of {model.layers} {'layer' if model.layers == 1 else 'layers'} of {model.units} units"
-    shape = f"{kind.name}{layers if kind.is_trained else f', up to {model.counts} tokens'}"
-    data = f"{tokens:,} tokens of `{dataset.corpus_name}`, vocabulary {dataset.vocabulary_size:,}"
-    link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
-    return f"{shape}, trained on {data}; preset `{config.preset}`.{link}"
+    if not kind.is_trained:
+        return f"{kind.name}, up to {model.counts} tokens"
+    parts = [kind.name, f"{model.layers} × {model.units}"]
+    if model.kind == "elman":
+        parts.append(model.nonlinearity)
+        parts += ["diagonal"] if model.recurrence == "diagonal" else []
+        parts += ["residual"] if model.is_residual else []
+    parts += [f"mixed with {model.counts}-gram counts"] if model.counts else []
+    return ", ".join(parts)
 
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
@@ -192,17 +198,6 @@ def split_digest(dataset: DatasetRecord, split: str) -> str:
     return dataset.dataset_id[: DIGEST_CHARACTERS - len(suffix)] + suffix
 
 
-def send_rest(home: Home, run: RunRecord) -> None:
-    """Send what could not be sent during training, and end the run."""
-    if run.mlflow_run_id is None or not (run.folder / TRACKING).exists():
-        return
-    mlflow_run_id = run.mlflow_run_id
-    RunTracker(home, run.folder, 0.0, lambda client, key: mlflow_run_id).flush()
-    with best_effort("the run's end"), reaching_mlflow(home) as client:
-        if client.get_run(mlflow_run_id).info.status != "FINISHED":
-            client.set_terminated(mlflow_run_id)
-
-
 def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> RunRecord:
     """The run with the id of its MLflow run in this store."""
     with best_effort("the run"), reaching_mlflow(home) as client:
@@ -223,7 +218,13 @@ def ensure_mlflow_run(
     known = [str(one.info.run_id) for one in found]
     if run.mlflow_run_id and (run.mlflow_run_id in known or exists(client, run.mlflow_run_id)):
         return run.mlflow_run_id
-    return known[0] if known else track_later(client, home, config, dataset, run)
+    if known:
+        return known[0]
+    tracker = tracker_of(home, config, dataset, run.run_id)
+    tracker.send(client)
+    mlflow_run_id = tracker.begin(client)
+    client.set_terminated(mlflow_run_id)
+    return mlflow_run_id
 
 
 def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
@@ -232,34 +233,63 @@ def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
     return False
 
 
-def track_later(
-    client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
-) -> str:
-    """A new MLflow run with everything that training left; its id."""
-    tracker = tracker_of(home, config, dataset, run.run_id, run.folder)
-    tracker.send(client)
-    mlflow_run_id = tracker.begin(client)
-    client.set_terminated(mlflow_run_id)
-    return mlflow_run_id
+def log_results(
+    home: Home, run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: Sequence[Path] = ()
+) -> LoggedRecord:
+    """Log a run's scores, samples, losses and plots, and what could not be sent during training. Idempotent.
+
+    Without MLflow the loss curves are still drawn, in the run's folder, and run_url is None.
+    """
+    curves = {name: drawn(run, name, draw) for name, draw in LOSS_CURVES.items()}
+    mlflow_run_id, url = run.mlflow_run_id, None
+    if mlflow_run_id is not None:
+        with best_effort("the results"), reaching_mlflow(home) as client:
+            if (run.folder / TRACKING).exists():
+                RunTracker(home, run.folder, 0.0, lambda client, key: mlflow_run_id).send(client)
+            found = client.get_run(mlflow_run_id)
+            if found.info.status != "FINISHED":
+                client.set_terminated(mlflow_run_id)
+            log_scores(client, found, evaluation)
+            client.log_text(mlflow_run_id, samples_page(samples.samples), "samples.md")
+            listed = [sample.model_dump() for sample in samples.samples]
+            client.log_dict(mlflow_run_id, {"samples": listed}, "samples.json")
+            losses = run.folder / LOSSES
+            log_files(client, mlflow_run_id, sorted([*losses.glob("*.parquet"), *losses.glob("*.png")]), LOSSES)
+            log_files(client, mlflow_run_id, [*filter(None, [curves[LOSS_CURVE]]), *pictures])
+            url = run_address(home, found.info.experiment_id, mlflow_run_id)
+    return LoggedRecord(run_url=url, loss_curve=curves[LOSS_CURVE], small_loss_curve=curves[SMALL_LOSS_CURVE])
 
 
-def log_scores(home: Home, run: RunRecord, evaluation: EvaluationRecord) -> None:
-    """Log `<split>_<score>`, of whole splits, as metrics of the run; idempotent."""
-    if run.mlflow_run_id is None:
-        return
+def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:
+    """A plot in the run's folder, drawn from its history if it is missing. None: there is no history."""
+    history, picture = run.folder / HISTORY, run.folder / name
+    if history.exists() and not picture.exists():
+        with atomic_file(picture) as partial:
+            draw(history, partial)
+    return picture if picture.exists() else None
+
+
+def log_scores(client: "MlflowClient", run: "Run", evaluation: EvaluationRecord) -> None:
+    """Log `<split>_<score>`, of whole splits, as metrics of the run, and the test scores in its description."""
+    from mlflow.entities import Metric
+
+    note = with_scores(run.data.tags.get(NOTE, ""), evaluation)
+    if note != run.data.tags.get(NOTE):
+        client.set_tag(run.info.run_id, NOTE, note)
+    now = round(time.time() * 1000)  # milliseconds
     scores = {name: value for split in evaluation.scores for name, value in split_scores(evaluation, split).items()}
-    with best_effort("the scores"), reaching_mlflow(home) as client:
-        from mlflow.entities import Metric
+    known = run.data.metrics
+    new = [Metric(name, value, now, 0) for name, value in scores.items() if known.get(name) != value]
+    client.log_batch(run.info.run_id, metrics=new)
 
-        found = client.get_run(run.mlflow_run_id).data
-        known = found.metrics
-        note = with_scores(found.tags.get(NOTE, ""), evaluation)
-        if note != found.tags.get(NOTE):
-            client.set_tag(run.mlflow_run_id, NOTE, note)
-        now = round(time.time() * 1000)  # milliseconds
-        new = [Metric(name, value, now, 0) for name, value in scores.items() if known.get(name) != value]
-        if new:
-            client.log_batch(run.mlflow_run_id, metrics=new)
+
+def log_files(client: "MlflowClient", mlflow_run_id: str, files: Sequence[Path], folder: str | None = None) -> None:
+    """Log files as artifacts of the run, unless MLflow has them in this size. folder: of the artifacts."""
+    listed = client.list_artifacts(mlflow_run_id, folder)
+    sizes = {Path(artifact.path).name: artifact.file_size for artifact in listed}
+    for path in files:
+        if sizes.get(path.name) != path.stat().st_size:
+            client.log_artifact(mlflow_run_id, str(path), folder)
 
 
 def split_scores(evaluation: EvaluationRecord, split: str) -> dict[str, float]:
@@ -303,66 +333,11 @@ def with_scores(note: str, evaluation: EvaluationRecord) -> str:
     return f"{sentence}{SCORES_END}{plain}"
 
 
-def log_samples(home: Home, run: RunRecord, samples: SamplesRecord) -> None:
-    """Log samples.md and samples.json as artifacts of the run."""
-    if run.mlflow_run_id is None:
-        return
-    with best_effort("the samples"), reaching_mlflow(home) as client:
-        client.log_text(run.mlflow_run_id, samples_page(samples.samples), "samples.md")
-        listed = [sample.model_dump() for sample in samples.samples]
-        client.log_dict(run.mlflow_run_id, {"samples": listed}, "samples.json")
+def run_url(home: Home, mlflow_run_id: str | None) -> str | None:
+    """The run's address on the tracking server, or in `mlflow ui` over the home's SQLite file.
 
-
-def log_losses(home: Home, run: RunRecord) -> None:
-    """Log the files of RUN/losses (Parquet, plots) that are missing or have another size in MLflow."""
-    folder = run.folder / LOSSES
-    if run.mlflow_run_id is None or not folder.exists():
-        return
-    with best_effort("the losses"), reaching_mlflow(home) as client:
-        logged = {artifact.path: artifact.file_size for artifact in client.list_artifacts(run.mlflow_run_id, LOSSES)}
-        for path in sorted([*folder.glob("*.parquet"), *folder.glob("*.png")]):
-            if logged.get(f"{LOSSES}/{path.name}") != path.stat().st_size:
-                client.log_artifact(run.mlflow_run_id, str(path), LOSSES)
-
-
-def log_loss_curve(home: Home, run: RunRecord) -> Path | None:
-    """Log the plot, drawing it in the run's folder if it is missing. None: there is no history."""
-    history, picture = run.folder / HISTORY, run.folder / LOSS_CURVE
-    if not history.exists():
-        return None
-    if not picture.exists():
-        with atomic_file(picture) as partial:
-            plot_loss_curve(history, partial)
-    log_picture(home, run, picture)
-    return picture
-
-
-def small_loss_curve(run: RunRecord) -> Path | None:
-    """The plot for a summary, drawn in the run's folder if it is missing. None: there is no history."""
-    history, picture = run.folder / HISTORY, run.folder / SMALL_LOSS_CURVE
-    if history.exists() and not picture.exists():
-        with atomic_file(picture) as partial:
-            plot_small_loss_curve(history, partial)
-    return picture if picture.exists() else None
-
-
-def log_picture(home: Home, run: RunRecord, picture: Path) -> None:
-    """Log a plot from the run's folder as an artifact of the run, once."""
-    if run.mlflow_run_id is None:
-        return
-    with best_effort(picture.name), reaching_mlflow(home) as client:
-        logged = {artifact.path for artifact in client.list_artifacts(run.mlflow_run_id)}
-        if picture.name not in logged:
-            client.log_artifact(run.mlflow_run_id, str(picture))
-
-
-def run_url(home: Home, run: RunRecord) -> str | None:
-    """The run's address on the tracking server, or in `mlflow ui` over the home's SQLite file."""
-    return tracked_run_url(home, run.mlflow_run_id)
-
-
-def tracked_run_url(home: Home, mlflow_run_id: str | None) -> str | None:
-    """None if MLflow has no such run, or is unavailable."""
+    None if MLflow has no such run, or is unavailable.
+    """
     if mlflow_run_id is None:
         return None
     with best_effort("the run's address"), reaching_mlflow(home) as client:

@@ -1,6 +1,7 @@
 """The MLflow store: its address, creation safe for concurrent processes, and one error for all its failures."""
 
 import importlib.metadata
+import json
 import logging
 import os
 import re
@@ -14,13 +15,36 @@ from urllib.parse import urlsplit
 from rnnlm.display.redaction import redacted
 from rnnlm.errors import ConfigError, TrackingError
 from rnnlm.home import Home
-from rnnlm.tracking.experiment_page import EXPERIMENT_TAGS
 from rnnlm.tracking.stored_locations import mend_locations
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient  # importing it takes 2 s, so imports at run time are local
 
 logger = logging.getLogger(__name__)
+TRAINING_VIEW = "workflowType=machine_learning"  # query of addresses: without it the UI opens on pages for chat models
+VIEW = "rnnlm"  # name of the shared view of an experiment
+RUN_LIST_VIEW = f"viewStateShareKey={VIEW}&{TRAINING_VIEW}"
+# What differs from the defaults in what MLflow 3.17's page stores when a person shares a view, and its search.
+VIEW_STATE = {
+    "searchFilter": "",
+    "orderByKey": "attributes.start_time",
+    "orderByAsc": False,
+    "startTime": "ALL",
+    "lifecycleFilter": "Active",
+    "datasetsFilter": [],
+    "modelVersionFilter": "All Runs",
+    "selectedColumns": [  # by default the list has no metrics
+        "attributes.`Duration`",
+        "metrics.`test_perplexity`",
+        "metrics.`test_bits_per_byte`",
+        "params.`preset`",
+    ],
+    "viewMaximized": True,
+}
+EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",
+    f"mlflow.sharedViewState.{VIEW}": json.dumps(VIEW_STATE),
+}
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow takes
 DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}  # module → package
 ENVIRONMENT_DEFAULTS = {  # the user's settings take precedence

@@ -12,7 +12,7 @@ from rnnlm.errors import ModelError
 from rnnlm.home import Home, read_json
 from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE
-from rnnlm.tracking.loss_curve import smoothed
+from rnnlm.tracking.loss_curve import show_trained_tokens, smoothed
 from rnnlm.training.checkpointing.run_lookup import find_run
 from rnnlm.training.history import HISTORY, STARTED, read_measurements, read_series
 
@@ -92,8 +92,6 @@ def compare_runs(home: Home, names: Sequence[str], picture: Path) -> RunComparis
 
 def plot_loss_curves(folders: Sequence[Path], picture: Path) -> None:
     """Write a PNG: validation loss of each run against its trained tokens, with its training loss in pale."""
-    from matplotlib.ticker import EngFormatter
-
     figure, (axes,) = new_figure((8, 4.5))
     for index, folder in enumerate(folders):
         colour = CURVE_COLOURS[index % len(CURVE_COLOURS)]
@@ -101,8 +99,8 @@ def plot_loss_curves(folders: Sequence[Path], picture: Path) -> None:
         axes.plot(xs, smoothed(ys), color=colour, linewidth=1, alpha=0.35)
         xs, ys = read_series(folder / HISTORY, "validation_nll_nats_per_token")
         axes.plot(xs, ys, color=colour, marker="o", markersize=4, linewidth=1.8, label=folder.name)
-    set_titles(axes, "Validation loss (pale: training)", x="trained tokens", y="loss, nats per token")
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    set_titles(axes, "Validation loss (pale: training)", y="loss, nats per token")
+    show_trained_tokens(axes)
     axes.legend(frameon=False)
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, format="png")

@@ -8,7 +8,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric
 
 logger = logging.getLogger(__name__)
-METRICS_PER_CALL = 1000  # MLflow's limit
 SAMPLED = {name: f"sampled_{name}" for name in ("validation_perplexity", "validation_nll_nats_per_token")}
 RETRY_INTERVALS = 10  # intervals until the next try after a failure: each try may block for 30 s
 FindRun = Callable[["MlflowClient", str], str]  # (client, key) → id of the RUNNING MLflow run with that key
@@ -60,15 +59,19 @@ class RunTracker:
 
     def send(self, client: "MlflowClient") -> None:
         run_id = self.begin(client)
-        for metrics, end in metric_batches(self.folder / HISTORY, self.history_bytes):
-            client.log_batch(run_id, metrics=metrics)
-            self.history_bytes = end
+        if new := self.unsent():
+            client.log_batch(run_id, metrics=[metric for line, _ in new for metric in mlflow_metrics(line)])
+            self.history_bytes = new[-1][1]
             self.save_progress()
         for page in sorted((self.folder / SAMPLES).glob("step-*.md")):
             if page.name not in self.samples:
                 client.log_artifact(run_id, str(page), SAMPLES)
                 self.samples.append(page.name)
                 self.save_progress()
+
+    def unsent(self) -> list[tuple[dict[str, Any], int]]:
+        """The complete lines of history that were not sent, each with the byte after it."""
+        return list(read_measurements(self.folder / HISTORY, self.history_bytes))
 
     def begin(self, client: "MlflowClient") -> str:
         """The MLflow run's id; the run is made as soon as MLflow is available."""
@@ -82,20 +85,14 @@ class RunTracker:
         return self.mlflow_run_id
 
     def save_progress(self) -> None:
-        spool: dict[str, Any] = {
-            "key": self.key,
-            "mlflow_run_id": self.mlflow_run_id,
-            "history_bytes": self.history_bytes,
-            "samples": self.samples,
-        }
-        write_json(self.folder / TRACKING, spool)
+        names = ("key", "mlflow_run_id", "history_bytes", "samples")
+        write_json(self.folder / TRACKING, {name: getattr(self, name) for name in names})
 
     def close(self, status: str) -> None:
         """Send the rest and end the run as FINISHED, FAILED or KILLED."""
         self.flush()
         self.attempt(lambda client: client.set_terminated(self.begin(client), status=status))
-        waiting = sum(len(metrics) for metrics, _ in metric_batches(self.folder / HISTORY, self.history_bytes))
-        if waiting:
+        if waiting := sum(len(mlflow_metrics(line)) for line, _ in self.unsent()):
             logger.warning("%d metrics could not be logged to MLflow; %s has them", waiting, self.folder / HISTORY)
 
     def attempt(self, action: Callable[["MlflowClient"], None]) -> bool:
@@ -111,20 +108,6 @@ class RunTracker:
             return False
 
 
-def metric_batches(history: Path, start: int) -> Iterator[tuple[list["Metric"], int]]:
-    """The metrics of complete lines from byte `start` on, in batches of one call, each with the byte after it."""
-    batch: list[Metric] = []
-    end = start
-    for line, after in read_measurements(history, start):
-        new = mlflow_metrics(line)
-        if batch and len(batch) + len(new) > METRICS_PER_CALL:
-            yield batch, end
-            batch = []
-        batch, end = batch + new, after
-    if batch:
-        yield batch, end
-
-
 def mlflow_metrics(line: dict[str, Any]) -> list["Metric"]:
     """One MLflow metric per finite value of a line of history; MLflow would store infinity as 1.8e308.
 
@@ -134,12 +117,7 @@ def mlflow_metrics(line: dict[str, Any]) -> list["Metric"]:
     from mlflow.entities import Metric
 
     return [
-        Metric(
-            SAMPLED.get(name, name),
-            float(value),
-            line.get("time_milliseconds", 0),
-            line["step"],
-        )
+        Metric(SAMPLED.get(name, name), float(value), line.get("time_milliseconds", 0), line["step"])
         for name, value in line["metrics"].items()
         if value is not None and math.isfinite(value)
     ]

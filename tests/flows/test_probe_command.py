@@ -69,7 +69,7 @@ def test_a_probe_is_printed_and_published_in_prefect_and_mlflow(
     assert [step for step, _ in metrics[metric[0]]] == metric[1]
 
     found = json.loads(printed(capsys, *arguments, "--json"))  # the same settings: the same figures and MLflow run
-    assert f"picture  {found['picture']}" in lines
+    assert f"picture    {found['picture']}" in lines
     assert Path(found["picture"]).read_bytes().startswith(PNG)
     assert found.get("scores") or found.get("curves")
     assert len(tracked(tracked_home)) == 1

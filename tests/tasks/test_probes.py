@@ -15,7 +15,7 @@ from rnnlm.lab.probes.echo import measure_echo
 from rnnlm.lab.probes.gradients import measure_gradients as measured
 from rnnlm.lab.probes.probe_config import AbilitiesConfig
 from rnnlm.lab.probes.probe_records import AbilityComparison, GradientCurve, metric_name
-from rnnlm.reports.probe_page import abilities_report, abilities_text, echo_report, gradient_comparison_report
+from rnnlm.reports.probe_page import abilities_page, echo_page, gradients_page
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
@@ -118,7 +118,7 @@ def comparison(picture: Path) -> AbilityComparison:
 
 
 def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: Path) -> None:
-    text = abilities_text(comparison(tmp_path / "abilities.png"))
+    text = abilities_page(comparison(tmp_path / "abilities.png")).text()
     assert text.splitlines() == [
         "right answers in rows of 24 tokens; in training: up to 24",
         "  network     parity",
@@ -134,10 +134,10 @@ def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: P
         "",
         "Means over seeds; 1/3: one of three seeds gets at least 99% right.",
         "",
-        f"picture  {tmp_path / 'abilities.png'}",
-        f"table    {tmp_path / 'abilities.parquet'}",
+        f"picture    {tmp_path / 'abilities.png'}",
+        f"table      {tmp_path / 'abilities.parquet'}",
     ]
-    report = abilities_report(comparison(tmp_path / "abilities.png"))
+    report = abilities_page(comparison(tmp_path / "abilities.png")).markdown()
     assert "data:image/png;base64,iVBOR" in report
     assert "| gru | 60% 0/2 |" in report
 
@@ -153,7 +153,7 @@ def test_the_whole_table_fits_a_terminal(tmp_path: Path) -> None:
     picture = tmp_path / "abilities.png"
     picture.write_bytes(PNG)
     found = AbilityComparison(key="k", settings={"trained_length": 24}, picture=picture, scores=scores)
-    lines = abilities_text(found).splitlines()
+    lines = abilities_page(found).text().splitlines()
     assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
 
 
@@ -174,7 +174,7 @@ def test_echo_scores_are_stored_once_and_reported(home: Home) -> None:
     assert (again.skipped, again.scores) == (True, found.scores)
     assert again.picture.read_bytes().startswith(PNG)
     assert not probe_echo.fn(ECHO, force=True).skipped
-    report = echo_report(found)
+    report = echo_page(found).markdown()
     assert "data:image/png;base64,iVBOR" in report
     assert "| network | 1 back | 3 back |" in report
     assert f"| tanh, xavier | {found.scores[0].accuracy:.0%} | {found.scores[1].accuracy:.0%} |" in report
@@ -189,7 +189,7 @@ def test_gradients_are_stored_reported_and_logged_once(
     assert list(found.curves) == measured(toy_dataset, GRADIENTS, window_length=35)
     kept = json.loads(found.figures.read_text())["value"]
     assert (kept["settings"]["dataset_id"], kept["curves"][7]["start"]) == (toy_dataset.dataset_id, "identity × 1.2")
-    report, norms = gradient_comparison_report(found), found.curves[0].norms[0]
+    report, norms = gradients_page(found).markdown(), found.curves[0].norms[0]
     assert "| network | steps | norm | 1 back | 5 back |" in report
     assert f"| tanh, xavier | 0 | {norms[0]:.2e} | {norms[1] / norms[0]:.2e} | {norms[5] / norms[0]:.2e} |" in report
 

@@ -1,4 +1,4 @@
-"""Progress is told in lines that say what is done and how long the rest takes."""
+"""Progress lines say how much is done and how long the rest takes."""
 
 import logging
 

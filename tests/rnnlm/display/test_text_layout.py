@@ -1,9 +1,8 @@
-"""Tables line up on the terminal, and in markdown a stranger's text stays text."""
+"""Tables line up on the terminal, and in Markdown a stranger's text stays text."""
 
 from pathlib import Path
 
-from rnnlm.display.text_layout import columns, facts, labelled, markdown_table, picture_report, shorten
-from rnnlm.storage.records import StageRecord
+from rnnlm.display.text_layout import Code, columns, fact_lines, labelled, markdown_picture, markdown_table, shorten
 
 
 def test_words_stand_to_the_left_and_figures_to_the_right() -> None:
@@ -21,15 +20,14 @@ def test_values_stand_right_of_their_names_on_every_line() -> None:
     assert labelled("files", "f" * 130) == f"files      {'f' * 130}"  # paths stay whole
 
 
+def test_a_list_of_facts_has_a_line_for_each_item() -> None:
+    facts = {"files": 3, "damaged": ["a", "b"], "hint": "", "started": None, "versions": 0}
+    assert fact_lines(facts) == ["files      3", "damaged    a", "damaged    b", "versions   0"]
+
+
 def test_a_cell_of_a_markdown_table_is_shown_as_it_is() -> None:
     assert markdown_table([{"token": "<unk>|", "times": "3"}]) == ("| token | times |\n|---|---|\n| \\<unk\\>\\| | 3 |")
-
-
-def test_a_page_says_whether_its_stage_was_skipped() -> None:
-    assert facts("Corpus", StageRecord(seconds=1.25), [("bytes", 5)]) == (
-        "## Corpus\n\n*done in 1.2 s*\n\n|  |  |\n|---|---|\n| bytes | 5 |"
-    )
-    assert "*skipped: its verified output exists*" in facts("Corpus", StageRecord(skipped=True), [])
+    assert "| `a_b` | `/a_b` |" in markdown_table([{"digest": Code("a_b"), "file": Path("/a_b")}])
 
 
 def test_a_long_text_is_cut_and_cannot_steer_the_terminal() -> None:
@@ -39,4 +37,4 @@ def test_a_long_text_is_cut_and_cannot_steer_the_terminal() -> None:
 
 def test_a_picture_travels_inside_the_page(tmp_path: Path) -> None:
     (tmp_path / "curve.png").write_bytes(b"abc")
-    assert picture_report("Curve", tmp_path / "curve.png") == "## Curve\n\n![Curve](data:image/png;base64,YWJj)"
+    assert markdown_picture("Curve", tmp_path / "curve.png") == "![Curve](data:image/png;base64,YWJj)"

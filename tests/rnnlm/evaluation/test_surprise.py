@@ -15,7 +15,7 @@ from rnnlm.evaluation.surprise.surprise_measurement import query_surprise, surpr
 from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, whole_sentences, write_token_losses
 from rnnlm.evaluation.token_losses import TOKEN_LOSS
 from rnnlm.home import Home
-from rnnlm.reports.surprise_page import surprise_report, surprise_text
+from rnnlm.reports.surprise_page import surprise_page
 from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
@@ -97,7 +97,7 @@ def test_the_report_says_that_a_large_split_was_sampled(
     predicted = toy_dataset.predicted_tokens["test"]
     assert surprise.tables.share == 100 / predicted
     assert 0 < surprise.tables.tokens < predicted / 2
-    assert f"a random {100 / predicted:.2%} of the sentences" in surprise_text(surprise)
+    assert f"a random {100 / predicted:.2%} of the sentences" in surprise_page(surprise).text()
 
 
 def test_the_tables_equal_those_by_hand(written: Path) -> None:
@@ -150,9 +150,9 @@ def test_a_runs_losses_sum_to_its_score_and_are_made_once(
 def test_the_report_names_the_worst_sentence(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     surprise = surprise_of_run(home, toy_dataset, toy_run, EvaluationConfig())
     worst = surprise.tables.worst_sentences[0]
-    assert f"{worst['perplexity']:,.1f}  {worst['text']}" in surprise_text(surprise)
-    assert max(map(len, surprise_text(surprise).splitlines()[3:-2])) <= 120
-    assert surprise_report(surprise).count("data:image/png;base64,") == 2
+    assert f"{worst['perplexity']:,.1f}  {worst['text']}" in surprise_page(surprise).text()
+    assert max(map(len, surprise_page(surprise).text().splitlines()[3:-2])) <= 120
+    assert surprise_page(surprise).markdown().count("data:image/png;base64,") == 2
 
 
 def test_a_missing_run_or_dataset_is_named(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:

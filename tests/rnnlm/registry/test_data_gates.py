@@ -13,7 +13,7 @@ from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.registry.bundle import CHARACTERS
 from rnnlm.registry.data_gates import GateResult, GatesRecord, check_gates
-from rnnlm.reports.gates_page import gates_report
+from rnnlm.reports.dataset_page import gates_report
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow

@@ -51,7 +51,7 @@ def test_a_run_is_tracked_registered_and_found_through_a_server(
     assert folder.is_relative_to(home.root)
     load_model(folder)
     assert model_folder(home, registered.uri) == folder  # fetched once
-    url = run_url(home, run)
+    url = run_url(home, run.mlflow_run_id)
     assert url is not None
     assert url.startswith(f"{server}/#/experiments/")
     # The lock and the champion travel through the server.

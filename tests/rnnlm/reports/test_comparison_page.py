@@ -1,4 +1,4 @@
-"""What a comparison says of small differences, and its page on a phone."""
+"""A comparison names differences that are too small to believe, and its page fits a phone."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,11 @@ def comparison(folder: Path, *scores: tuple[float, ...], **fields: Any) -> Model
         "folder": folder,
         "corpus_name": "tinyshakespeare",
         "dataset_id": "d" * 64,
-        "settings": {"trials": 3, "seeds": len(scores[0]), "corpus.source": "/a/path/" + "that/is/long/" * 9},
+        "settings": {
+            "trials": 3,
+            "seeds": len(scores[0]) if scores else 2,
+            "corpus.source": "/a/path/" + "that/is/long/" * 9,
+        },
         "vocabulary_size": 10,
         "test_tokens": 10,
         "models": models,
@@ -34,7 +38,7 @@ def comparison(folder: Path, *scores: tuple[float, ...], **fields: Any) -> Model
     return ModelComparison.model_validate(given | fields)
 
 
-def test_a_difference_within_the_intervals_over_seeds_is_called_so(tmp_path: Path) -> None:
+def test_differences_within_the_intervals_over_seeds_are_named(tmp_path: Path) -> None:
     # Of two runs the interval is 12.706 times half of their distance: ± 1.27 and ± 1.27 overlap at a distance of 2.
     found = comparison(tmp_path, (99.9, 100.1), (101.9, 102.1), (149.9, 150.1))
     assert seeds_sentence(found) == "within the variation of training (95 %, over seeds): Elman and LSTM"
@@ -42,7 +46,7 @@ def test_a_difference_within_the_intervals_over_seeds_is_called_so(tmp_path: Pat
     assert seeds_sentence(found).startswith("each trained model differs from the next one by more")
 
 
-def test_one_run_of_each_model_does_not_tell_how_much_training_varies(tmp_path: Path) -> None:
+def test_single_runs_come_with_a_warning_about_seeds(tmp_path: Path) -> None:
     found = comparison(tmp_path, (100.0,), (101.0,), pairs=(PAIR,))
     found.picture.write_bytes(b"")
     told = "one run of each: a small difference may be that of the seed; --seeds 3"

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from flows.commands.data import ngram_text
 from flows.commands.runs import run_row
 from rnnlm.display.text_layout import LINE_WIDTH, TableRows, columns
@@ -19,6 +21,7 @@ from rnnlm.reports.registry_page import model_row
 from rnnlm.storage.records import EvaluationRecord, ListedVersion
 from rnnlm.tracking.run_comparison import RunOverview
 from tests.rnnlm.lab.comparison.test_model_result import result_of, run_of
+from tests.rnnlm.reports.test_comparison_page import comparison
 from tests.split_scores import split_score_of
 
 MEASURE = re.compile("perplexity|bits|ppl")
@@ -27,23 +30,12 @@ PAIR = PairDifference(first="elman", second="kneser-ney", difference=0.1, lower=
 TUNED = TunedSettings(learning_rate=0.1, dropout_inputs=0.0, dropout_outputs=0.0)
 
 
-def comparison(tmp_path: Path) -> ModelComparison:
+@pytest.fixture
+def found(tmp_path: Path) -> ModelComparison:
     trial = Trial(settings=TUNED, validation_perplexity=9.0)
     result = result_of(7.0, 8.0).model_copy(update={"trials": (trial,)})
-    return ModelComparison.model_validate(
-        {
-            "key": "k",
-            "folder": tmp_path,
-            "corpus_name": "c",
-            "dataset_id": "d",
-            "settings": {"trials": 1, "seeds": 2},
-            "vocabulary_size": 10,
-            "test_tokens": 10,
-            "models": (result, result.model_copy(update={"model": "kneser-ney", "parameters": 12_345_678})),
-            "pairs": (PAIR,),
-            "target_perplexity": 9.0,
-        }
-    )
+    counts = result.model_copy(update={"model": "kneser-ney", "parameters": 12_345_678})
+    return comparison(tmp_path, models=(result, counts), pairs=(PAIR,))
 
 
 def tables(found: ModelComparison) -> dict[str, TableRows]:
@@ -80,15 +72,15 @@ def tables(found: ModelComparison) -> dict[str, TableRows]:
     }
 
 
-def test_every_heading_of_a_score_names_split_and_measure(tmp_path: Path) -> None:
-    found = tables(comparison(tmp_path))
-    for name, rows in found.items():
+def test_every_heading_of_a_score_names_split_and_measure(found: ModelComparison) -> None:
+    shown = tables(found)
+    for name, rows in shown.items():
         scores = [heading for heading in rows[0] if MEASURE.search(heading)]
         assert scores, name
         if "split" not in rows[0]:
             assert all(map(SPLIT.match, scores)), (name, scores)
-    assert "sampled validation perplexity" in found["rnnlm compare, trials"][0]  # trials are scored on a sample
-    assert "test perplexity of the first 7 rows" in found["rnnlm evaluate, evaluation.first_rows"][0]
+    assert "sampled validation perplexity" in shown["rnnlm compare, trials"][0]  # trials are scored on a sample
+    assert "test perplexity of the first 7 rows" in shown["rnnlm evaluate, evaluation.first_rows"][0]
 
 
 def test_the_scores_of_registered_models_and_of_counts_name_their_split() -> None:
@@ -112,12 +104,12 @@ def test_the_scores_of_registered_models_and_of_counts_name_their_split() -> Non
     assert second.split() == ["perplexity", "perplexity"]
 
 
-def test_only_wide_tables_break_their_headings(tmp_path: Path) -> None:
+def test_only_wide_tables_break_their_headings(found: ModelComparison) -> None:
     row = dict.fromkeys(("test perplexity", "test bits/byte", "peak", "weights and counts", "state"), "1" * 13)
     lines = columns([row])
     assert max(map(len, lines)) <= LINE_WIDTH
     assert lines[0].split() == ["test", "test", "peak", "weights", "and", "state"]
     assert lines[1].split() == ["perplexity", "bits/byte", "counts"]
     assert columns([{"test perplexity": "9"}]) == ["test perplexity", "9"]
-    text = comparison_page.comparison_text(comparison(tmp_path))
+    text = comparison_page.comparison_text(found)
     assert max(map(len, text.splitlines()[:5])) <= LINE_WIDTH

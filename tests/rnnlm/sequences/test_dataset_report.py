@@ -11,7 +11,7 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home
-from rnnlm.reports.dataset_page import description_report, description_text
+from rnnlm.reports.dataset_page import description_page
 from rnnlm.sequences import dataset_reader
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import find_dataset
@@ -129,10 +129,10 @@ def test_plots_and_reports_show_the_description(home: Home, described: DatasetRe
     description, pictures = describe_dataset(home, described)
     assert [path.name for path in pictures] == ["coverage.png", "lengths.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
-    text = description_text(description, pictures)
+    text = description_page(description, pictures).text()
     assert "Longest lines" in text
     assert "42.86%" in text
-    report = description_report(description, pictures)
+    report = description_page(description, pictures).markdown()
     assert report.count("data:image/png;base64,") == 2
     assert "\\<eos\\>" in report  # no tag
 
@@ -160,12 +160,12 @@ def test_no_held_out_document_of_many_sources_has_its_source_in_training(home: H
     description, _ = describe_texts(home, tmp_path / "reviews.zip")
     assert [row["split"] for row in description.sources] == ["test", "valid"]
     assert all(row["shared_documents"] == 0 < row["document_count"] for row in description.sources)
-    assert "0 (0.0%)" in description_text(description, [])
-    assert "Ġ" not in description_text(description, [])
+    assert "0 (0.0%)" in description_page(description, []).text()
+    assert "Ġ" not in description_page(description, []).text()
     spaced = [{"token": "Ġthe", "training_count": 1, "share": 0.1}]
     of_bytes = description.model_copy(update={"frequent_tokens": spaced})
-    assert "Ġ is a space" in description_text(of_bytes, [])
-    assert "Ġ is a space" in description_report(of_bytes, [])
+    assert "Ġ is a space" in description_page(of_bytes, []).text()
+    assert "Ġ is a space" in description_page(of_bytes, []).markdown()
 
 
 @pytest.mark.slow

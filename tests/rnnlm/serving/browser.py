@@ -13,7 +13,7 @@ from typing import Any
 
 from websockets.sync.client import connect
 
-from rnnlm.runtime.polling import poll_until
+from tests.rnnlm.serving.live import wait_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = (
@@ -82,7 +82,7 @@ class Browser:
         self.until("document.readyState === 'complete'")
 
     def value(self, expression: str) -> Any:
-        """Of JavaScript in the page."""
+        """The value of a JavaScript expression in the page."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -129,7 +129,3 @@ class Browser:
 
     def screenshot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
-
-
-def wait_until(condition: Any, seconds: float, what: str = "") -> None:
-    assert poll_until(condition, seconds, every_seconds=0.02), f"not within {seconds} s: {what}"

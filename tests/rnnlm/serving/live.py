@@ -2,13 +2,14 @@
 
 import socket
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 import httpx
 
 from rnnlm.home import Home
+from rnnlm.runtime.polling import poll_until
 from rnnlm.serving.model_loader import ModelReference
 from rnnlm.serving.server import uvicorn_server
 from rnnlm.serving.service import Service
@@ -29,11 +30,8 @@ class LiveServer:
 
     def __enter__(self) -> "LiveServer":
         self.thread.start()
-        deadline = time.monotonic() + 30
-        while not self.server.started:
-            assert self.thread.is_alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: self.server.started or not self.thread.is_alive(), what="the server has started")
+        assert self.thread.is_alive()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -46,3 +44,7 @@ class LiveServer:
 def serving(folder: Path, **settings: object) -> LiveServer:
     """The model in a folder; settings of ServingConfig."""
     return LiveServer(ModelReference(Home(folder), folder=folder), ServingConfig.model_validate(settings))
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30, what: str = "") -> None:
+    assert poll_until(condition, seconds, every_seconds=0.02), f"not within {seconds} s: {what}"

@@ -10,8 +10,7 @@ import pytest
 from rnnlm.serving import text_scorer
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.request_batcher import BusyError
-from tests.rnnlm.serving.live import LiveServer, serving
-from tests.rnnlm.serving.test_model_reloader import wait_for
+from tests.rnnlm.serving.live import LiveServer, serving, wait_until
 
 
 def leave(live: LiveServer, path: str, body: str) -> socket.socket:
@@ -28,16 +27,16 @@ def test_prompts_of_clients_that_left_give_their_places_back(endless_model: Path
         hold, step = threading.Event(), batcher._step
         batcher._step = lambda: (hold.wait(60), step())[1]  # type: ignore[method-assign]
         clients = [leave(live, "/generate", '{"maximum_tokens": 2000}') for _ in range(10)]
-        wait_for(lambda: len(batcher.running) + len(batcher.waiting) == 10)
+        wait_until(lambda: len(batcher.running) + len(batcher.waiting) == 10)
         for client in clients:
             client.close()
-        wait_for(lambda: all(one.over for one in (*batcher.running, *batcher.waiting)))
+        wait_until(lambda: all(one.over for one in (*batcher.running, *batcher.waiting)))
         steps = batcher.steps
         hold.set()
         answer = live.client.post("/generate", json={"maximum_tokens": 3})
         assert answer.status_code == 200
         assert batcher.steps - steps <= 6  # at most one for each of the two that ran, and three of its own
-        wait_for(lambda: not batcher.running and not batcher.waiting)
+        wait_until(lambda: not batcher.running and not batcher.waiting)
 
 
 def test_texts_of_clients_that_left_are_not_scored(toy_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,10 +51,10 @@ def test_texts_of_clients_that_left_are_not_scored(toy_model: Path, monkeypatch:
     monkeypatch.setattr(text_scorer.InterruptibleModel, "hidden", held)
     with serving(toy_model) as live:
         clients = [leave(live, "/score", '{"text": "the cat"}') for _ in range(10)]
-        wait_for(lambda: begun.is_set() and live.service.texts_waiting == 9)
+        wait_until(lambda: begun.is_set() and live.service.texts_waiting == 9)
         for client in clients:
             client.close()
-        wait_for(lambda: live.service.texts_waiting == 0)
+        wait_until(lambda: live.service.texts_waiting == 0)
         hold.set()
         assert live.client.post("/score", json={"text": "the cat"}).status_code == 200
         assert live.service.texts_scored == 1

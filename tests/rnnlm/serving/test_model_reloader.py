@@ -1,4 +1,4 @@
-"""The champion is followed, and nobody notices the moment it changes."""
+"""The service follows the champion, and no request fails when it changes."""
 
 import itertools
 import shutil
@@ -23,7 +23,7 @@ from rnnlm.storage.records import RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.configs import plain_model
 from tests.registrar import Registrar
-from tests.rnnlm.serving.live import LiveServer
+from tests.rnnlm.serving.live import LiveServer, wait_until
 
 NAME = "rnnlm-toy"
 Crown = Callable[[], int]
@@ -67,7 +67,7 @@ def test_a_new_champion_takes_over_under_load_without_an_error(crown: Crown, tra
             thread.start()
         for version in (2, 3):
             assert crown() == version
-            wait_for(lambda version=version: models[-1:] == [f"models:/{NAME}/{version}"])
+            wait_until(lambda version=version: models[-1:] == [f"models:/{NAME}/{version}"])
         ended.set()
         for thread in threads:
             thread.join()
@@ -76,17 +76,8 @@ def test_a_new_champion_takes_over_under_load_without_an_error(crown: Crown, tra
     assert set(models) == {f"models:/{NAME}/{version}" for version in (1, 2, 3)}
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
-    ticks = threading.Event()
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        ticks.wait(0.02)
-    raise AssertionError(f"not within {seconds} s")
-
-
 @pytest.mark.long
-def test_a_request_keeps_the_model_it_began_with(crown: Crown, tracked_home: Home) -> None:
+def test_a_request_keeps_its_model_when_another_is_loaded(crown: Crown, tracked_home: Home) -> None:
     crown()
     with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=1_000)) as live:
         reloader, batcher = live.service.reloader, live.service.batcher
@@ -97,7 +88,7 @@ def test_a_request_keeps_the_model_it_began_with(crown: Crown, tracked_home: Hom
             target=lambda: answers.append(live.client.post("/generate", json={"prompt": "the cat"}).json())
         )
         thread.start()
-        wait_for(lambda: bool(batcher.running))
+        wait_until(lambda: bool(batcher.running))
         crown()
         assert reloader.check()
         swap.set()
@@ -108,23 +99,21 @@ def test_a_request_keeps_the_model_it_began_with(crown: Crown, tracked_home: Hom
 
 
 @pytest.mark.long
-def test_while_the_registry_is_away_the_model_stays(
+def test_the_model_stays_while_the_registry_is_unavailable(
     crown: Crown, tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crown()
     reloader = ModelReloader(resolve_reference(tracked_home, NAME), poll_seconds=0.01)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: no server listens there
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     reloader.start()
-    wait_for(lambda: reloader.failures > 0)
+    wait_until(lambda: reloader.failures > 0)
     reloader.stop()
     assert reloader.current.label == f"models:/{NAME}/1"
 
 
 @pytest.mark.long
-def test_what_is_served_is_found_by_name_reference_or_folder(
-    crown: Crown, tracked_home: Home, toy_run: RunRecord
-) -> None:
+def test_a_model_is_served_by_name_reference_or_folder(crown: Crown, tracked_home: Home, toy_run: RunRecord) -> None:
     with pytest.raises(ModelError, match="no model is registered yet"):
         resolve_reference(tracked_home, None)
     crown()
@@ -144,7 +133,7 @@ def test_what_is_served_is_found_by_name_reference_or_folder(
 
 
 @pytest.mark.long
-def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home, tmp_path: Path) -> None:
+def test_one_of_several_champions_must_be_named(crown: Crown, tracked_home: Home, tmp_path: Path) -> None:
     crown()
     with reaching_mlflow(tracked_home) as client:
         client.create_registered_model("another")
@@ -165,7 +154,7 @@ def test_with_several_names_one_has_to_be_given(crown: Crown, tracked_home: Home
     ],
 )
 @pytest.mark.long
-def test_a_damaged_version_ends_no_following(crown: Crown, tracked_home: Home, damage: str) -> None:
+def test_a_damaged_version_does_not_end_the_watch(crown: Crown, tracked_home: Home, damage: str) -> None:
     crown()
     with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=0.2)) as live:
         ready = live.client.get("/ready").json()
@@ -174,12 +163,12 @@ def test_a_damaged_version_ends_no_following(crown: Crown, tracked_home: Home, d
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(model_reloader, "load_served_model", damaging(damage))
             crown()
-            wait_for(lambda: reloader.failures > 1)
+            wait_until(lambda: reloader.failures > 1)
             answer = live.client.get("/ready")
             assert answer.status_code == 200
             assert "checks in a row" in answer.json()["following_problem"]
             assert live.client.post("/generate", json={}).json()["model"] == f"models:/{NAME}/1"
-        wait_for(lambda: reloader.swaps == 1)
+        wait_until(lambda: reloader.swaps == 1)
         assert live.client.get("/ready").json() == ready | {"model": f"models:/{NAME}/2"}
 
 
@@ -196,7 +185,7 @@ def damaging(name: str) -> Callable[[Home, str], Any]:
 
 
 @pytest.mark.long
-def test_a_follower_that_has_stopped_is_told(crown: Crown, tracked_home: Home) -> None:
+def test_a_stopped_reloader_makes_the_service_unready(crown: Crown, tracked_home: Home) -> None:
     crown()
     with LiveServer(resolve_reference(tracked_home, NAME), ServingConfig(poll_seconds=0.2)) as live:
         live.service.reloader.stop()

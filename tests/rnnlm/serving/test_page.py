@@ -80,7 +80,7 @@ def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> 
     browser.value("document.querySelector('input[name=lock]').click()")
     browser.value("document.querySelector('input[name=seed]').focus()")
     browser.value("document.querySelector('input[name=seed]').select()")
-    browser.type("4")  # a seed that somebody types is used
+    browser.type("4")  # a seed that is typed is used
     generate_again(browser)
     assert seed_of(browser) == 4
 
@@ -182,13 +182,6 @@ def test_a_prompt_is_continued_token_by_token(browser: Browser, live: LiveServer
     assert first not in ("rgba(0, 0, 0, 0)", "transparent")  # it is shaded
 
 
-def test_pointing_at_a_token_shows_what_was_expected(browser: Browser) -> None:
-    generate_by_keyboard(browser, "the dog sees")
-    browser.point_at("#generate .token")
-    browser.until("document.querySelectorAll('.details tr').length === 5")
-    assert "bits: probability" in text_of(browser, ".details")
-
-
 def test_the_keyboard_reaches_every_token(browser: Browser) -> None:
     generate_by_keyboard(browser, "the bird")
     for _ in range(12):  # the controls, then the text: one stop
@@ -224,7 +217,7 @@ def test_a_text_is_scored_in_the_second_tab(browser: Browser, live: LiveServer) 
     assert f"perplexity {scored['perplexity']:.2f}" in text_of(browser, ".figures")
 
 
-def test_what_went_wrong_is_told(browser: Browser) -> None:
+def test_errors_are_shown(browser: Browser) -> None:
     browser.value("document.querySelector('#generate input[name=top_k]').removeAttribute('max')")
     browser.value("document.querySelector('#generate input[name=top_k]').value = 3e9")
     browser.value("document.querySelector('#generate form').requestSubmit()")
@@ -233,7 +226,7 @@ def test_what_went_wrong_is_told(browser: Browser) -> None:
     browser.complaints.clear()  # Chromium's own line for the status 422
 
 
-def test_an_unknown_word_is_told(browser: Browser) -> None:
+def test_unknown_words_are_shown(browser: Browser) -> None:
     generate_by_keyboard(browser, "the zebra")
     assert "read as <unk>: zebra" in text_of(browser, "#problem")
     assert "8 bits for each of its bytes" in text_of(browser, "#problem")
@@ -255,6 +248,7 @@ def test_the_other_tab_shows_nothing_of_this_one(browser: Browser) -> None:
     generate_by_keyboard(browser, "the zebra")
     browser.point_at("#generate .token")
     browser.until("document.querySelectorAll('.details tr').length === 5")
+    assert "bits: probability" in text_of(browser, ".details")
     browser.value("document.querySelector('#tab-score').click()")
     assert browser.value("document.querySelector('#problem').hidden")
     assert "Select a token" in text_of(browser, ".details")
@@ -269,7 +263,7 @@ def test_light_and_dark_follow_the_system(browser: Browser) -> None:
     assert (dark, browser.value(paper)) == ("rgb(22, 25, 28)", "rgb(255, 255, 255)")
 
 
-def test_the_token_is_asked_for_and_used(started: Browser, toy_model: Path) -> None:
+def test_the_login_asks_for_the_token_and_uses_it(started: Browser, toy_model: Path) -> None:
     with serving(toy_model, token=TOKEN) as guarded:
         started.open(guarded.address)
         started.value("document.querySelector('#generate form').requestSubmit()")

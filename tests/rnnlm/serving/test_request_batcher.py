@@ -19,12 +19,15 @@ PROMPTS = ["", "the cat", "the dog sees the fox", "near the river . the", "zebra
 
 
 class Asked:
-    """A generation whose events are kept."""
+    """A submitted prompt whose events are kept."""
 
-    def __init__(self, loaded: LoadedModel, prompt: str, sampling: Sampling, deadline: float = FOREVER) -> None:
+    def __init__(
+        self, batcher: Batcher, loaded: LoadedModel, prompt: str, sampling: Sampling, deadline: float = FOREVER
+    ) -> None:
         self.events: queue.Queue[object] = queue.Queue()
         self.ids = [loaded.tokenizer.bos_id, *loaded.tokenizer.encode(prompt)]
-        self.generation = GenerationJob(loaded, self.ids, sampling, 3, deadline, self.events.put)
+        self.job = GenerationJob(loaded, self.ids, sampling, 3, deadline, self.events.put)
+        batcher.submit(self.job)
 
     def all(self) -> list[object]:
         """Every event, the last of them the end."""
@@ -54,28 +57,20 @@ def samplings(count: int) -> list[Sampling]:
 
 def test_a_prompt_gets_the_same_bits_alone_and_in_any_company(loaded: LoadedModel, batcher: Batcher) -> None:
     asked = [(PROMPTS[n % len(PROMPTS)], sampling) for n, sampling in enumerate(samplings(30))]
-    alone = []
-    for prompt, sampling in asked:
-        one = Asked(loaded, prompt, sampling)
-        batcher.submit(one.generation)
-        alone.append(one.all())
-    together = [Asked(loaded, prompt, sampling) for prompt, sampling in asked]
-    for one in together:
-        batcher.submit(one.generation)
+    alone = [Asked(batcher, loaded, prompt, sampling).all() for prompt, sampling in asked]
+    together = [Asked(batcher, loaded, prompt, sampling) for prompt, sampling in asked]
     assert [one.all() for one in together] == alone  # surprisals and alternatives, too: to the last bit
 
 
-def test_a_prompt_gets_what_the_single_loop_draws(loaded: LoadedModel, batcher: Batcher) -> None:
+def test_a_batched_prompt_gets_the_tokens_of_the_single_loop(loaded: LoadedModel, batcher: Batcher) -> None:
     for prompt, sampling in zip(PROMPTS, samplings(len(PROMPTS)), strict=True):
-        one = Asked(loaded, prompt, sampling)
-        batcher.submit(one.generation)
+        one = Asked(batcher, loaded, prompt, sampling)
         single = continue_ids(loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
         assert [event.token_id for event in one.drawn()] == single
 
 
 def test_surprisals_and_alternatives_are_those_of_one_long_forward(loaded: LoadedModel, batcher: Batcher) -> None:
-    one = Asked(loaded, "the cat", Sampling(maximum_tokens=6, temperature=2.0, top_k=4, seed=3))
-    batcher.submit(one.generation)
+    one = Asked(batcher, loaded, "the cat", Sampling(maximum_tokens=6, temperature=2.0, top_k=4, seed=3))
     drawn = one.drawn()
     ids = [*one.ids, *(event.token_id for event in drawn)]
     expected = log_probabilities_of(loaded.model, ids[:-1])[len(one.ids) - 1 :]  # before any sampling
@@ -91,17 +86,14 @@ def test_a_prompt_read_in_pieces_is_read(
 ) -> None:
     monkeypatch.setattr("rnnlm.generation.sampling.PROMPT_PIECE_TOKENS", 2)
     sampling = Sampling(maximum_tokens=8, temperature=1.0, seed=5)
-    one = Asked(loaded, PROMPTS[-1], sampling)
-    batcher.submit(one.generation)
+    one = Asked(batcher, loaded, PROMPTS[-1], sampling)
     single = continue_ids(loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
     assert [event.token_id for event in one.drawn()] == single
 
 
 def test_steps_are_shared(endless: LoadedModel) -> None:
     batcher = Batcher(maximum_running=16, maximum_waiting=0)
-    together = [Asked(endless, "", Sampling(maximum_tokens=40, seed=seed)) for seed in range(16)]
-    for one in together:
-        batcher.submit(one.generation)
+    together = [Asked(batcher, endless, "", Sampling(maximum_tokens=40, seed=seed)) for seed in range(16)]
     batcher.start()
     assert [len(one.drawn()) for one in together] == [40] * 16
     batcher.close()
@@ -110,11 +102,9 @@ def test_steps_are_shared(endless: LoadedModel) -> None:
     assert batcher.steps <= 16 + 2 * (39 + 15)
 
 
-def test_those_who_wait_get_their_turn(loaded: LoadedModel) -> None:
+def test_waiting_prompts_get_their_turn(loaded: LoadedModel) -> None:
     batcher = Batcher(maximum_running=2, maximum_waiting=10)
-    asked = [Asked(loaded, prompt, Sampling(maximum_tokens=4)) for prompt in PROMPTS]
-    for one in asked:
-        batcher.submit(one.generation)
+    asked = [Asked(batcher, loaded, prompt, Sampling(maximum_tokens=4)) for prompt in PROMPTS]
     batcher.start()
     assert all(one.all()[-1] in ("end", "length") for one in asked)
     assert batcher.running == [] or all(generation.over for generation in batcher.running)
@@ -124,38 +114,35 @@ def test_those_who_wait_get_their_turn(loaded: LoadedModel) -> None:
 def test_a_full_queue_refuses(loaded: LoadedModel) -> None:
     batcher = Batcher(maximum_running=1, maximum_waiting=1)  # not started: nothing leaves
     for _ in range(2):
-        batcher.submit(Asked(loaded, "", Sampling()).generation)
+        Asked(batcher, loaded, "", Sampling())
     with pytest.raises(BusyError, match="are waiting already"):
-        batcher.submit(Asked(loaded, "", Sampling()).generation)
+        Asked(batcher, loaded, "", Sampling())
 
 
-def test_out_of_time_ends_with_what_is_there(loaded: LoadedModel, batcher: Batcher) -> None:
-    late = Asked(loaded, "the cat", Sampling(), deadline=time.monotonic() - 1)
-    batcher.submit(late.generation)
-    assert late.all() == ["time"]
+def test_a_prompt_past_its_deadline_ends(loaded: LoadedModel, batcher: Batcher) -> None:
+    assert Asked(batcher, loaded, "the cat", Sampling(), deadline=time.monotonic() - 1).all() == ["time"]
 
 
-def test_who_leaves_makes_room(loaded: LoadedModel, endless: LoadedModel) -> None:
+def test_a_client_that_leaves_makes_room(loaded: LoadedModel, endless: LoadedModel) -> None:
     batcher = Batcher(maximum_running=1, maximum_waiting=1)
     batcher.start()
-    leaving = Asked(endless, "", Sampling(maximum_tokens=10**9))
-    batcher.submit(leaving.generation)
+    leaving = Asked(batcher, endless, "", Sampling(maximum_tokens=10**9))
     assert isinstance(leaving.events.get(timeout=20), SampledToken)
-    leaving.generation.over = True
-    other = Asked(loaded, "the cat", Sampling(maximum_tokens=3))
-    batcher.submit(other.generation)
+    leaving.job.over = True
+    other = Asked(batcher, loaded, "the cat", Sampling(maximum_tokens=3))
     assert other.all()[-1] in ("end", "length")
     batcher.close()
 
 
-def test_a_failure_is_told_and_the_others_go_on(loaded: LoadedModel, batcher: Batcher) -> None:
-    broken = Asked(loaded, "", Sampling())
-    broken.generation.continuation.unread = [10**6]  # no such token
-    batcher.submit(broken.generation)
+def test_a_failure_is_reported_and_the_other_prompts_continue(loaded: LoadedModel) -> None:
+    batcher = Batcher(maximum_running=2, maximum_waiting=0)
+    broken = Asked(batcher, loaded, "", Sampling())
+    broken.job.continuation.unread = [10**6]  # no such token
+    one = Asked(batcher, loaded, "the cat", Sampling(maximum_tokens=3))
+    batcher.start()
     assert isinstance(broken.all()[-1], IndexError)
-    one = Asked(loaded, "the cat", Sampling(maximum_tokens=3))
-    batcher.submit(one.generation)
     assert one.all()[-1] in ("end", "length")
+    batcher.close()
 
 
 def test_each_prompt_keeps_its_model(loaded: LoadedModel, batcher: Batcher) -> None:
@@ -163,20 +150,17 @@ def test_each_prompt_keeps_its_model(loaded: LoadedModel, batcher: Batcher) -> N
     for weight in other.model.parameters():
         torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(1))
     sampling = Sampling(maximum_tokens=9, temperature=1.0, seed=2)
-    asked = [Asked(which, "the cat", sampling) for which in (loaded, other, loaded, other)]
+    asked = [Asked(batcher, which, "the cat", sampling) for which in (loaded, other, loaded, other)]
     for one in asked:
-        batcher.submit(one.generation)
-    for one in asked:
-        single = continue_ids(one.generation.loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
+        single = continue_ids(one.job.loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
         assert [event.token_id for event in one.drawn()] == single
 
 
-def test_closing_tells_those_that_are_left(loaded: LoadedModel) -> None:
+def test_closing_ends_waiting_prompts_with_an_error(loaded: LoadedModel) -> None:
     batcher = Batcher(maximum_running=1, maximum_waiting=5)
-    left = Asked(loaded, "", Sampling(maximum_tokens=10**6))
-    batcher.submit(left.generation)
+    left = Asked(batcher, loaded, "", Sampling(maximum_tokens=10**6))
     batcher.close()  # never started: nothing was drawn
     batcher._run()
     assert isinstance(left.all()[-1], BusyError)
     with pytest.raises(BusyError, match="shutting down"):
-        batcher.submit(left.generation)
+        batcher.submit(left.job)

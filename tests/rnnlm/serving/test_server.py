@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
-from rnnlm.serving.server import bound_socket, serve_model
-from rnnlm.serving.serving_config import ServingConfig
+from rnnlm.serving.server import serve_model
+from rnnlm.serving.serving_config import ServingConfig, bound_socket
 from tests.rnnlm.serving.live import serving
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,7 +53,7 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
 
 
 @pytest.mark.long
-def test_connections_that_send_no_request_keep_nobody_out(toy_model: Path) -> None:
+def test_idle_connections_are_closed_and_others_get_in(toy_model: Path) -> None:
     with serving(toy_model, maximum_connections=8, maximum_header_seconds=0.5) as live:
         idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(12)]
         idle[0].sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")  # asked, and idle again
@@ -72,7 +72,7 @@ def test_connections_that_send_no_request_keep_nobody_out(toy_model: Path) -> No
             connection.close()
 
 
-def test_an_address_that_is_taken_is_told(toy_model: Path, home: Home) -> None:
+def test_a_taken_address_is_a_config_error(toy_model: Path, home: Home) -> None:
     with bound_socket(ServingConfig(port=0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: cannot listen there"):
@@ -80,7 +80,7 @@ def test_an_address_that_is_taken_is_told(toy_model: Path, home: Home) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org"])
-def test_an_address_others_reach_needs_a_token(host: str) -> None:
+def test_a_public_address_needs_a_token(host: str) -> None:
     with pytest.raises(ValidationError, match="needs a token"):
         ServingConfig(host=host)
     with pytest.raises(ValidationError, match="at least 16"):
@@ -90,11 +90,11 @@ def test_an_address_others_reach_needs_a_token(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
-def test_loopback_needs_none(host: str) -> None:
+def test_a_loopback_address_needs_no_token(host: str) -> None:
     assert ServingConfig(host=host).token is None
 
 
-def test_ipv6_is_listened_at(toy_model: Path) -> None:
+def test_the_service_listens_on_ipv6(toy_model: Path) -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     try:

@@ -1,4 +1,4 @@
-"""A scored text: the figures of the evaluation, each token at its place, and what was expected instead."""
+"""Scores have the figures of the evaluation and each token at its place; explanations show part of the state."""
 
 import dataclasses
 import json
@@ -11,10 +11,10 @@ from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.home import Home
-from rnnlm.serving.messages import ScoreRequest
+from rnnlm.serving.messages import ExplainRequest, ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel, load_served_model
 from rnnlm.serving.request_batcher import BusyError
-from rnnlm.serving.text_scorer import score_request, score_text
+from rnnlm.serving.text_scorer import explain_text, score_request, score_text, shown_units
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 from tests.slow_reading import log_probabilities_of
 
@@ -81,7 +81,7 @@ def test_alternatives_are_the_likeliest_of_a_slow_reading(cut_model: LoadedModel
         assert [a.probability for a in token.alternatives] == pytest.approx(likeliest.values.tolist(), abs=1e-5)
 
 
-def test_the_text_of_a_list_that_is_out_of_time_is_named(cut_model: LoadedModel) -> None:
+def test_an_error_names_the_text_that_ran_out_of_time(cut_model: LoadedModel) -> None:
     request = ScoreRequest(text=["the fox"] * 4)
     reads = 0
 
@@ -100,3 +100,34 @@ def test_a_folder_without_its_facts_is_refused(toy_model: Path, tmp_path: Path) 
     (folder / "rnnlm.json").unlink()
     with pytest.raises(ModelError, match="rnnlm.json"):
         load_served_model(Home(tmp_path), str(folder))
+
+
+@pytest.mark.parametrize(
+    ("layers", "hidden_size", "first", "count"),
+    [
+        (1, 16, [0, 1, 2], 16),
+        (1, 64, [0, 1, 2], 64),
+        (1, 1_024, [0, 16, 32], 64),
+        (4, 128, [0, 8, 17], 16),
+        (64, 9, [0], 1),
+    ],
+)
+def test_at_most_64_units_are_shown_evenly_chosen(layers: int, hidden_size: int, first: list[int], count: int) -> None:
+    units = shown_units(layers, hidden_size)
+    assert units[: len(first)] == first
+    assert (len(units), len(set(units))) == (count, count)
+    assert units[-1] == hidden_size - 1 or count == 1
+
+
+def test_the_work_ends_before_the_next_step(loaded: LoadedModel) -> None:
+    checks = 0
+
+    def check() -> None:
+        nonlocal checks
+        checks += 1
+        if checks == 3:
+            raise BusyError("out of time")
+
+    with pytest.raises(BusyError, match="out of time"):
+        explain_text(loaded, ExplainRequest(text="the cat sees the dog near the house"), check)
+    assert checks == 3

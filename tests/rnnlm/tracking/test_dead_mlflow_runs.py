@@ -14,7 +14,7 @@ def begun(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: st
     """The id of an MLflow run that is RUNNING, as a killed training leaves it."""
     folder = home.runs / run_id
     folder.mkdir(parents=True)
-    tracker = tracker_of(home, config, dataset, run_id, folder)
+    tracker = tracker_of(home, config, dataset, run_id)
     tracker.flush()
     assert tracker.mlflow_run_id is not None
     return tracker.mlflow_run_id

@@ -53,7 +53,7 @@ def test_an_empty_history_still_gives_a_picture(tmp_path: Path) -> None:
     assert (tmp_path / "picture.png").stat().st_size > 1_000
 
 
-def test_what_training_went_back_from_is_not_drawn(tmp_path: Path) -> None:
+def test_rolled_back_steps_are_not_drawn(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     steps = [(0, 1, 4.0), (0, 2, 3.0), (0, 3, 90.0), (1, 2, 3.5), (1, 3, 2.5)]  # attempt, step, loss
     lines = [

@@ -1,35 +1,32 @@
-"""An MLflow run says what was trained on what, how it went, and how it ended; MLflow away stops nothing."""
+"""An MLflow run says what was trained on what, how it went, and how it ended; an unavailable MLflow stops nothing."""
 
 import json
 import logging
 import math
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import create_model
 
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord
 from rnnlm.tracking.mlflow_runs import (
-    log_loss_curve,
-    log_samples,
-    log_scores,
+    RunOrigin,
+    log_results,
     open_tracker,
     parameters,
     run_address,
     run_url,
-    send_rest,
+    ui_address,
+    ui_answers,
     with_scores,
 )
 from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
-from rnnlm.tracking.run_origin import RunOrigin
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.history import HISTORY, SAMPLES, TRACKING, History, Measurement
 from tests.configs import plain_config
@@ -37,11 +34,17 @@ from tests.split_scores import split_score_of
 
 CONFIG = plain_config({"model.hidden_size": 16, "generation.prompts": ["a", "b"]})
 RUN_ID = "0123456789abcdef"
+SAMPLES_RECORD = SamplesRecord(samples=(Sample(prompt="a", text="b", tokens=1),))
+
+
+def take_mlflow_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: no server listens there
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 
 
 @contextmanager
 def tracked(home: Home) -> Iterator[tuple[RunTracker, Callable[[int, dict[str, float]], None]]]:
-    """The tracker of a run, and what measures: into its folder first, as training does."""
+    """The tracker of a run, and a function that measures: into the run's folder first, as training does."""
     folder = home.runs / RUN_ID
     folder.mkdir(parents=True, exist_ok=True)
     with open_tracker(home, CONFIG, dataset_of(home), RUN_ID) as tracker, History(folder / HISTORY) as history:
@@ -75,12 +78,8 @@ def dataset_of(home: Home) -> DatasetRecord:
 def run_of(home: Home, mlflow_run_id: str | None, history: bool = True) -> RunRecord:
     folder = home.runs / RUN_ID
     folder.mkdir(parents=True, exist_ok=True)
-    lines: list[dict[str, object]] = [
-        {"step": step, "metrics": {"train_loss_nats": 5 - step, "trained_tokens": step * 10}} for step in (1, 2)
-    ]
-    lines.append({"step": 2, "metrics": {"validation_nll_nats_per_token": 3.5, "validation_perplexity": 33.1}})
     if history:
-        (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        (folder / HISTORY).write_text('{"step": 1, "metrics": {"train_loss_nats": 4.0, "trained_tokens": 10}}\n')
     return RunRecord(
         run_id=RUN_ID,
         folder=folder,
@@ -111,7 +110,7 @@ def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> 
     assert run.data.tags["mlflow.source.name"] == "rnnlm"
     assert run.data.tags["mlflow.user"]
     assert "preset `default`" in run.data.tags["mlflow.note.content"]
-    assert run.data.params["model.hidden_size"] == "16"
+    assert run.data.params == parameters(CONFIG)  # more than one call takes
     assert run.data.params["generation.prompts"] == '["a", "b"]'
     assert run.data.tags["rnnlm.run_id"] == RUN_ID
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
@@ -124,11 +123,11 @@ def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> 
     }
 
 
-def test_what_training_validates_on_a_sample_is_called_sampled(tracked_home: Home) -> None:
+def test_validation_during_training_is_called_sampled(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, measure):
         measure(1, {"validation_perplexity": 111.96})
     scores = {"valid": evaluation_of(110.06).scores["test"], "test": evaluation_of(100.0).scores["test"]}
-    log_scores(tracked_home, run_of(tracked_home, tracker.mlflow_run_id), EvaluationRecord(scores=scores))
+    log_results(tracked_home, run_of(tracked_home, tracker.mlflow_run_id), EvaluationRecord(scores=scores), SAMPLES)
     with reaching_mlflow(tracked_home) as client:
         metrics = client.get_run(tracker.mlflow_run_id).data.metrics
     assert metrics["sampled_validation_perplexity"] == 111.96
@@ -146,18 +145,6 @@ def test_system_metrics_are_an_option(tracked_home: Home, monkeypatch: pytest.Mo
     with reaching_mlflow(tracked_home) as client:
         metrics = client.get_run(tracker.mlflow_run_id).data.metrics
     assert "system/cpu_utilization_percentage" in metrics
-
-
-def test_more_parameters_than_one_call_takes_all_arrive(tracked_home: Home) -> None:
-    settings: dict[str, Any] = {f"setting_{number}": (int, number) for number in range(120)}
-    larger = create_model("LargerConfig", __base__=PipelineConfig, extra=(create_model("Extra", **settings), None))
-    config = larger.model_validate({"extra": {}})
-    assert len(parameters(config)) > 200
-    (tracked_home.runs / RUN_ID).mkdir(parents=True)
-    with open_tracker(tracked_home, config, dataset_of(tracked_home), RUN_ID) as tracker:
-        pass
-    with reaching_mlflow(tracked_home) as client:
-        assert client.get_run(tracker.mlflow_run_id).data.params == parameters(config)
 
 
 def test_every_field_of_the_configuration_is_a_parameter() -> None:
@@ -199,11 +186,10 @@ def test_samples_written_while_training_are_artifacts(tracked_home: Home) -> Non
     assert artifacts == ["samples/step-00000007.md"]
 
 
-def test_training_goes_on_with_mlflow_away(
+def test_training_continues_without_mlflow(
     home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    take_mlflow_away(monkeypatch)
     with caplog.at_level(logging.WARNING, "rnnlm"), tracked(home) as (tracker, measure):
         for step in range(3):
             measure(step, {"train_loss_nats": 1.0})
@@ -212,11 +198,9 @@ def test_training_goes_on_with_mlflow_away(
         "training continues without tracking for now",
         f"3 metrics could not be logged to MLflow; {home.runs / RUN_ID / HISTORY} has them",
     ]
-    run = run_of(home, None)
-    log_scores(home, run, evaluation_of(9.0))
-    log_samples(home, run, SamplesRecord(samples=()))
-    assert run_url(home, run) is None
-    assert log_loss_curve(home, run) == run.folder / "loss_curve.png"
+    for mlflow_run_id in (None, "0" * 32):
+        logged = log_results(home, run_of(home, mlflow_run_id), evaluation_of(9.0), SAMPLES)
+        assert (logged.run_url, logged.loss_curve) == (None, home.runs / RUN_ID / "loss_curve.png")
 
 
 @pytest.mark.long
@@ -224,8 +208,7 @@ def test_metrics_wait_for_a_store_that_comes_back(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with tracked(tracked_home) as (tracker, measure):
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        take_mlflow_away(monkeypatch)
         tracker.next_flush = 0.0
         measure(1, {"train_loss_nats": 4.0})
         assert "training continues" in caplog.text
@@ -237,8 +220,7 @@ def test_metrics_wait_for_a_store_that_comes_back(
 def test_a_store_that_comes_after_training_began_gets_everything(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    take_mlflow_away(monkeypatch)
     with tracked(tracked_home) as (tracker, measure):
         measure(1, {"train_loss_nats": 4.0})
         monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
@@ -249,7 +231,7 @@ def test_a_store_that_comes_after_training_began_gets_everything(
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
 
 
-def test_a_resumed_run_goes_on_in_the_same_mlflow_run(tracked_home: Home) -> None:
+def test_a_resumed_run_continues_its_mlflow_run(tracked_home: Home) -> None:
     for steps in ((1, 2), (2, 3)):  # step 2 is trained twice
         with tracked(tracked_home) as (tracker, measure):
             with reaching_mlflow(tracked_home) as client:
@@ -264,7 +246,7 @@ def test_a_resumed_run_goes_on_in_the_same_mlflow_run(tracked_home: Home) -> Non
     assert sent(tracked_home, tracker) == [(1, 1.0), (2, 2.0), (3, 3.0)]
 
 
-def test_a_kill_between_sending_and_noting_doubles_nothing(tracked_home: Home) -> None:
+def test_a_kill_between_sending_and_recording_it_doubles_nothing(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, measure):
         before = (tracked_home.runs / RUN_ID / TRACKING).read_bytes()
         for step in range(5):
@@ -278,27 +260,24 @@ def test_a_kill_between_sending_and_noting_doubles_nothing(tracked_home: Home) -
     assert sent(tracked_home, again, "gradient_norm") == [(step, 1.0) for step in range(5)]
 
 
-def test_a_kill_after_the_mlflow_run_is_made_makes_no_second(tracked_home: Home) -> None:
+def test_a_kill_after_creating_the_mlflow_run_creates_no_second(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, _):
         path = tracked_home.runs / RUN_ID / TRACKING
-        path.write_text(json.dumps({"key": tracker.key}))  # as noted before the run was made
+        path.write_text(json.dumps({"key": tracker.key}))  # as recorded before the run was made
         with tracked(tracked_home) as (again, __):
             assert again.mlflow_run_id == tracker.mlflow_run_id
 
 
-def test_what_mlflow_missed_at_the_end_is_sent_with_the_results(
-    tracked_home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+def test_unsent_metrics_are_sent_with_the_results(tracked_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with tracked(tracked_home) as (tracker, measure):
         measure(1, {"train_loss_nats": 4.0})
         tracker.flush()
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # gone, and the run ends
+        take_mlflow_away(monkeypatch)  # and the run ends
         measure(2, {"train_loss_nats": 3.0})
     monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
     run = run_of(tracked_home, tracker.mlflow_run_id, history=False)
     for _ in range(2):
-        send_rest(tracked_home, run)
+        log_results(tracked_home, run, evaluation_of(9.0), SAMPLES)
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
     with reaching_mlflow(tracked_home) as client:
         assert client.get_run(tracker.mlflow_run_id).info.status == "FINISHED"
@@ -309,11 +288,8 @@ def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home)
     with tracked(tracked_home) as (tracker, _):
         pass
     run = run_of(tracked_home, tracker.mlflow_run_id)
-    samples = SamplesRecord(samples=(Sample(prompt="a", text="b", tokens=1),))
     for __ in range(2):
-        log_scores(tracked_home, run, evaluation_of(9.0))
-        log_samples(tracked_home, run, samples)
-        log_loss_curve(tracked_home, run)
+        url = log_results(tracked_home, run, evaluation_of(9.0), SAMPLES).run_url
     with reaching_mlflow(tracked_home) as client:
         history = client.get_metric_history(run.mlflow_run_id, "test_perplexity")
         names = {artifact.path for artifact in client.list_artifacts(run.mlflow_run_id)}
@@ -321,7 +297,8 @@ def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home)
     assert [metric.value for metric in history] == [9.0]
     assert names == {"samples.md", "samples.json", "loss_curve.png"}
     page = f"http://127.0.0.1:5000/#/experiments/{experiment}/runs/{run.mlflow_run_id}"
-    assert run_url(tracked_home, run) == f"{page}?workflowType=machine_learning"  # else it opens on chat models
+    assert url == f"{page}?workflowType=machine_learning"  # else it opens on chat models
+    assert run_url(tracked_home, run.mlflow_run_id) == url
 
 
 def test_the_link_follows_the_address_that_mlflow_is_shown_at(
@@ -337,10 +314,9 @@ def test_the_link_follows_the_address_that_mlflow_is_shown_at(
     assert run_address(tracked_home, "1", "a").startswith("https://mlflow.example.org/#/experiments/1/")
 
 
-def test_a_run_without_history_has_no_loss_curve(home: Home, tmp_path: Path) -> None:
-    run = run_of(home, None)
-    (run.folder / "history.jsonl").unlink()
-    assert log_loss_curve(home, run) is None
+def test_a_run_without_history_has_no_loss_curve(home: Home) -> None:
+    run = run_of(home, None, history=False)
+    assert log_results(home, run, evaluation_of(9.0), SAMPLES).loss_curve is None
 
 
 def test_a_deployments_run_links_to_it(tracked_home: Home) -> None:
@@ -361,3 +337,16 @@ def test_the_description_tells_the_scores_once(toy_evaluation: EvaluationRecord)
     assert once.startswith(f"**Test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte**")
     assert once.endswith("An Elman network.")
     assert with_scores(once, toy_evaluation) == once
+
+
+def test_links_to_the_home_lead_somewhere_or_are_not_shown(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setenv("MLFLOW_PORT", str(listener.getsockname()[1]))
+        assert ui_answers(home)
+    assert not ui_answers(home)
+
+
+def test_a_named_server_is_linked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RNNLM_MLFLOW_UI_URL", "https://mlflow.example.org/")
+    assert ui_answers(home)
+    assert ui_address(home) == "https://mlflow.example.org"

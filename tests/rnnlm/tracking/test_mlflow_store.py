@@ -1,4 +1,4 @@
-"""The store is made once, whole, by however many processes; MLflow's failures are ours in three lines."""
+"""Concurrent processes create one intact store, and MLflow's failures become errors of ours."""
 
 import os
 import sqlite3
@@ -14,7 +14,6 @@ from rnnlm.errors import ConfigError, HomeError, TrackingError
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import (
     check_addresses,
-    embedded_uri,
     experiment_id,
     prepare_store,
     reaching_mlflow,
@@ -82,8 +81,8 @@ def test_user_settings_win_over_the_defaults(tracked_home: Home, monkeypatch: py
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
 
 
-def test_a_server_that_is_away_is_a_tracking_error_of_three_lines(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+def test_an_unavailable_server_is_a_tracking_error_of_three_lines(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: no server listens there
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError) as caught, reaching_mlflow(home) as client:
         client.search_experiments()
@@ -103,10 +102,6 @@ def test_a_deleted_experiment_says_what_to_do(tracked_home: Home) -> None:
         client.delete_experiment(experiment_id(client, tracked_home, "gone"))
         with pytest.raises(TrackingError, match="tracking.experiment"):
             experiment_id(client, tracked_home, "gone")
-
-
-def test_the_embedded_store_is_a_file_in_the_home(home: Home) -> None:
-    assert embedded_uri(home).endswith("/home/mlflow.db")
 
 
 ADDRESSES = {

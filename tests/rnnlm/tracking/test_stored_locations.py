@@ -1,4 +1,4 @@
-"""A home that was moved goes on where it is, and nothing appears at its old place."""
+"""A moved home works at its new place, and nothing appears at the old one."""
 
 import logging
 import shutil
@@ -27,7 +27,7 @@ def moved(home: Home, place: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return Home(place)
 
 
-def test_its_models_are_found_and_the_next_night_is_stored_there(
+def test_a_moved_home_keeps_its_models_and_takes_new_ones(
     tracked_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     register_night(tracked_home, "rnnlm-a", "1", age_days=1)

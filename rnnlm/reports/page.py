@@ -1,0 +1,59 @@
+"""A report: the same facts, tables and plots on the terminal and, in Markdown, in Prefect's UI."""
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rnnlm.display.text_layout import (
+    LINE_WIDTH,
+    TableRows,
+    fact_lines,
+    markdown_picture,
+    markdown_table,
+    markdown_text,
+    text_tables,
+)
+from rnnlm.storage.records import StageRecord
+
+
+@dataclass(frozen=True)
+class Page:
+    """Titles may be empty. Facts without a value and tables without rows are left out."""
+
+    title: str
+    facts: Mapping[str, object] = field(default_factory=dict)  # name → value
+    tables: Mapping[str, TableRows] = field(default_factory=dict)  # title → rows
+    note: str = ""  # explains the tables; Markdown
+    pictures: Mapping[str, Path] = field(default_factory=dict)  # title → PNG
+    files: Mapping[str, Path] = field(default_factory=dict)  # name → further files; the terminal lists them
+    stage: StageRecord | None = None  # in Markdown: was it skipped, and how long it took
+
+    def text(self) -> str:
+        """For the terminal. Pictures are listed by their paths."""
+        lines = [*fact_lines(self.facts), *text_tables(self.tables)]
+        lines += ["", textwrap.fill(self.note, LINE_WIDTH)] if self.note else []
+        files = {"picture": list(self.pictures.values()), **self.files}
+        return "\n".join([*lines, "", *fact_lines(files)]).strip("\n")
+
+    def markdown(self) -> str:
+        """For Prefect's UI. Pictures are embedded."""
+        parts = [f"## {self.title}"]
+        if self.stage is not None:
+            parts.append(f"*{stage_state(self.stage)}*")
+        if facts := [{"": name, " ": value} for name, value in self.facts.items() if value not in ("", None)]:
+            parts.append(markdown_table(facts))
+        for title, path in self.pictures.items():
+            parts += [*heading(title), markdown_picture(title or self.title, path)]
+        parts += [self.note] if self.note else []
+        for title, rows in self.tables.items():
+            parts += [*heading(title), markdown_table(rows)] if rows else []
+        return "\n\n".join(parts)
+
+
+def heading(title: str) -> list[str]:
+    return [f"### {markdown_text(title)}"] if title else []
+
+
+def stage_state(stage: StageRecord) -> str:
+    return "skipped: its verified output exists" if stage.skipped else f"done in {stage.seconds:.1f} s"

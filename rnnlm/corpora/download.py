@@ -28,8 +28,8 @@ from rnnlm.corpora.sources import (
     find_source,
     is_url,
 )
-from rnnlm.corpora.split_names import COMPRESSED, check_roles, named_splits, shortened, unclear_split_names
-from rnnlm.corpora.text_encoding import check_encoding
+from rnnlm.corpora.split_names import COMPRESSED, check_roles, named_splits, unclear_split_names
+from rnnlm.corpora.text_encoding import check_encoding, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError

@@ -12,8 +12,8 @@ from typing import Any
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.kept_rows import keeping_rows, kept_rows
 from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
-from rnnlm.corpora.table_files import NoColumnError, no_text, text_column
-from rnnlm.corpora.text_encoding import Decoding, printable, tidy_cell
+from rnnlm.corpora.table_files import NoColumnError, Row, column_texts
+from rnnlm.corpora.text_encoding import Decoding, printable
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, RnnlmError
 
@@ -94,10 +94,12 @@ def write_hub(
         warn_of_omissions(source, others, "splits other than train, validation and test")
         notes: dict[str, str] = {}  # split → the first thing that was not read as it stands
         decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
+        column = config.column or "text"
         for name, role in roles.items():
             if role is not None:
                 label = f"{source}: {name}"
-                texts = limited(cells(splits[name], label, text_column(config), decoding), label, config)
+                rows = rows_of(splits[name], label, column)
+                texts = limited(column_texts(rows, label, column, decoding), label, config)
                 writer.append(role, keep(role, label, texts), label, rows=True)
         for label, what in notes.items():
             logger.warning("%s: %s", label, what)
@@ -112,17 +114,12 @@ def load_splits(name: HubName, revision: str | None) -> Any:
     return load_dataset(path, name.configuration, revision=revision, streaming=True)
 
 
-def cells(rows: Any, label: str, column: str, decoding: Decoding) -> Iterator[str]:
-    """The column's texts, each ending in a line feed; null is skipped."""
-    there = rows.column_names or list(next(iter(rows), {}))
+def rows_of(split: Any, label: str, column: str) -> Iterator[Row]:
+    there = split.column_names or list(next(iter(split), {}))
     if column not in there:
         raise NoColumnError(label, column, there)
-    for batch in rows.select_columns([column]).iter(batch_size=HUB_ROWS_AT_ONCE):
-        for cell in batch[column]:
-            if isinstance(cell, str):
-                yield tidy_cell(cell, label, decoding)
-            elif cell is not None:
-                raise no_text(label, column, type(cell).__name__)
+    for batch in split.select_columns([column]).iter(batch_size=HUB_ROWS_AT_ONCE):
+        yield from ((label, (cell,)) for cell in batch[column])
 
 
 def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[str]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rnnlm.corpora.split_names import is_archive_name, is_note, may_be_read, may_be_text, shortened
-from rnnlm.corpora.text_encoding import unreadable
+from rnnlm.corpora.split_names import is_archive_name, is_note, may_be_read, may_be_text
+from rnnlm.corpora.text_encoding import shortened, unreadable
 from rnnlm.errors import CorpusError
 from rnnlm.home import file_digest
 from rnnlm.storage.records import LeftOut

@@ -10,13 +10,12 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora import http_download
 from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
+from rnnlm.corpora.document_prose import library_versions
 from rnnlm.corpora.file_formats import Opener, SourceFile
 from rnnlm.corpora.http_download import ResourceVersion
 from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
 from rnnlm.corpora.local_files import WILDCARDS, Found, digest_of_file, files_of_glob, states, texts_below
-from rnnlm.corpora.markup import library_versions
-from rnnlm.corpora.table_files import text_column
-from rnnlm.corpora.text_encoding import unreadable
+from rnnlm.corpora.text_encoding import Decoding, text_pieces, unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.display.redaction import redacted
 from rnnlm.errors import CorpusError, FetchError
@@ -77,13 +76,10 @@ class Installed:
         assert self.entry.write
         path = writer.folder / "written"
         facts = self.entry.write(path)
-        files = [SourceFile(path, self.entry.name, "text.txt")]
-        if path.is_dir():
-            files = [
-                SourceFile(split, f"{self.entry.name}: {split.name}", split.name) for split in sorted(path.iterdir())
-            ]
-        for text in Opener(self.entry.name, CorpusConfig(), writer.folder).texts(files, named=path.is_dir()):
-            writer.append(text.role, text.pieces, text.label, rows=text.rows)
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            with file.open("rb") as stream:
+                pieces = text_pieces(stream, self.entry.name, Decoding())
+                writer.append(file.stem if path.is_dir() else "text", pieces, self.entry.name)
         return Written(facts)
 
 
@@ -159,7 +155,7 @@ class OnHub:
             if version == known:
                 raise UnchangedError
             home.make(home.corpora / "downloads")
-            name = digest_of([self.source, text_column(config), version])[:16]
+            name = digest_of([self.source, config.column or "text", version])[:16]
             kept = home.corpora / "downloads" / f"{name}.parquet"
         write_hub(self.source, config, writer, version["revision"] if version else None, kept)
         return Written(version=version)

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from rnnlm.corpora.text_encoding import printable
+from rnnlm.corpora.text_encoding import printable, shortened
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, Split
 
 logger = logging.getLogger(__name__)
 SHARD_NUMBER = re.compile(r"\d+|of")  # of train-00000-of-00003
-FILE_NAMES_SHOWN = 5  # in a message
 SPLIT_WORDS: dict[Split, set[str]] = {
     "train": {"train", "training"},
     "valid": {"valid", "validation", "val", "dev"},
@@ -188,10 +187,3 @@ def warn_of_omissions(source: str, names: Iterable[str], reason: str) -> None:
     names = list(names)
     if names:
         logger.warning("%s: not read (%s): %s", source, reason, shortened(names))
-
-
-def shortened(names: Iterable[str]) -> str:
-    """The first few names, and the number of others."""
-    names = list(names)
-    more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
-    return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.cleaning import cleaned, encoded
+from rnnlm.corpora.cleaning import cleaned
 from rnnlm.corpora.document_sources import SourceIndex
 from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
 from rnnlm.errors import CorpusError, HomeError
@@ -46,7 +46,7 @@ class CorpusWriter:
                 self.corpus_bytes += len(data)
 
             for piece in cleaned(breaker(pieces), self.config):
-                data = encoded(piece, self.config, label)
+                data = piece.encode()
                 write(data)
                 index.add(data)
                 self.any_text = self.any_text or not (piece.isspace() or not piece)

@@ -18,8 +18,8 @@ from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from rnnlm.reports.pipeline_page import corpus_report
 from tests.rnnlm.corpora.packing import tar_of, zip_of
+from tests.rnnlm.corpora.test_document_prose import pdf_of
 from tests.rnnlm.corpora.test_file_formats import obtain, write
-from tests.rnnlm.corpora.test_markup import pdf_of
 from tests.rnnlm.corpora.test_text_encoding import GERMAN, RUSSIAN
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,9 +11,9 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.kept_rows import keeping_rows, kept_rows
-from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
+from rnnlm.corpora.split_names import check_roles, split_named
 from rnnlm.corpora.table_files import NoColumnError, Row, column_texts
-from rnnlm.corpora.text_encoding import Decoding, printable
+from rnnlm.corpora.text_encoding import Decoding, printable, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, RnnlmError
 
@@ -91,7 +91,9 @@ def write_hub(
             )
         check_roles(source, roles)
         others = [name for name, role in roles.items() if role is None]
-        warn_of_omissions(source, others, "splits other than train, validation and test")
+        if others:
+            what = "splits other than train, validation and test"
+            logger.warning("%s: not read (%s): %s", source, what, shortened(others))
         notes: dict[str, str] = {}  # split → the first thing that was not read as it stands
         decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
         column = config.column or "text"

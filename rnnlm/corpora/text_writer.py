@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.cleaning import cleaned
-from rnnlm.corpora.document_sources import SourceIndex
 from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
+from rnnlm.corpora.source_index import SourceIndex
 from rnnlm.errors import CorpusError, HomeError
 from rnnlm.storage.records import SPLITS
 

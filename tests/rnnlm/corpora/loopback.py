@@ -66,12 +66,6 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(server.body)
             self.close_connection = True
-        elif behaviour == "trickles":
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(server.body)))
-            self.end_headers()
-            while not server.released.wait(0.05):
-                self.wfile.write(b"x")
         else:
             self.file()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.corpora import python_docs
-from rnnlm.corpora.docstring_prose import prose_sentences
+from rnnlm.corpora.python_docs import prose_sentences
 
 DOCSTRING = """
 Return the :func:`~os.walk` of *a tree*. It is

@@ -1,6 +1,8 @@
 """Sources of text: how each is identified and how its text is written to a corpus."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -14,7 +16,7 @@ from rnnlm.corpora.document_prose import library_versions
 from rnnlm.corpora.file_formats import Opener, SourceFile
 from rnnlm.corpora.http_download import ResourceVersion
 from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
-from rnnlm.corpora.local_files import WILDCARDS, Found, digest_of_file, files_of_glob, states, texts_below
+from rnnlm.corpora.local_files import WILDCARDS, digest_of_file, files_of_glob, states, texts_below
 from rnnlm.corpora.text_encoding import Decoding, text_pieces, unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.display.redaction import redacted
@@ -31,6 +33,17 @@ class UnchangedError(Exception):
 
 class UnavailableError(FetchError):
     """The server or hub did not give the text; the stored copy can still be used."""
+
+
+@contextmanager
+def fallback_allowed(known: object) -> Iterator[None]:
+    """Raise UnavailableError if a version is known, whose stored copy can be used."""
+    try:
+        yield
+    except CorpusError as error:
+        if known is None:
+            raise
+        raise UnavailableError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -114,13 +127,8 @@ class Downloaded:
             maximum_bytes=config.maximum_download_bytes,
             maximum_seconds=config.maximum_download_seconds,
         )
-        try:
-            with home.lock(f"download-{digest_of(self.url)[:16]}"):
-                version = http_download.fetch(self.url, path, downloads, config.sha256, policy, known)
-        except CorpusError as error:
-            if known is None:
-                raise
-            raise UnavailableError(str(error)) from error
+        with fallback_allowed(known), home.lock(f"download-{digest_of(self.url)[:16]}"):
+            version = http_download.fetch(self.url, path, downloads, config.sha256, policy, known)
         if version is None:
             raise UnchangedError
         return version
@@ -146,12 +154,8 @@ class OnHub:
     def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
         version, kept = None, None
         if self.remote:
-            try:
+            with fallback_allowed(known):
                 version = {"revision": find_revision(self.source)}
-            except CorpusError as error:
-                if known is None:
-                    raise
-                raise UnavailableError(str(error)) from error
             if version == known:
                 raise UnchangedError
             home.make(home.corpora / "downloads")
@@ -230,20 +234,17 @@ def on_disk(source: str, format: str) -> OnDisk:
     try:
         if path.is_file():
             return OnDisk(source, (path,), named=False)
-        if path.is_dir():
-            return folder_source(source, texts_below(source, path, format))
+        found = texts_below(source, path, format) if path.is_dir() else None
         exists = path.exists()
     except (OSError, ValueError) as error:  # a name too long, a NUL in it, a folder that may not be entered
         raise unreadable(source, error) from error
-    if exists:
+    if found is None and exists:
         raise CorpusError(f"{source}: is neither a file nor a folder; write its content to a file and give that")
-    if WILDCARDS & set(source):
-        return folder_source(source, files_of_glob(source, documents=True))
-    raise CorpusError(
-        f"{source}: no such file or folder, and no corpus of that name;\n"
-        f"give a path, a glob, an http(s) URL, hf:OWNER/NAME, or one of: {', '.join(CATALOGUE)}"
-    )
-
-
-def folder_source(source: str, found: Found) -> OnDisk:
+    if found is None and WILDCARDS & set(source):
+        found = files_of_glob(source, documents=True)
+    if found is None:
+        raise CorpusError(
+            f"{source}: no such file or folder, and no corpus of that name;\n"
+            f"give a path, a glob, an http(s) URL, hf:OWNER/NAME, or one of: {', '.join(CATALOGUE)}"
+        )
     return OnDisk(source, found.paths, named=True, left_out=found.left_out)

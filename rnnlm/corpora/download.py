@@ -215,8 +215,8 @@ def store_text(
         writer.refuse_emptiness(config.public_source)
 
         def build(partial: Path) -> None:
-            for file_name in writer.written:
-                (folder / file_name).replace(partial / file_name)
+            for path in writer.written:
+                path.replace(partial / path.name)
             licence = CATALOGUE[config.source].licence if config.source in CATALOGUE else ""
             about = {"files": writer.files, "corpus_bytes": writer.corpus_bytes, "digests": writer.digests}
             about |= {"source_counts": writer.source_counts}

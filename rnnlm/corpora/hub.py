@@ -63,12 +63,8 @@ def find_revision(source: str, timeout_seconds: float = REVISION_SECONDS) -> str
     """The current commit of the data set."""
     with hub_errors_explained(source):
         from huggingface_hub import HfApi
-        from huggingface_hub.errors import RepositoryNotFoundError
 
-        try:
-            return str(HfApi().dataset_info(hub_name(source).path, timeout=timeout_seconds).sha)
-        except RepositoryNotFoundError as error:
-            raise not_found(source, error) from error
+        return str(HfApi().dataset_info(hub_name(source).path, timeout=timeout_seconds).sha)
 
 
 def write_hub(
@@ -141,32 +137,24 @@ def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[
 
 @contextlib.contextmanager
 def hub_errors_explained(source: str) -> Iterator[None]:
-    """Turn the many error types of `datasets` into FetchError, worth a retry, or CorpusError."""
+    """Turn the many error types of `datasets` and `huggingface_hub` into FetchError, worth a retry, or CorpusError."""
     try:
         yield
     except RnnlmError:
         raise
     except Exception as error:
-        from datasets.exceptions import DatasetNotFoundError
-
-        reason = reason_of(error)
-        network = isinstance(error, ConnectionError | TimeoutError) or any(
-            kind.__module__.split(".")[0] in NETWORK_LIBRARIES for kind in type(error).__mro__
-        )
-        if isinstance(error, DatasetNotFoundError):
-            raise not_found(source, error) from error
-        if is_unreachable(error):
-            raise CorpusError(
-                f"{source}: the hub cannot be reached from here; check the network, or give the text as a file\n"
-                f"({reason})"
-            ) from error
-        if network and not is_refusal(error):
-            raise FetchError(
-                f"{source}: the hub is unavailable; check the network, or give the text as a file\n({reason})"
-            ) from error
-        raise CorpusError(
-            f"{source}: cannot be loaded as a data set; check its name and config (hf:owner/name:config)\n({reason})"
-        ) from error
+        names = {kind.__name__ for kind in type(error).__mro__}  # importing `datasets` takes seconds
+        reason = f"({type(error).__name__}: {printable(str(error).partition(chr(10))[0])})"
+        if names & {"DatasetNotFoundError", "RepositoryNotFoundError"}:
+            what = "no such data set on the hub, or it is private; check its name"
+        elif is_unreachable(error):
+            what = "the hub cannot be reached from here; check the network, or give the text as a file"
+        elif is_transient(error):
+            what = "the hub is unavailable; check the network, or give the text as a file"
+            raise FetchError(f"{source}: {what}\n{reason}") from error
+        else:
+            what = "cannot be loaded as a data set; check its name and config (hf:owner/name:config)"
+        raise CorpusError(f"{source}: {what}\n{reason}") from error
 
 
 def is_unreachable(error: BaseException | None) -> bool:
@@ -180,15 +168,9 @@ def is_unreachable(error: BaseException | None) -> bool:
     return False
 
 
-def is_refusal(error: Exception) -> bool:
-    """True if the hub has answered that it will not give this, as to a wrong token."""
+def is_transient(error: Exception) -> bool:
+    """True for a failure of the network or the hub; False if the hub refuses the request, as with a wrong token."""
+    packages = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
     status = getattr(getattr(error, "response", None), "status_code", 0)
-    return 400 <= status < 500 and status != TOO_MANY_REQUESTS
-
-
-def not_found(source: str, error: Exception) -> CorpusError:
-    return CorpusError(f"{source}: no such data set on the hub, or it is private; check its name\n({reason_of(error)})")
-
-
-def reason_of(error: Exception) -> str:
-    return f"{type(error).__name__}: {printable(str(error).partition(chr(10))[0])}"
+    is_network = isinstance(error, ConnectionError | TimeoutError) or bool(packages & NETWORK_LIBRARIES)
+    return is_network and (status == TOO_MANY_REQUESTS or not 400 <= status < 500)

@@ -51,9 +51,6 @@ class Handler(BaseHTTPRequestHandler):
                 self.file()
         elif behaviour == "breaks off" or (behaviour == "breaks off once" and first):
             self.file(upto=HALF)
-        elif behaviour == "breaks off and changes" and first:
-            self.file(upto=HALF)
-            server.body, server.etag = TEXT.upper(), '"two"'
         elif behaviour == "stalls once" and first:
             self.file(upto=HALF, stall=True)
         elif behaviour == "chunked and cut" and first:

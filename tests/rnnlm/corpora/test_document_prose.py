@@ -132,12 +132,12 @@ def test_markdown_keeps_headings_paragraphs_items_and_cells() -> None:
     assert markdown_prose("one\ntwo\n\nthree") == "one two\n\nthree\n\n"  # a line a paragraph, a blank line between
 
 
-def test_a_comment_in_markdown_says_nothing() -> None:
+def test_comments_in_markdown_are_left_out() -> None:
     assert markdown_prose("<!-- made by a script -->\n\nOne sentence.\n") == "One sentence.\n\n"
     assert html_prose("<!-- nothing else -->") == ""
 
 
-def test_restructuredtext_keeps_prose_and_the_text_of_roles_and_includes_nothing() -> None:
+def test_restructuredtext_keeps_prose_and_roles_and_includes_nothing() -> None:
     assert lines_of(rst_prose(RST)) == [
         "Title",
         "See len, name and emphasis with literal wrapped put in.",

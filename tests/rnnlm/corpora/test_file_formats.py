@@ -113,7 +113,7 @@ def test_a_missing_column_names_those_there_are(home: Home, tmp_path: Path, name
         ("a.parquet", b"text\n", "Parquet"),
     ],
 )
-def test_damaged_tables_are_told_with_their_place(
+def test_errors_of_damaged_tables_name_the_place(
     home: Home, tmp_path: Path, name: str, data: bytes, message: str
 ) -> None:
     if name.endswith("parquet") and data == b"text\n":
@@ -122,7 +122,7 @@ def test_damaged_tables_are_told_with_their_place(
         refused(home, write(tmp_path / name, data), message)
 
 
-def test_undecodable_bytes_are_told_with_member_and_offset_in_the_unpacked_text(home: Home, tmp_path: Path) -> None:
+def test_undecodable_bytes_are_named_by_member_and_offset(home: Home, tmp_path: Path) -> None:
     data = b"a" * ((1 << 20) - 2) + "\né".encode() + b"bc\xff"
     path = write(tmp_path / "a.tar.gz", COMPRESSIONS[".gz"](tar_of({"in/b.txt.bz2": COMPRESSIONS[".bz2"](data)})))
     refused(home, path, rf"a\.tar\.gz: in/b\.txt\.bz2: byte {(1 << 20) + 3} is not utf-8")
@@ -135,7 +135,7 @@ def test_replaced_bytes_hold_for_tables_too(home: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["hex", "rot13", "utf\0", "undefined", "klingon"])
-def test_what_is_no_text_encoding_is_named(home: Home, tmp_path: Path, encoding: str) -> None:
+def test_an_unknown_encoding_is_named(home: Home, tmp_path: Path, encoding: str) -> None:
     refused(home, write(tmp_path / "a.txt", b"ab"), r"corpus\.encoding", encoding=encoding)
 
 
@@ -205,7 +205,7 @@ def test_a_split_that_is_not_given_is_carved_from_training_text(
             assert document.source_file == f"{document.split}.txt"
 
 
-def test_test_without_training_text_is_refused_everywhere(home: Home, tmp_path: Path) -> None:
+def test_held_out_text_without_training_text_is_refused_everywhere(home: Home, tmp_path: Path) -> None:
     members = {"valid.txt": b"a\n", "test.txt": b"b\n"}
     for name, data in members.items():
         write(tmp_path / "data" / name, data)
@@ -218,7 +218,7 @@ def test_test_without_training_text_is_refused_everywhere(home: Home, tmp_path: 
         check_source(CorpusConfig(source=str(tmp_path / "data")))
 
 
-def test_pictures_notes_and_hidden_files_of_an_archive_are_passed_over(home: Home, tmp_path: Path) -> None:
+def test_pictures_notes_and_hidden_files_of_an_archive_are_skipped(home: Home, tmp_path: Path) -> None:
     junk = {"a.png": b"\x89PNG", "README.md": b"\xff", "LICENSE": b"\xff", "._a.txt": b"\xff", "x/": b""}
     assert stored(home, write(tmp_path / "a.zip", zip_of({**junk, "a.txt": b"a\n"}))) == {"text": "a\n"}
 

@@ -48,7 +48,7 @@ def test_many_sources_of_any_packing_are_split_whole(home: Home, tmp_path: Path)
     assert {split for some in splits.values() for split in some} == {"train", "valid", "test"}
 
 
-def test_a_few_sources_are_split_by_their_documents(home: Home, tmp_path: Path) -> None:
+def test_few_sources_are_split_by_their_documents(home: Home, tmp_path: Path) -> None:
     for book in ("emma", "persuasion"):
         (tmp_path / f"{book}.txt").write_text("".join(f"{book} {line}\n" for line in range(2_020)))
     found = documents_of(home, tmp_path)

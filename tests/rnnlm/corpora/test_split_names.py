@@ -38,7 +38,7 @@ from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
         ("dev/a.txt test/b.txt c.txt", "None None None"),
     ],
 )
-def test_names_tell_splits_beside_each_other(names: str, splits: str) -> None:
+def test_names_tell_splits_together(names: str, splits: str) -> None:
     assert " ".join(str(split) for split in named_splits(names.split()).values()) == splits
 
 

@@ -32,7 +32,7 @@ def test_a_paragraph_keeps_the_blank_lines_after_it() -> None:
     assert list(paragraphs(lines)) == [b"\na\nb\n\n \n", b"c\n\n", b"d\n"]
 
 
-def test_a_text_without_paragraphs_falls_into_blocks_of_fifty_lines() -> None:
+def test_a_text_without_paragraphs_is_cut_into_blocks_of_fifty_lines() -> None:
     lines = [b"%d\n" % index for index in range(120)]
     assert [text.count(b"\n") for text in paragraphs(lines)] == [50, 50, 20]
 

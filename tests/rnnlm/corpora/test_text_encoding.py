@@ -48,7 +48,7 @@ def test_a_few_bad_bytes_do_not_change_the_encoding(home: Home, tmp_path: Path) 
     assert "undecodable=replace" in message
 
 
-def test_all_bad_files_of_a_folder_are_told_at_once(home: Home, tmp_path: Path) -> None:
+def test_one_error_lists_all_undecodable_files_of_a_folder(home: Home, tmp_path: Path) -> None:
     for number in range(4):
         write(tmp_path / "data" / f"good{number}.txt", b"good\n")
         write(tmp_path / "data" / f"x/bad{number}.txt", GERMAN.encode("cp1252"))
@@ -61,7 +61,7 @@ def test_all_bad_files_of_a_folder_are_told_at_once(home: Home, tmp_path: Path) 
     assert stored(home, tmp_path / "data", encoding="cp1252")["text"].count(GERMAN) == 4
 
 
-def test_bad_files_of_several_encodings_and_in_archives_are_told_at_once(home: Home, tmp_path: Path) -> None:
+def test_one_error_lists_undecodable_files_of_several_encodings(home: Home, tmp_path: Path) -> None:
     bad = {
         "a.txt": GERMAN.encode("cp1252"),
         "b.md": RUSSIAN.encode("cp1251"),
@@ -84,7 +84,7 @@ def test_bad_files_of_several_encodings_and_in_archives_are_told_at_once(home: H
         (b"plain\n" * (1 << 18) + "café\n".encode("cp1252"), "cp1252"),  # in a later chunk
     ],
 )
-def test_a_file_is_read_in_the_encoding_that_it_looks_like_or_refused_with_it(
+def test_an_undecodable_file_is_read_or_refused_with_a_guessed_encoding(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes, guess: str
 ) -> None:
     path = write(tmp_path / "a.txt", data)

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.text_encoding import SURROGATE, line_blocks, single_lines
+from rnnlm.corpora.text_encoding import line_blocks, single_lines
 from rnnlm.errors import CorpusError
 
 DIGITS = re.compile(r"\d+")
@@ -34,19 +34,6 @@ def clean(text: str, config: CorpusConfig) -> str:
         replacement = config.digits
         text = DIGITS.sub(lambda _: replacement, text)
     return text
-
-
-def encoded(text: str, config: CorpusConfig, label: str) -> bytes:
-    """The text as UTF-8. A lone surrogate, possible in JSON, is refused or replaced like undecodable bytes."""
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        if config.undecodable != "refuse":
-            return SURROGATE.sub("\ufffd", text).encode("utf-8")
-        half = f"U+{ord(text[error.start]):04X}"
-        raise CorpusError(
-            f"{label}: contains {half}, half a surrogate pair;\nfix the text, or set corpus.undecodable=replace"
-        ) from None
 
 
 def without_gutenberg_frame(pieces: Iterator[str], label: str) -> Iterator[str]:

@@ -1,9 +1,11 @@
 """Decompression with limits: a decompression bomb or damaged data raises a CorpusError."""
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
+from collections.abc import Iterator
 from typing import Any
 
 from rnnlm.config import CorpusConfig
@@ -11,7 +13,9 @@ from rnnlm.corpora.split_names import uncompressed_name
 from rnnlm.corpora.text_encoding import Readable, printable
 from rnnlm.errors import CorpusError
 
-HEAD_BYTES = 512  # of a stream, read ahead to detect its kind: a tar's mark ends at byte 263
+HEAD_BYTES = 512  # of a stream, to detect its kind: a tar's mark ends at byte 263
+READ_AT_ONCE = 1 << 20
+ZIP_READ_AT_ONCE = 4096  # compressed with bzip2 or LZMA, zipfile unpacks all that it reads at once
 RATIO_FROM_BYTES = 16 << 20  # shorter texts may have any ratio: one repeated letter shrinks a lot
 MAGIC = {
     "gzip": (b"\x1f\x8b\x08",),
@@ -24,103 +28,93 @@ MAGIC = {
 class Meter:
     """Counts the unpacked bytes of a file. CorpusError as soon as they exceed the configured limits."""
 
-    def __init__(self, label: str, packed_bytes: int, config: CorpusConfig, earlier: int = 0) -> None:
-        self.label = label
+    def __init__(self, packed_bytes: int, config: CorpusConfig, earlier_bytes: int = 0) -> None:
+        """earlier_bytes: unpacked from other files of the source."""
         self.packed_bytes = max(packed_bytes, 1)
-        self.maximum_bytes = config.maximum_unpacked_bytes
-        self.maximum_ratio = config.maximum_unpacking_ratio
-        self.earlier = earlier  # unpacked from other files of the source
+        self.config, self.earlier_bytes = config, earlier_bytes
         self.unpacked_bytes = 0
 
     def add(self, count: int, label: str) -> None:
         self.unpacked_bytes += count
-        if self.earlier + self.unpacked_bytes > self.maximum_bytes:
+        most, ratio = self.config.maximum_unpacked_bytes, self.config.maximum_unpacking_ratio
+        if self.earlier_bytes + self.unpacked_bytes > most:
+            raise CorpusError(f"{label}: unpacks to more than {most:,} bytes (corpus.maximum_unpacked_bytes)")
+        if self.unpacked_bytes > max(RATIO_FROM_BYTES, ratio * self.packed_bytes):
             raise CorpusError(
-                f"{label}: unpacks to more than {self.maximum_bytes:,} bytes (corpus.maximum_unpacked_bytes)"
-            )
-        if self.unpacked_bytes > max(RATIO_FROM_BYTES, self.maximum_ratio * self.packed_bytes):
-            raise CorpusError(
-                f"{label}: unpacks to more than {self.maximum_ratio:g} times its size (corpus.maximum_unpacking_ratio)"
+                f"{label}: unpacks to more than {ratio:g} times its size (corpus.maximum_unpacking_ratio)"
             )
 
 
-class ByteStream(io.RawIOBase):
-    """A forward-only stream; subclasses define read."""
+class OpenFile(io.BufferedReader):
+    """A decompressed file or archive member, whose first bytes can be seen before they are read.
+
+    It is seekable if it lies on the disk as it is.
+    """
+
+    def __init__(self, raw: io.RawIOBase, name: str, label: str, meter: Meter) -> None:
+        """name: without the suffix of a compression. label: in messages."""
+        super().__init__(raw)
+        self.plain_name, self.label, self.meter = name, label, meter
+
+    @property
+    def head(self) -> bytes:
+        return self.peek(HEAD_BYTES)[:HEAD_BYTES]
+
+
+class Unpacked(io.RawIOBase):
+    """The output of a decompressor or an archive, metered."""
+
+    def __init__(self, inner: Readable, kind: str, label: str, meter: Meter) -> None:
+        self.inner, self.kind, self.label, self.meter = inner, kind, label, meter
+        self.step = ZIP_READ_AT_ONCE if kind == "zip" else READ_AT_ONCE
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self.read(len(buffer))
+        with damage_explained(self.label, self.kind):
+            data = self.inner.read(min(len(buffer), self.step))
+        self.meter.add(len(data), self.label)
         buffer[: len(data)] = data
         return len(data)
 
 
-class Peeked(ByteStream):
-    """A stream with its first bytes in `head`; reading still returns them."""
-
-    def __init__(self, inner: Readable) -> None:
-        self.inner = inner
-        self.head = b""
-        while len(self.head) < HEAD_BYTES and (data := inner.read(HEAD_BYTES - len(self.head))):
-            self.head += data
-        self.waiting = self.head
-
-    def read(self, size: int = -1) -> bytes:
-        if not self.waiting:
-            return self.inner.read(size)
-        count = len(self.waiting) if size < 0 else size
-        data, self.waiting = self.waiting[:count], self.waiting[count:]
-        return data + self.inner.read(-1) if size < 0 else data
-
-
-class Unpacked(ByteStream):
-    """The output of a decompressor, metered; its many error types become one CorpusError."""
-
-    def __init__(self, inner: Readable, kind: str, label: str, meter: Meter, step: int = 1 << 20) -> None:
-        self.inner, self.kind, self.label, self.meter = inner, kind, label, meter
-        self.step = step  # bytes read at once
-
-    def read(self, size: int = -1) -> bytes:
-        try:
-            data = self.inner.read(self.step if size < 0 else min(size, self.step))
-        except CorpusError:
-            raise
-        except Exception as error:  # zlib.error, EOFError, LZMAError, OSError, BadZipFile, ValueError, MemoryError …
-            raise damaged(self.label, self.kind, error) from error
-        self.meter.add(len(data), self.label)
-        return data
-
-
-def damaged(label: str, kind: str, error: Exception) -> CorpusError:
-    """The error for data that a decompressor or archive reader cannot read."""
-    reason = printable(str(error).partition("\n")[0]) or type(error).__name__
-    return CorpusError(f"{label}: damaged or truncated {kind} data ({reason}); get the file again")
+@contextlib.contextmanager
+def damage_explained(label: str, kind: str) -> Iterator[None]:
+    """Turn the many error types that libraries raise on damaged data into one CorpusError."""
+    try:
+        yield
+    except CorpusError:
+        raise
+    except Exception as error:
+        reason = printable(str(error).partition("\n")[0]) or type(error).__name__
+        raise CorpusError(f"{label}: damaged or truncated {kind} data ({reason}); get the file again") from error
 
 
 def compression_of(head: bytes) -> str | None:
     return next((kind for kind, marks in MAGIC.items() if head.startswith(marks)), None)
 
 
-def decompressed(stream: Peeked, name: str, label: str, meter: Meter) -> tuple[Peeked, str]:
-    """The decompressed stream, and its name without the suffix of the compression."""
-    kind = compression_of(stream.head)
+def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> OpenFile:
+    """The file, decompressed if its first bytes say that it is compressed."""
+    opened = OpenFile(raw, uncompressed_name(name), label, meter)
+    kind = compression_of(opened.head)
     if kind is None:
-        return stream, uncompressed_name(name)
-    inner = Peeked(Unpacked(decompressor(stream, kind, label), kind, label, meter))
+        return opened
+    inner = OpenFile(Unpacked(decompressor(opened, kind), kind, label, meter), opened.plain_name, label, meter)
     if compression_of(inner.head):
         raise CorpusError(f"{label}: is compressed twice; decompress it once and give the result")
-    return inner, uncompressed_name(name)
+    return inner
 
 
-def decompressor(stream: ByteStream, kind: str, label: str) -> Any:
+def decompressor(stream: OpenFile, kind: str) -> Any:
     """A decompressor of the standard library, or pyarrow's for zstd; all accept concatenated streams."""
     if kind == "gzip":
-        return gzip.GzipFile(fileobj=stream, mode="rb")  # type: ignore[call-overload]
+        return gzip.GzipFile(fileobj=stream, mode="rb")
     if kind == "bzip2":
-        return bz2.BZ2File(stream)  # type: ignore[call-overload]
+        return bz2.BZ2File(stream)
     if kind == "xz":
-        return lzma.LZMAFile(stream)  # type: ignore[arg-type]
+        return lzma.LZMAFile(stream)
     import pyarrow
 
     return pyarrow.CompressedInputStream(pyarrow.PythonFile(stream, mode="r"), "zstd")

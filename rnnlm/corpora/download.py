@@ -5,7 +5,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -28,8 +27,8 @@ from rnnlm.corpora.sources import (
     find_source,
     is_url,
 )
-from rnnlm.corpora.split_names import COMPRESSED, check_roles, named_splits, shortened, unclear_split_names
-from rnnlm.corpora.text_encoding import check_encoding
+from rnnlm.corpora.split_names import COMPRESSED, check_roles, named_splits, unclear_split_names
+from rnnlm.corpora.text_encoding import check_encoding, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError
@@ -142,10 +141,11 @@ def corpus_name(config: CorpusConfig) -> str:
         stem = "-".join(filter(None, (Path(name.path).expanduser().resolve().name, name.configuration)))
     elif is_url(source):
         stem = stem_of(PurePosixPath(urlsplit(source).path).name or urlsplit(source).hostname or "")
-    elif Path(source).expanduser().is_dir():
-        stem = Path(source).expanduser().resolve().name
     else:
-        stem = stem_of(last_plain_part(source))
+        path = Path(source).expanduser()
+        plain = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
+        last = Path(*plain).resolve().name if plain else ""
+        stem = last if path.is_dir() else stem_of(last)
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-") or "corpus"
 
 
@@ -155,52 +155,50 @@ def stem_of(name: str) -> str:
     return PurePosixPath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem
 
 
-def last_plain_part(source: str) -> str:
-    """The last part without a wildcard: 'data/*.txt' → 'data'."""
-    path = Path(source).expanduser()
-    parts = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
-    return Path(*parts).resolve().name if parts else ""
-
-
 def remembered(home: Home, config: CorpusConfig, key: Metadata, source: Source, force: bool) -> CorpusRecord:
     """The corpus stored for `key`, if it is complete and current; else obtain and remember it."""
     path = note_path(home, key)
-    name = path.stem
     began = now()
     note = None if force else read_note(home, path)
     if note and is_current(note, config, source, began):
         return record(home, config, note, source)
     home.make(home.corpora)
-    with home.lock(f"corpus-{name}"):  # of two simultaneous runs, the second finds what the first wrote
+    with home.lock(f"corpus-{path.stem}"):  # of two simultaneous runs, the second finds what the first wrote
         note = None if force else read_note(home, path)
         if source.remote and not (force or note):
             note = fetch_note(home, path)
         if not (note and is_current(note, config, source, began)):
-            note, made = renewed(home, config, source, name, note, force)
+            note, made = renewed(home, config, source, key, note, force)
             home.make(path.parent)
-            write_note(path, note, key, source.remote)
+            write_note(path, note, source.remote)
             if made:
                 return made
         return record(home, config, note, source)
 
 
 def renewed(
-    home: Home, config: CorpusConfig, source: Source, name: str, note: Note | None, force: bool
+    home: Home, config: CorpusConfig, source: Source, key: Metadata, note: Note | None, force: bool
 ) -> tuple[Note, CorpusRecord | None]:
     """The note of the current text, and its record if it was written."""
     try:
-        digest, written, skipped = store_text(home, config, source, name, note.version if note else None, force)
+        known = note.version if note else None
+        digest, written, skipped = store_text(home, config, source, note_path(home, key).stem, known, force)
     except UnchangedError:
         assert note is not None
-        return replace(note, checked=now(), problem=""), None
+        return note.model_copy(update={"checked": now(), "problem": ""}), None
     except UnavailableError as error:
         assert note is not None
         logger.warning("%s\nThe stored copy of %s is used.", error, note.obtained[:10])
-        return replace(note, problem="its server was unavailable"), None
-    same = note is not None and note.digest == digest
+        return note.model_copy(update={"problem": "its server was unavailable"}), None
     moment = now()
-    obtained = note.obtained if note and same else moment
-    renewal = Note(digest, written.version, obtained, moment, left_out=written.left_out)
+    renewal = Note(
+        key=key,
+        digest=digest,
+        version=written.version,
+        obtained=note.obtained if note and note.digest == digest else moment,
+        checked=moment,
+        left_out=written.left_out,
+    )
     return renewal, record(home, config, renewal, source, skipped=skipped)
 
 
@@ -217,8 +215,8 @@ def store_text(
         writer.refuse_emptiness(config.public_source)
 
         def build(partial: Path) -> None:
-            for file_name in writer.written:
-                (folder / file_name).replace(partial / file_name)
+            for path in writer.written:
+                path.replace(partial / path.name)
             licence = CATALOGUE[config.source].licence if config.source in CATALOGUE else ""
             about = {"files": writer.files, "corpus_bytes": writer.corpus_bytes, "digests": writer.digests}
             about |= {"source_counts": writer.source_counts}

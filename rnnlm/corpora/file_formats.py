@@ -4,15 +4,16 @@ import contextlib
 import io
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.archives import Member, archive_kind, tar_members, zip_members
-from rnnlm.corpora.compression import ByteStream, Meter, Peeked, decompressed
+from rnnlm.corpora.archives import archive_kind, archive_members
+from rnnlm.corpora.compression import Meter, OpenFile, decompressed
+from rnnlm.corpora.document_prose import MAXIMUM_BYTES, DocumentError, declared_charset, document_prose
 from rnnlm.corpora.local_files import NO_TEXT, NOTE_REASON, nothing_left
-from rnnlm.corpora.markup import MAXIMUM_BYTES, MAXIMUM_DOCUMENT_BYTES, DocumentError, declared_charset, document_prose
 from rnnlm.corpora.split_names import (
     DOCUMENT_SUFFIXES,
     TABLE_SUFFIXES,
@@ -23,7 +24,7 @@ from rnnlm.corpora.split_names import (
     named_splits,
     suffix_of,
 )
-from rnnlm.corpora.table_files import PARQUET_MARK, TableError, csv_cells, json_cells, parquet_cells, text_column
+from rnnlm.corpora.table_files import PARQUET_MARK, Row, TableError, column_texts, csv_rows, json_rows, parquet_rows
 from rnnlm.corpora.text_encoding import (
     Decoding,
     EncodingError,
@@ -38,6 +39,8 @@ from rnnlm.storage.records import LeftOut
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
 HTML_MARKS = (b"<!doctype html", b"<html")
+ZIP_DOCUMENTS = {".docx", ".odt", ".xlsx", ".ods", ".pptx", ".odp", ".epub", ".jar"}  # zip files that are no archives
+OFFICE = "a document that is not read; save it as .txt, .html or .pdf"
 ARCHIVE_INSIDE = "an archive inside an archive"
 OTHER_SPLIT = "other names tell a split and this does not; rename it"
 
@@ -70,10 +73,6 @@ class Text:
 FilePlan = list[tuple[SourceFile, dict[str, str]]]  # each file and its wanted members → roles; "": the file itself
 
 
-ZIP_DOCUMENTS = {".docx", ".odt", ".xlsx", ".ods", ".pptx", ".odp", ".epub", ".jar"}  # zip files that are no archives
-OFFICE = "a document that is not read; save it as .txt, .html or .pdf"
-
-
 class Opener:
     """Reads the files of one source, counts their unpacked bytes, and notes what it leaves out."""
 
@@ -86,7 +85,7 @@ class Opener:
         self.undecodable: list[EncodingError] = []
         self.text_count = 0
         self.alone = True  # the source is one file
-        self.above = ""  # what all labels begin with
+        self.above = ""  # the beginning of all labels
 
     def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
         """Every text in the order of the files (members of a zip by name, of a tar as stored).
@@ -96,40 +95,159 @@ class Opener:
         """
         read = 0
         self.alone = len(files) == 1
-        self.above = files[0].label.removesuffix(files[0].name) if files else ""
-        for file, wanted in self.plan(files, named):
-            if "" in wanted:
-                with self.outermost(file) as (stream, name, meter):
-                    for text in self.readable(file.name, wanted[""], stream, name, file.label, meter, file.path):
+        self.above = files[0].label.removesuffix(files[0].name) if files[0].label.endswith(files[0].name) else ""
+        for file, roles in self.plan(files, named):
+            for member, opened in self.open(file, roles):
+                if opened is not None:
+                    for text in self.readable(roles[member], opened):
                         yield text
                         read += 1
-            else:
-                with self.members(file, wanted) as (found, meter):
-                    for name, member in found:
-                        if member is not None:
-                            label = f"{file.label}: {printable(name)}"
-                            stream, inner = self.member_stream(member, name, label, meter)
-                            full = full_name(file, name)
-                            for text in self.readable(full, wanted[name], stream, inner, label, meter):
-                                yield text
-                                read += 1
-            self.unpacked_bytes += meter.unpacked_bytes
+                    unpacked = opened.meter.unpacked_bytes
+            self.unpacked_bytes += unpacked
         if self.undecodable:
             raise encoding_errors(self.source, self.undecodable, self.text_count)
         if not read:
             raise nothing_left(self.source, self.left_out)
 
-    def readable(
-        self, full_name: str, role: str, stream: Peeked, name: str, label: str, meter: Meter, path: Path | None = None
-    ) -> Iterator[Text]:
+    def pieces_of_file(self, file: SourceFile) -> Iterator[str]:
+        """The text of a file that is not an archive."""
+        with self.outermost(file) as opened:
+            for text in self.readable("text", opened):
+                yield from text.pieces
+        if self.undecodable:
+            raise self.undecodable[-1]
+        self.unpacked_bytes += opened.meter.unpacked_bytes
+
+    def plan(self, files: list[SourceFile], named: bool) -> FilePlan:
+        """Which files and members to read, decided first: archives are scanned for the names of their members."""
+        plan: FilePlan = []
+        own = named_splits(file.name for file in files) if named else {}
+        for file in files:
+            names = self.member_names(file)
+            members = [name for name in names if not name or may_be_read(name, self.config.format)]
+            for name in sorted(set(names) - set(members)):
+                reason = NOTE_REASON if is_note(name) else ARCHIVE_INSIDE if is_archive_name(name) else NO_TEXT
+                self.leave_out(full_name(file, name), reason)
+            if not members and any(map(is_archive_name, names)):
+                raise CorpusError(f"{file.label}: has archives and no text; archives inside archives are not opened")
+            inside = named_splits(members)
+            plan.append((file, {name: own.get(file.name) or inside[name] or "text" for name in members}))
+        roles = {full_name(file, name): role for file, wanted in plan for name, role in wanted.items()}
+        if not roles:
+            raise nothing_left(self.source, self.left_out)
+        check_roles(self.source, roles)
+        if "train" in roles.values():
+            for name, role in roles.items():
+                if role == "text":
+                    self.leave_out(name, OTHER_SPLIT)
+            plan = [(file, {name: role for name, role in wanted.items() if role != "text"}) for file, wanted in plan]
+        return [(file, wanted) for file, wanted in plan if wanted]
+
+    def member_names(self, file: SourceFile) -> list[str]:
+        """Checked names of an archive's regular members; [""] for a file that is not an archive."""
+        if suffix_of(file.name) in ZIP_DOCUMENTS:
+            with self.outermost(file) as opened:
+                if archive_kind(opened.head, opened.plain_name):
+                    self.leave_out(file.name, OFFICE)
+                    return []
+        return [member for member, _ in self.open(file, ())]
+
+    def open(self, file: SourceFile, wanted: Collection[str]) -> Iterator[tuple[str, OpenFile | None]]:
+        """("", the file), or (name, member) for each member of an archive, None for one that is not wanted."""
+        with self.outermost(file) as opened:
+            kind = archive_kind(opened.head, opened.plain_name)
+            if kind is None:
+                yield "", opened
+                return
+            if kind == "zip" and not opened.seekable():
+                raise CorpusError(f"{file.label}: is a compressed zip; decompress it once and give the zip")
+            meter = Meter(opened.meter.packed_bytes, self.config, self.unpacked_bytes)
+            for name, content in archive_members(opened, kind, file.label, meter, self.config, wanted):
+                member = content and decompressed(content, name, f"{file.label}: {printable(name)}", meter)
+                if member and archive_kind(member.head, member.plain_name):
+                    raise CorpusError(
+                        f"{member.label}: is an archive inside an archive; unpack the outer one and give a folder"
+                    )
+                yield name, member
+
+    @contextlib.contextmanager
+    def outermost(self, file: SourceFile) -> Iterator[OpenFile]:
+        """The file's bytes, decompressed."""
+        with contextlib.ExitStack() as stack:
+            try:
+                meter = Meter(file.path.stat().st_size, self.config, self.unpacked_bytes)
+                raw = stack.enter_context(file.path.open("rb", buffering=0))
+                opened = decompressed(raw, file.name, file.label, meter)
+            except OSError as error:
+                raise unreadable(file.label, error) from error
+            yield opened
+
+    def readable(self, role: str, opened: OpenFile) -> Iterator[Text]:
         """The text, or nothing if it cannot be read, which is noted."""
         self.text_count += 1
         try:
-            yield self.text(role, stream, name, label, meter, path)
+            yield self.text(role, opened)
         except EncodingError as error:
             self.refuse(error)
         except DocumentError as error:
-            self.left_out.append(LeftOut(name=full_name, reason=str(error)))
+            self.leave_out(self.name_of(opened.label), str(error))
+
+    def text(self, role: str, opened: OpenFile) -> Text:
+        """The text in its format. A document is read whole, here: DocumentError if it cannot be."""
+        kind, label = self.format_of(opened), opened.label
+        encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
+        if kind in DOCUMENT_KINDS:
+            data = read_document(opened, MAXIMUM_BYTES[kind])
+            if kind == "html" and encoding == "utf-8":
+                encoding = declared_charset(data[:4096]) or encoding
+            markup = ""
+            if kind != "pdf":
+                markup = "".join(text_pieces(io.BytesIO(data), label, self.decoding._replace(encoding=encoding)))
+            prose = document_prose(kind, data, markup) if self.convert else markup or "…"
+            return Text(role, label, iter([prose]), kind, "" if kind == "pdf" else encoding)
+        if kind == "text":
+            pieces = text_pieces(opened, label, self.decoding)
+        else:
+            column = self.config.column or "text"
+            pieces = column_texts(self.rows(opened, kind, [column]), label, column, self.decoding)
+        return Text(role, label, self.decodable(pieces, label), kind, encoding)
+
+    def rows(self, table: OpenFile, kind: str, columns: list[str], *, sparse: bool = False) -> Iterator[Row]:
+        """The columns' cells of each row of a table. kind: csv, tsv, jsonl or parquet.
+
+        sparse: objects of JSON lines may lack a column.
+        """
+        if kind == "parquet":
+            with contextlib.ExitStack() as files:
+                file = table if table.seekable() else files.enter_context(self.spooled(table))
+                yield from parquet_rows(file, table.label, columns, self.decoding, table.meter)
+            return
+        pieces = text_pieces(table, table.label, self.decoding)
+        if kind == "jsonl":
+            yield from json_rows(pieces, table.label, columns, sparse=sparse)
+        else:
+            yield from csv_rows(pieces, table.label, columns, kind)
+
+    @contextlib.contextmanager
+    def spooled(self, stream: OpenFile) -> Iterator[IO[bytes]]:
+        """A file with the stream's bytes: Parquet has its index at the end."""
+        with tempfile.TemporaryFile(dir=self.scratch) as file:
+            shutil.copyfileobj(stream, file, 1 << 20)
+            yield file
+
+    def format_of(self, opened: OpenFile) -> str:
+        """The configured format, else the one of the first bytes, else the one of the suffix."""
+        if self.config.format != "auto":
+            return self.config.format
+        head = opened.head
+        if head.startswith(PARQUET_MARK):
+            return "parquet"
+        if head.startswith(b"%PDF-"):
+            return "pdf"
+        suffix = suffix_of(opened.plain_name)
+        if not suffix and head.lstrip().lower().startswith(HTML_MARKS):
+            return "html"
+        return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")
 
     def decodable(self, pieces: Iterator[str], label: str) -> Iterator[str]:
         """The pieces up to one that cannot be read, which is noted: the other files are still looked at."""
@@ -152,7 +270,10 @@ class Opener:
         if self.alone or self.config.undecodable != "guess":
             self.undecodable.append(error)
         else:
-            self.left_out.append(LeftOut(name=self.name_of(error.label), reason=f"{error.place}; no encoding fits"))
+            self.leave_out(self.name_of(error.label), f"{error.place}; no encoding fits")
+
+    def leave_out(self, name: str, reason: str) -> None:
+        self.left_out.append(LeftOut(name=printable(name), reason=reason))
 
     def note(self, label: str, what: str) -> None:
         """Remember the first thing in a file that was not read as it stands."""
@@ -164,155 +285,16 @@ class Opener:
         """The file, below the folder that holds them all."""
         return printable(label.removeprefix(self.above))
 
-    def plan(self, files: list[SourceFile], named: bool) -> FilePlan:
-        """Which files and members to read, decided first: archives are scanned for the names of their members."""
-        plan: FilePlan = []
-        own = named_splits(file.name for file in files) if named else {}
-        for file in files:
-            names = self.member_names(file)
-            members = [""] if names is None else [name for name in names if may_be_read(name, self.config.format)]
-            for name in sorted(set(names or []) - set(members)):
-                reason = NOTE_REASON if is_note(name) else ARCHIVE_INSIDE if is_archive_name(name) else NO_TEXT
-                self.left_out.append(LeftOut(name=printable(full_name(file, name)), reason=reason))
-            if names and not members and any(is_archive_name(name) for name in names):
-                raise CorpusError(f"{file.label}: has archives and no text; archives inside archives are not opened")
-            inside = named_splits(members)
-            plan.append((file, {name: own.get(file.name) or inside[name] or "text" for name in members}))
-        roles = {full_name(file, name): role for file, wanted in plan for name, role in wanted.items()}
-        if not roles:
-            raise nothing_left(self.source, self.left_out)
-        check_roles(self.source, roles)
-        if "train" in roles.values():
-            self.left_out += [
-                LeftOut(name=printable(name), reason=OTHER_SPLIT) for name, role in roles.items() if role == "text"
-            ]
-            plan = [(file, {name: role for name, role in wanted.items() if role != "text"}) for file, wanted in plan]
-        return [(file, wanted) for file, wanted in plan if wanted]
 
-    def member_names(self, file: SourceFile) -> list[str] | None:
-        """Checked names of an archive's regular members; None if the file is not an archive."""
-        with self.outermost(file) as (stream, name, _):
-            if archive_kind(stream.head, name) is None:
-                return None
-            if suffix_of(name) in ZIP_DOCUMENTS:
-                self.left_out.append(LeftOut(name=printable(file.name), reason=OFFICE))
-                return []
-        with self.members(file, {}) as (found, _):
-            return [name for name, _ in found]
-
-    @contextlib.contextmanager
-    def outermost(self, file: SourceFile) -> Iterator[tuple[Peeked, str, Meter]]:
-        """The file's bytes, decompressed."""
-        with contextlib.ExitStack() as stack:
-            try:
-                meter = Meter(file.label, file.path.stat().st_size, self.config, self.unpacked_bytes)
-                raw = stack.enter_context(file.path.open("rb"))
-                stream, name = decompressed(Peeked(raw), file.name, file.label, meter)
-            except OSError as error:
-                raise unreadable(file.label, error) from error
-            yield stream, name, meter
-
-    @contextlib.contextmanager
-    def members(self, file: SourceFile, wanted: dict[str, str]) -> Iterator[tuple[Iterator[Member], Meter]]:
-        with self.outermost(file) as (stream, name, outer):
-            meter = Meter(file.label, outer.packed_bytes, self.config, self.unpacked_bytes)
-            if archive_kind(stream.head, name) == "tar":
-                yield tar_members(stream, file.label, meter, self.config, wanted), meter
-            elif outer.unpacked_bytes:
-                raise CorpusError(f"{file.label}: is a compressed zip; decompress it once and give the zip")
-            else:
-                with file.path.open("rb") as raw:
-                    yield zip_members(raw, file.label, meter, self.config, wanted), meter
-
-    def pieces_of_file(self, file: SourceFile) -> Iterator[str]:
-        """The text of a file that is not an archive."""
-        with self.outermost(file) as (stream, name, meter):
-            for text in self.readable(file.name, "text", stream, name, file.label, meter, file.path):
-                yield from text.pieces
-        if self.undecodable:
-            raise self.undecodable[-1]
-        self.unpacked_bytes += meter.unpacked_bytes
-
-    def member_stream(self, member: ByteStream, name: str, label: str, meter: Meter) -> tuple[Peeked, str]:
-        """The bytes and the name of an archive member, which may itself be compressed."""
-        stream, name = decompressed(Peeked(member), name, label, meter)
-        if archive_kind(stream.head, name):
-            raise CorpusError(f"{label}: is an archive inside an archive; unpack the outer one and give a folder")
-        return stream, name
-
-    def text(self, role: str, stream: Peeked, name: str, label: str, meter: Meter, path: Path | None = None) -> Text:
-        """The stream's text in its format. path: the file that holds the stream, if it is not in an archive.
-
-        A document is read whole, here: DocumentError if it cannot be.
-        """
-        kind = self.format_of(stream.head, name)
-        if kind in DOCUMENT_KINDS:
-            return self.document(role, stream, kind, label)
-        if kind == "parquet" and path is not None and not meter.unpacked_bytes:
-            pieces = parquet_cells(path, label, text_column(self.config), self.decoding, meter)
-        else:
-            pieces = self.formatted(stream, kind, label, meter)
-        encoding = "utf-8" if kind == "parquet" else encoding_of(stream.head, self.config.encoding)
-        return Text(role, label, self.decodable(pieces, label), kind, encoding)
-
-    def document(self, role: str, stream: Peeked, kind: str, label: str) -> Text:
-        """The prose of a document."""
-        limit = MAXIMUM_BYTES.get(kind, MAXIMUM_DOCUMENT_BYTES)
-        data = b""
-        while len(data) <= limit and (piece := read_some(stream, limit + 1 - len(data), label)):
-            data += piece
-        if len(data) > limit:
-            raise DocumentError(f"has more than {limit:,} bytes; corpus.format=text reads it with its markup")
-        encoding = encoding_of(data[:4], self.config.encoding)
-        if kind == "html" and encoding == "utf-8":
-            encoding = declared_charset(data[:4096]) or encoding
-        text = ""
-        if kind != "pdf":
-            text = "".join(text_pieces(io.BytesIO(data), label, self.decoding._replace(encoding=encoding)))
-        prose = document_prose(kind, data, text) if self.convert else text or "…"
-        return Text(role, label, iter([prose]), kind, "" if kind == "pdf" else encoding)
-
-    def formatted(self, stream: Peeked, kind: str, label: str, meter: Meter) -> Iterator[str]:
-        column = text_column(self.config)
-        if kind == "parquet":
-            with self.spooled(stream) as path:
-                yield from parquet_cells(path, label, column, self.decoding, meter)
-            return
-        pieces = text_pieces(stream, label, self.decoding)
-        if kind == "jsonl":
-            yield from json_cells(pieces, label, column, self.decoding)
-        elif kind in ("csv", "tsv"):
-            yield from csv_cells(pieces, label, column, kind, self.decoding)
-        else:
-            yield from pieces
-
-    @contextlib.contextmanager
-    def spooled(self, stream: Peeked) -> Iterator[Path]:
-        """A file with the stream's bytes: Parquet has its index at the end."""
-        with tempfile.NamedTemporaryFile(dir=self.scratch, suffix=".parquet") as file:
-            shutil.copyfileobj(stream, file, 1 << 20)
-            file.flush()
-            yield Path(file.name)
-
-    def format_of(self, head: bytes, name: str) -> str:
-        """The configured format, else the one of the first bytes, else the one of the suffix."""
-        if self.config.format != "auto":
-            return self.config.format
-        if head.startswith(PARQUET_MARK):
-            return "parquet"
-        if head.startswith(b"%PDF-"):
-            return "pdf"
-        suffix = suffix_of(name)
-        if not suffix and head.lstrip().lower().startswith(HTML_MARKS):
-            return "html"
-        return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")
-
-
-def read_some(stream: Peeked, size: int, label: str) -> bytes:
+def read_document(opened: OpenFile, maximum_bytes: int) -> bytes:
+    """All bytes of a document. DocumentError if they are too many."""
     try:
-        return stream.read(size)
+        data = opened.read(maximum_bytes + 1)
     except OSError as error:
-        raise unreadable(label, error) from error
+        raise unreadable(opened.label, error) from error
+    if len(data) > maximum_bytes:
+        raise DocumentError(f"has more than {maximum_bytes:,} bytes; corpus.format=text reads it with its markup")
+    return data
 
 
 def full_name(file: SourceFile, member: str) -> str:

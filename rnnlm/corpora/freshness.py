@@ -1,31 +1,29 @@
 """Notes about obtained corpora, and when to ask a server or hub for changes."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import Metadata, Source
 from rnnlm.home import Home, read_json, write_json
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
-from rnnlm.storage.records import LeftOut
+from rnnlm.storage.records import LeftOut, Record
 from rnnlm.storage.shared_storage import find_storage
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Record):
     """A note about an obtained corpus. Times are ISO 8601, UTC."""
 
+    key: Metadata  # everything that the stored text depends on
     digest: str  # of the corpus
     version: Metadata | None  # of the remote text
     obtained: str  # when this text was first obtained
     checked: str  # when its server or hub last answered
     problem: str = ""  # why the last check failed
-    left_out: tuple[LeftOut, ...] = ()  # files that turned out to be unreadable
+    left_out: tuple[LeftOut, ...]  # files that turned out to be unreadable
 
 
 def now() -> str:
@@ -34,23 +32,26 @@ def now() -> str:
 
 def read_note(home: Home, path: Path) -> Note | None:
     """The note, if it and its corpus are complete."""
-    noted = read_json(path)
-    try:
-        corpus = inside(home.corpora, noted["digest"][:16])
-        left_out = tuple(LeftOut(**one) for one in noted["left_out"])
-        kept = {name: noted[name] for name in ("digest", "version", "obtained", "checked", "problem")}
-    except (KeyError, TypeError, ValueError, UnsafeNameError):  # being written, or damaged: the source is read again
+    found = note_and_folder(home, path)
+    if found is None:
         return None
+    note, corpus = found
     mark_used(corpus)
-    return None if find_new_damage(home, corpus) is not None else Note(**kept, left_out=left_out)
+    return None if find_new_damage(home, corpus) is not None else note
 
 
-def write_note(path: Path, note: Note, key: Metadata, remote: bool) -> None:
-    """Write the note; if its source is remote, to the storage, too, so that other machines need not read the source.
+def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
+    """The note and the folder of its corpus; None if the note is missing, just being written, or damaged."""
+    try:
+        note = Note.model_validate(read_json(path))
+        return note, inside(home.corpora, note.digest[:16])
+    except (ValueError, UnsafeNameError):
+        return None
 
-    key: what the note is named by.
-    """
-    write_json(path, {**as_json(note), "key": key})
+
+def write_note(path: Path, note: Note, remote: bool) -> None:
+    """Write the note; if its source is remote, to the storage, too, so that other machines need not read the source."""
+    write_json(path, note.model_dump())
     storage = find_storage()
     if storage and remote:
         storage.store_file(stored_name(path), path)
@@ -61,21 +62,16 @@ def fetch_note(home: Home, path: Path) -> Note | None:
     storage = find_storage()
     if storage is None or not storage.fetch_file(stored_name(path), path):
         return None
-    try:
-        corpus = inside(home.corpora, read_json(path)["digest"][:16])
-    except (KeyError, TypeError, UnsafeNameError):  # just being written, or damaged
+    found = note_and_folder(home, path)
+    if found is None:
         return None
-    with home.lock(f"{home.corpora.name}-{corpus.name}"):
-        fetch_folder(corpus)
+    with home.lock(f"{home.corpora.name}-{found[1].name}"):
+        fetch_folder(found[1])
     return read_note(home, path)
 
 
 def stored_name(path: Path) -> str:
     return f"corpora/known/{path.name}"
-
-
-def as_json(note: Note) -> dict[str, Any]:
-    return {**vars(note), "left_out": [one.model_dump() for one in note.left_out]}
 
 
 def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> bool:

@@ -1,8 +1,6 @@
 """One http(s) request: checks each redirect, and tells transient failures from permanent ones."""
 
 import contextlib
-import datetime
-import email.utils
 import ipaddress
 import math
 import socket
@@ -11,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 import requests
+import urllib3
 
 from rnnlm.display.redaction import redacted
 from rnnlm.errors import CorpusError, FetchError
@@ -47,20 +46,14 @@ def network_errors_explained(label: str) -> Iterator[None]:
     """Turn errors of requests and urllib3 into TransientError, or CorpusError for an invalid address."""
     try:
         yield
-    except CorpusError:
-        raise
-    except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
+    except ValueError:
         raise CorpusError(f"{label}: is not a valid address; expected http(s)://host/path") from None
     except requests.RequestException as error:
         raise TransientError(
             f"{label}: download failed ({type(error).__name__}); check the address and run again"
         ) from error
-    except Exception as error:
-        if type(error).__module__.startswith("urllib3"):  # raw streams raise urllib3's own errors
-            raise TransientError(f"{label}: download broke off ({type(error).__name__}); run again") from error
-        if isinstance(error, ValueError):
-            raise CorpusError(f"{label}: is not a valid address; expected http(s)://host/path") from None
-        raise
+    except urllib3.exceptions.HTTPError as error:  # raised by the raw stream
+        raise TransientError(f"{label}: download broke off ({type(error).__name__}); run again") from error
 
 
 def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Response:
@@ -123,13 +116,7 @@ def pieces(response: requests.Response) -> Iterator[bytes]:
 
 def retry_after_seconds(value: str | None) -> float | None:
     """Seconds in a Retry-After header, given as a number or an HTTP date; None if there are none."""
-    if value is None:
-        return None
-    if value.strip().isascii() and value.strip().isdigit():
-        return float(value)
     try:
-        date = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+        return None if value is None else float(urllib3.Retry().parse_retry_after(value))
+    except urllib3.exceptions.InvalidHeader:
         return None
-    now = datetime.datetime.now(datetime.UTC)
-    return max(0.0, (date.replace(tzinfo=date.tzinfo or datetime.UTC) - now).total_seconds())

@@ -11,9 +11,9 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.kept_rows import keeping_rows, kept_rows
-from rnnlm.corpora.split_names import check_roles, split_named, warn_of_omissions
-from rnnlm.corpora.table_files import NoColumnError, no_text, text_column
-from rnnlm.corpora.text_encoding import Decoding, printable, tidy_cell
+from rnnlm.corpora.split_names import check_roles, split_named
+from rnnlm.corpora.table_files import NoColumnError, Row, column_texts
+from rnnlm.corpora.text_encoding import Decoding, printable, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, RnnlmError
 
@@ -63,12 +63,8 @@ def find_revision(source: str, timeout_seconds: float = REVISION_SECONDS) -> str
     """The current commit of the data set."""
     with hub_errors_explained(source):
         from huggingface_hub import HfApi
-        from huggingface_hub.errors import RepositoryNotFoundError
 
-        try:
-            return str(HfApi().dataset_info(hub_name(source).path, timeout=timeout_seconds).sha)
-        except RepositoryNotFoundError as error:
-            raise not_found(source, error) from error
+        return str(HfApi().dataset_info(hub_name(source).path, timeout=timeout_seconds).sha)
 
 
 def write_hub(
@@ -91,13 +87,17 @@ def write_hub(
             )
         check_roles(source, roles)
         others = [name for name, role in roles.items() if role is None]
-        warn_of_omissions(source, others, "splits other than train, validation and test")
+        if others:
+            what = "splits other than train, validation and test"
+            logger.warning("%s: not read (%s): %s", source, what, shortened(others))
         notes: dict[str, str] = {}  # split → the first thing that was not read as it stands
         decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
+        column = config.column or "text"
         for name, role in roles.items():
             if role is not None:
                 label = f"{source}: {name}"
-                texts = limited(cells(splits[name], label, text_column(config), decoding), label, config)
+                rows = rows_of(splits[name], label, column)
+                texts = limited(column_texts(rows, label, column, decoding), label, config)
                 writer.append(role, keep(role, label, texts), label, rows=True)
         for label, what in notes.items():
             logger.warning("%s: %s", label, what)
@@ -112,17 +112,12 @@ def load_splits(name: HubName, revision: str | None) -> Any:
     return load_dataset(path, name.configuration, revision=revision, streaming=True)
 
 
-def cells(rows: Any, label: str, column: str, decoding: Decoding) -> Iterator[str]:
-    """The column's texts, each ending in a line feed; null is skipped."""
-    there = rows.column_names or list(next(iter(rows), {}))
+def rows_of(split: Any, label: str, column: str) -> Iterator[Row]:
+    there = split.column_names or list(next(iter(split), {}))
     if column not in there:
         raise NoColumnError(label, column, there)
-    for batch in rows.select_columns([column]).iter(batch_size=HUB_ROWS_AT_ONCE):
-        for cell in batch[column]:
-            if isinstance(cell, str):
-                yield tidy_cell(cell, label, decoding)
-            elif cell is not None:
-                raise no_text(label, column, type(cell).__name__)
+    for batch in split.select_columns([column]).iter(batch_size=HUB_ROWS_AT_ONCE):
+        yield from ((label, (cell,)) for cell in batch[column])
 
 
 def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[str]:
@@ -142,32 +137,24 @@ def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[
 
 @contextlib.contextmanager
 def hub_errors_explained(source: str) -> Iterator[None]:
-    """Turn the many error types of `datasets` into FetchError, worth a retry, or CorpusError."""
+    """Turn the many error types of `datasets` and `huggingface_hub` into FetchError, worth a retry, or CorpusError."""
     try:
         yield
     except RnnlmError:
         raise
     except Exception as error:
-        from datasets.exceptions import DatasetNotFoundError
-
-        reason = reason_of(error)
-        network = isinstance(error, ConnectionError | TimeoutError) or any(
-            kind.__module__.split(".")[0] in NETWORK_LIBRARIES for kind in type(error).__mro__
-        )
-        if isinstance(error, DatasetNotFoundError):
-            raise not_found(source, error) from error
-        if is_unreachable(error):
-            raise CorpusError(
-                f"{source}: the hub cannot be reached from here; check the network, or give the text as a file\n"
-                f"({reason})"
-            ) from error
-        if network and not is_refusal(error):
-            raise FetchError(
-                f"{source}: the hub is unavailable; check the network, or give the text as a file\n({reason})"
-            ) from error
-        raise CorpusError(
-            f"{source}: cannot be loaded as a data set; check its name and config (hf:owner/name:config)\n({reason})"
-        ) from error
+        names = {kind.__name__ for kind in type(error).__mro__}  # importing `datasets` takes seconds
+        reason = f"({type(error).__name__}: {printable(str(error).partition(chr(10))[0])})"
+        if names & {"DatasetNotFoundError", "RepositoryNotFoundError"}:
+            what = "no such data set on the hub, or it is private; check its name"
+        elif is_unreachable(error):
+            what = "the hub cannot be reached from here; check the network, or give the text as a file"
+        elif is_transient(error):
+            what = "the hub is unavailable; check the network, or give the text as a file"
+            raise FetchError(f"{source}: {what}\n{reason}") from error
+        else:
+            what = "cannot be loaded as a data set; check its name and config (hf:owner/name:config)"
+        raise CorpusError(f"{source}: {what}\n{reason}") from error
 
 
 def is_unreachable(error: BaseException | None) -> bool:
@@ -181,15 +168,9 @@ def is_unreachable(error: BaseException | None) -> bool:
     return False
 
 
-def is_refusal(error: Exception) -> bool:
-    """True if the hub has answered that it will not give this, as to a wrong token."""
+def is_transient(error: Exception) -> bool:
+    """True for a failure of the network or the hub; False if the hub refuses the request, as with a wrong token."""
+    packages = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
     status = getattr(getattr(error, "response", None), "status_code", 0)
-    return 400 <= status < 500 and status != TOO_MANY_REQUESTS
-
-
-def not_found(source: str, error: Exception) -> CorpusError:
-    return CorpusError(f"{source}: no such data set on the hub, or it is private; check its name\n({reason_of(error)})")
-
-
-def reason_of(error: Exception) -> str:
-    return f"{type(error).__name__}: {printable(str(error).partition(chr(10))[0])}"
+    is_network = isinstance(error, ConnectionError | TimeoutError) or bool(packages & NETWORK_LIBRARIES)
+    return is_network and (status == TOO_MANY_REQUESTS or not 400 <= status < 500)

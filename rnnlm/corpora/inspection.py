@@ -13,7 +13,6 @@ from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
 from rnnlm.corpora.small_corpora import explain_empty_split, fill_splits
 from rnnlm.corpora.sources import OnDisk
 from rnnlm.corpora.splits import corpus_documents, corpus_files, stored_lines
-from rnnlm.corpora.text_encoding import EncodingError
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, CorpusRecord, LeftOut, Record
@@ -109,7 +108,10 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
             scripts=scripts,
             documents=documents,
             training_seconds=SECONDS_TO_START + writer.corpus_bytes * SECONDS_PER_BYTE,
-            undecodable=tuple(as_record(error, source) for error in opener.undecodable),
+            undecodable=tuple(
+                Undecodable(name=opener.name_of(error.label), problem=error.place, guess=error.guess)
+                for error in opener.undecodable
+            ),
             refusal=refusal,
             advice=() if refusal else advice,
             left_out=(*source.left_out, *opener.left_out),
@@ -169,10 +171,3 @@ def advice_on(corpus: CorpusRecord, scripts: dict[str, float], pipeline: Pipelin
         yield "its words have no spaces between them: set tokenizer.kind=bpe or tokenizer.kind=char"
     if pipeline.sequences.mode == "sentence" and looks_hard_wrapped(corpus):
         yield "its lines look wrapped at a fixed width: set sequences.mode=stream"
-
-
-def as_record(error: EncodingError, source: OnDisk) -> Undecodable:
-    """The error, with the name of its file below the source's folder."""
-    folder = Path(source.source).expanduser()
-    name = error.label.removeprefix(f"{folder}/") if folder.is_dir() else error.label
-    return Undecodable(name=name, problem=error.place, guess=error.guess)

@@ -1,8 +1,12 @@
 """Break very long lines, such as those of text8, which has no line ends and would not fit in memory."""
 
+import re
 from collections.abc import Iterator
 
 LINE_CHARACTERS = 8_192  # longest line that is not broken
+LONG_LINE = re.compile(rf"^[^\n]{{{LINE_CHARACTERS + 1},}}", re.MULTILINE)
+# The rest of a line; what stands before the last space that fits; or, without a space, as much as fits.
+STRETCH = re.compile(rf".{{1,{LINE_CHARACTERS}}}$|(.{{1,{LINE_CHARACTERS}}}) |(.{{{LINE_CHARACTERS}}})")
 
 
 class LineBreaker:
@@ -17,43 +21,26 @@ class LineBreaker:
 
     def __call__(self, pieces: Iterator[str]) -> Iterator[str]:
         """The text with broken lines, in pieces of any length."""
-        held = ""  # beginning of an unfinished line
+        held = ""  # an unfinished line that is not too long
         for piece in pieces:
             text = held + piece
+            if max(map(len, text.split("\n"))) > LINE_CHARACTERS:  # much faster than the expression
+                text = LONG_LINE.sub(self.broken, text)
             end = text.rfind("\n") + 1
-            if end and not has_long_line(text, end):
-                ready, held = text[:end], text[end:]
-            else:
-                ready, held = "", text
-            if len(held) > LINE_CHARACTERS:
-                broken, held = self.broken(held)
-                ready += broken
-            if ready:
-                yield ready
+            held = text[end:]
+            if end:
+                yield text[:end]
         if held:
             yield held
 
-    def broken(self, text: str) -> tuple[str, str]:
-        """The text with its long lines broken, and the beginning of an unfinished line."""
-        done: list[str] = []
-        start = 0
-        while True:
-            end = text.find("\n", start, start + LINE_CHARACTERS + 1)
-            if end < 0 and len(text) - start <= LINE_CHARACTERS:
-                return "".join(done), text[start:]
-            if end >= 0:
-                done.append(text[start : end + 1])
-                start = end + 1
-                continue
+    def broken(self, line: re.Match[str]) -> str:
+        """A long line, cut again and again."""
+
+        def cut(stretch: re.Match[str]) -> str:
+            text = stretch[1] or stretch[2]
+            if text is None:
+                return stretch[0]
             self.breaks += 1
-            space = text.rfind(" ", start, start + LINE_CHARACTERS + 1)
-            stop = space if space > start else start + LINE_CHARACTERS
-            done.append(text[start:stop] + "\n")
-            start = stop + (space > start)
+            return text + "\n"
 
-
-def has_long_line(text: str, end: int) -> bool:
-    """True if a line of text[:end], which ends with a line feed, is too long."""
-    if end <= LINE_CHARACTERS:
-        return False
-    return max(map(len, text[:end].split("\n"))) > LINE_CHARACTERS
+        return STRETCH.sub(cut, line[0])

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rnnlm.corpora.split_names import is_archive_name, is_note, may_be_read, may_be_text, shortened
-from rnnlm.corpora.text_encoding import unreadable
+from rnnlm.corpora.split_names import is_archive_name, is_note, may_be_read
+from rnnlm.corpora.text_encoding import shortened, unreadable
 from rnnlm.errors import CorpusError
 from rnnlm.home import file_digest
 from rnnlm.storage.records import LeftOut
@@ -107,7 +107,7 @@ def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
 def files_in_folder(source: str, folder: Path) -> tuple[Path, ...]:
     """The texts and tables directly in a folder, sorted by name."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    texts = tuple(path for path in files if may_be_text(path.name))
+    texts = tuple(path for path in files if may_be_read(path.name, documents=False))
     if not texts:
         raise nothing_left(source, [LeftOut(name=path.name, reason=NO_TEXT) for path in files])
     return texts
@@ -123,8 +123,7 @@ def files_of_glob(pattern: str, *, documents: bool = False) -> Found:
     files = [path for path in found if path.is_file()]
     taken = files
     if not PurePosixPath(pattern).suffix:
-        readable = may_be_read if documents else may_be_text
-        taken = [path for path in files if readable(path.name) or is_archive_name(path.name)]
+        taken = [path for path in files if may_be_read(path.name, documents=documents) or is_archive_name(path.name)]
     if not taken:
         raise CorpusError(f"{pattern}: no file matches; check the pattern, and quote it for the shell")
     others = sorted(set(files) - set(taken))

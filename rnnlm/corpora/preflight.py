@@ -29,7 +29,7 @@ def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusCon
         else:
             opener.alone = len(files) == 1
             for file in files[:100]:
-                if not is_archive_name(file.name) and opener.member_names(file) is None:
+                if not is_archive_name(file.name) and opener.member_names(file) == [""]:
                     for _ in islice(opener.pieces_of_file(file), 1):
                         pass
 

@@ -1,10 +1,9 @@
 """Names of files and archive members: which split and format they stand for, and which are not text."""
 
-import logging
 import mimetypes
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -12,13 +11,11 @@ from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, Split
 
-logger = logging.getLogger(__name__)
 SHARD_NUMBER = re.compile(r"\d+|of")  # of train-00000-of-00003
-FILE_NAMES_SHOWN = 5  # in a message
-SPLIT_WORDS: dict[Split, set[str]] = {
-    "train": {"train", "training"},
-    "valid": {"valid", "validation", "val", "dev"},
-    "test": {"test", "testing"},
+SPLIT_OF_WORD: dict[str, Split] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
+    **dict.fromkeys(("test", "testing"), "test"),
 }
 COMPRESSED = {".gz": "", ".bz2": "", ".xz": "", ".zst": "", ".zstd": ""}  # suffix → suffix after decompression
 COMPRESSED |= {".tgz": ".tar", ".tbz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tzst": ".tar"}
@@ -32,7 +29,7 @@ TABLE_SUFFIXES = {
     ".json": "jsonl",
     ".parquet": "parquet",
 }
-DOCUMENT_SUFFIXES = {  # read by markup.py
+DOCUMENT_SUFFIXES = {  # read by document_prose.py
     ".md": "markdown",
     ".markdown": "markdown",
     ".rst": "rst",
@@ -82,50 +79,48 @@ def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
     splits_of = defaultdict(set)
     for claim in (claim for found in claims.values() for claim in found):
         splits_of[claim.group].add(claim.split)
-    paired = {
-        name: next((claim.split for claim in found if {"train"} < splits_of[claim.group]), None)
-        for name, found in claims.items()
-    }
-    alone = {name: next((claim.split for claim in found if claim.alone), None) for name, found in claims.items()}
+
+    def told(counts: Callable[[Claim], bool]) -> dict[str, Split | None]:
+        """Name → the split of its first claim that counts."""
+        return {name: next((claim.split for claim in found if counts(claim)), None) for name, found in claims.items()}
+
+    paired = told(lambda claim: {"train"} < splits_of[claim.group])
+    alone = told(lambda claim: claim.alone)
     if "train" in {*paired.values(), *alone.values()}:
         return {name: paired[name] or alone[name] for name in claims}
-    without_train = {
-        name: next((claim.split for claim in found if claim.alone or len(splits_of[claim.group]) > 1), None)
-        for name, found in claims.items()
-    }
+    without_train = told(lambda claim: claim.alone or len(splits_of[claim.group]) > 1)
     return without_train if all(without_train.values()) else dict.fromkeys(claims)
 
 
-def claims_of(name: str) -> Iterable[Claim]:
+def claims_of(name: str) -> Iterator[Claim]:
     """The splits that the folders and the name of a file may tell."""
     path = PurePosixPath(uncompressed_name(name.lower()))
     for index, part in enumerate(path.parent.parts):
-        split = split_of_word(part)
-        if split:
-            yield Claim(split, ("folder", *path.parts[:index]), alone=False)
+        if part in SPLIT_OF_WORD:
+            yield Claim(SPLIT_OF_WORD[part], ("folder", *path.parts[:index]), alone=False)
     words = words_of(path)
-    found = {split for split in map(split_of_word, {words[0], words[-1]}) if split}
+    found = splits_in(words)
     if len(found) == 1 and path.suffix not in {*DOCUMENT_SUFFIXES, *SOURCE_CODE}:  # train.py is no split
-        rest = [word for word in words if not split_of_word(word) and not SHARD_NUMBER.fullmatch(word)]
+        rest = [word for word in words if word not in SPLIT_OF_WORD and not SHARD_NUMBER.fullmatch(word)]
         yield Claim(found.pop(), ("file", *path.parent.parts, "", *rest), alone=not rest and path.name == str(path))
 
 
 def split_named(name: str) -> Split | None:
     """The split in the name of a data set's part, such as train_sft: its first or last word, or all of it."""
-    words = words_of(PurePosixPath(name.lower()))
-    named = [split for split in SPLITS if SPLIT_WORDS[split] & {words[0], words[-1]}]
-    if len(named) > 1:
-        raise CorpusError(f"{name}: names several splits ({', '.join(named)}); rename it to name one")
-    return named[0] if named else None
+    found = splits_in(words_of(PurePosixPath(name.lower())))
+    if len(found) > 1:
+        raise CorpusError(f"{name}: names several splits ({', '.join(sorted(found))}); rename it to name one")
+    return next(iter(found), None)
 
 
 def words_of(path: PurePosixPath) -> list[str]:
     """The words of a file name, separated by . _ or -, without its suffix unless that is a split, as in ptb.train."""
-    return re.split(r"[._-]", path.name if split_of_word(path.suffix[1:]) else path.stem)
+    return re.split(r"[._-]", path.name if path.suffix[1:] in SPLIT_OF_WORD else path.stem)
 
 
-def split_of_word(word: str) -> Split | None:
-    return next((split for split, words in SPLIT_WORDS.items() if word in words), None)
+def splits_in(words: list[str]) -> set[Split]:
+    """The splits that the first and the last word stand for."""
+    return {SPLIT_OF_WORD[word] for word in (words[0], words[-1]) if word in SPLIT_OF_WORD}
 
 
 def unclear_split_names(names: Iterable[str]) -> list[str]:
@@ -136,10 +131,11 @@ def unclear_split_names(names: Iterable[str]) -> list[str]:
     ]
 
 
-def may_be_text(name: str, format: str = "auto") -> bool:
+def may_be_read(name: str, format: str = "auto", *, documents: bool = True) -> bool:
     """False for images, programs, notes, hidden files and nested archives, judging by the name.
 
-    If the configuration sets the format, any suffix may be text except those of images, video, fonts and sound.
+    documents: take what document_prose.py turns into prose, too. If the configuration sets the format, any suffix may
+    be text except those of images, video, fonts and sound.
     """
     last = PurePosixPath(name).name
     suffix = suffix_of(last)
@@ -148,14 +144,8 @@ def may_be_text(name: str, format: str = "auto") -> bool:
     if format != "auto":
         kind = mimetypes.guess_type(f"a{suffix}")[0] or ""
         return not is_archive_name(last) and not kind.startswith(("audio/", "font/", "image/", "video/"))
-    return suffix in TEXTS or suffix in TABLE_SUFFIXES or split_of_word(suffix[1:]) is not None  # such as ptb.train
-
-
-def may_be_read(name: str, format: str = "auto") -> bool:
-    """True for what may be text and for documents that markup.py turns into prose."""
-    return may_be_text(name, format) or (
-        format == "auto" and suffix_of(name) in DOCUMENT_SUFFIXES and not is_note(name)
-    )
+    is_text = suffix in TEXTS or suffix in TABLE_SUFFIXES or suffix[1:] in SPLIT_OF_WORD  # such as ptb.train
+    return is_text or (documents and suffix in DOCUMENT_SUFFIXES)
 
 
 def is_note(name: str) -> bool:
@@ -181,17 +171,3 @@ def check_roles(source: str, roles: Mapping[str, str | None]) -> None:
             f"{source}: has text for {found} but none for train;\n"
             "expected a name such as train.txt or news-train.txt (valid and test are optional); rename the files"
         )
-
-
-def warn_of_omissions(source: str, names: Iterable[str], reason: str) -> None:
-    """Warn once of files that are not read."""
-    names = list(names)
-    if names:
-        logger.warning("%s: not read (%s): %s", source, reason, shortened(names))
-
-
-def shortened(names: Iterable[str]) -> str:
-    """The first few names, and the number of others."""
-    names = list(names)
-    more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
-    return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from rnnlm.corpora.document_sources import Sources, read_sources
+from rnnlm.corpora.source_index import Sources, read_sources
 from rnnlm.storage.records import CorpusRecord, Split
 
 DOCUMENT_LINES = 50  # a longer paragraph, or text without paragraphs, is cut into blocks of this many lines

@@ -3,14 +3,14 @@
 import codecs
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePath
 from typing import Literal, NamedTuple, Protocol
 
 from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
-FILES_SHOWN = 5  # in a message
+NAMES_SHOWN = 5  # in a message
 GUESSED_BYTES = 64 << 10  # that an encoding is guessed from, around the first undecodable byte
 MOSTLY = 0.3  # share of a file's characters that are undecodable or NUL from which on it is no text
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
@@ -37,14 +37,14 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
     """One error for all files of a source that are not text in the encoding."""
     if len(errors) == 1:
         return errors[0]
-    shown = [f"{PurePath(error.label).name[-40:]} ({error.guess or 'no guess'})" for error in errors[:FILES_SHOWN]]
-    more = f" and {len(errors) - FILES_SHOWN:,} more" if len(errors) > FILES_SHOWN else ""
-    guesses = {error.guess for error in errors}
-    common = guesses.pop() if len(guesses) == 1 else None
-    advice = f"set corpus.encoding={common} (a guess)" if common else "convert them (guesses stand beside them)"
+    names = shortened(f"{PurePath(error.label).name[-40:]} ({error.guess or 'no guess'})" for error in errors)
+    guesses = {error.guess or "" for error in errors}
+    advice = "convert them (guesses stand beside them)"
+    if len(guesses) == 1 and "" not in guesses:
+        advice = f"set corpus.encoding={guesses.pop()} (a guess)"
     return CorpusError(
         f"{source}: {len(errors):,} of {file_count:,} files are not {errors[0].encoding}; rnnlm inspect lists them:\n"
-        f"{', '.join(shown)}{more};\n"
+        f"{names};\n"
         f"{advice}, or set corpus.undecodable=replace"
     )
 
@@ -54,10 +54,17 @@ def encoding_of(head: bytes, configured: str) -> str:
     return next((encoding for mark, encoding in BYTE_ORDER_MARKS.items() if head.startswith(mark)), configured)
 
 
-def guess_encoding(data: bytes) -> str | None:
-    """Guess the encoding with charset-normalizer, by Python's name, or None. cp1252, the most common, wins a tie."""
+def guess_encoding(data: bytes, expected: str) -> str | None:
+    """Guess the encoding with charset-normalizer, by Python's name. cp1252, the most common, wins a tie.
+
+    None if nothing fits, or if UTF-8 is expected and the bytes are UTF-8 with some errors.
+    """
     from charset_normalizer import from_bytes
 
+    if is_utf_8(expected):
+        text = data.decode("utf-8", "replace")
+        if sum(not character.isascii() for character in text) >= 2 * text.count("\ufffd"):
+            return None
     matches = from_bytes(data)
     best = matches.best()
     if best is None:
@@ -66,6 +73,10 @@ def guess_encoding(data: bytes) -> str | None:
     if any("cp1252" in match.could_be_from_charset for match in equals):
         return "cp1252"
     return best.encoding if best.encoding not in ("ascii", "utf_8") else None
+
+
+def is_utf_8(encoding: str) -> bool:
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
 
 
 class Readable(Protocol):
@@ -85,16 +96,12 @@ def check_encoding(encoding: str) -> None:
         ) from None
 
 
-def unnoted(label: str, what: str) -> None:
-    """Tell nobody."""
-
-
 class Decoding(NamedTuple):
-    """How bytes become text, what is done where that fails, and who is told of it."""
+    """How bytes become text, and what is done where that fails."""
 
     encoding: str = "utf-8"
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
-    note: Callable[[str, str], object] = unnoted  # (label of the file, what was done)
+    note: Callable[[str, str], object] = lambda label, what: None  # (label of the file, what was done)
 
 
 def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[str]:
@@ -117,102 +124,75 @@ def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[st
         if not begun and text:
             text, begun = text.removeprefix("\ufeff"), True  # byte-order mark
         if text:
-            yield text
+            yield sound_text(text, label, decoding)
 
 
 class Decoder:
-    """Decodes a file chunk by chunk. From the first undecodable byte on it does as it is told to."""
+    """Decodes a file chunk by chunk. From the first undecodable byte on it does what corpus.undecodable says."""
 
     def __init__(self, label: str, decoding: Decoding, encoding: str) -> None:
         self.label, self.decoding, self.encoding = label, decoding, encoding
         self.decoder = codecs.getincrementaldecoder(encoding)("strict")
         self.offset = 0
-        self.beyond_ascii = False
+        self.ascii_until_now = True
 
     def decode(self, chunk: bytes) -> str:
-        waiting, state = self.decoder.getstate()  # waiting: bytes of a character split between chunks
+        """The text of the next chunk; an empty one is the last."""
+        state = self.decoder.getstate()
         try:
             text = self.decoder.decode(chunk, final=not chunk)
-        except UnicodeDecodeError as error:
-            text = self.recover(waiting, state, chunk, error)
-        except UnicodeError as error:  # UTF-16 without a byte-order mark, for one
-            text = self.guessed_from_start(chunk, f"is not {self.encoding} ({error})")
+        except UnicodeError as error:
+            self.decoder.setstate(state)
+            text = self.recovered(chunk, state[0], error)
         if "\x00" in text:
             text = self.without_nul(text, chunk)
         self.offset += len(chunk)
-        self.beyond_ascii = self.beyond_ascii or not text.isascii()
+        self.ascii_until_now = self.ascii_until_now and text.isascii()
         return text
 
-    def recover(self, waiting: bytes, state: int, chunk: bytes, error: UnicodeDecodeError) -> str:
-        """The chunk's text, and from now on a decoder that does not fail. state: the decoder's, before the chunk."""
-        data = waiting + chunk
-        place = f"byte {self.offset - len(waiting) + error.start} is not {self.encoding}: {error.reason}"
-        guess = guess_around(data, error.start, self.encoding)
+    def recovered(self, chunk: bytes, waiting: bytes, error: UnicodeError) -> str:
+        """The chunk's text, and from now on a decoder that does not fail.
+
+        waiting: bytes before the chunk that begin a character.
+        """
+        data, start = waiting + chunk, getattr(error, "start", 0)  # UTF-16 without a byte-order mark has no start
+        place = f"byte {self.offset - len(waiting) + start} is not {self.encoding}: {getattr(error, 'reason', error)}"
+        window = data[max(0, start - GUESSED_BYTES // 2) : start + GUESSED_BYTES // 2]
+        guess = guess_encoding(window, self.encoding)
         if self.decoding.undecodable == "refuse":
             raise EncodingError(self.label, self.encoding, place, guess)
         if self.decoding.undecodable == "guess":
-            if guess and is_utf_8(self.encoding) and (self.beyond_ascii or not data[: error.start].isascii()):
-                guess = None  # UTF-8 until now
-            elif guess is None and mostly_undecodable(data, error.start, self.encoding):
+            utf_8_until_now = is_utf_8(self.encoding) and not (self.ascii_until_now and data[:start].isascii())
+            if guess and not utf_8_until_now:
+                return self.read_as(guess, data, place)
+            text = window.decode(self.encoding, "replace")
+            if guess is None and text.count("\ufffd") > MOSTLY * len(text):  # a picture, say
                 raise EncodingError(self.label, self.encoding, place, None)
-            if guess:
-                self.decoding.note(self.label, f"{place}; read as {guess}, by a guess")
-                self.decoder = codecs.getincrementaldecoder(guess)("replace")
-                return self.decoder.decode(data, final=not chunk)
-        self.decoder = codecs.getincrementaldecoder(self.encoding)("replace")
-        self.decoder.setstate((waiting, state))
+        self.decoder.errors = "replace"
         try:
             text = self.decoder.decode(chunk, final=not chunk)
-        except UnicodeError as missing_mark:
-            return self.guessed_from_start(chunk, f"is not {self.encoding} ({missing_mark})")
+        except UnicodeError:  # a missing byte-order mark cannot be replaced
+            raise EncodingError(self.label, self.encoding, place, guess) from None
         self.decoding.note(self.label, f"{place}; read with U+FFFD in its place")
         return text
 
-    def guessed_from_start(self, chunk: bytes, problem: str) -> str:
-        """The first chunk in an encoding that is guessed. EncodingError if there is none, or none is wanted."""
-        guess = guess_around(chunk, 0, self.encoding)
-        if self.decoding.undecodable != "guess" or guess is None or self.offset:
-            raise EncodingError(self.label, self.encoding, problem, guess) from None
-        self.decoding.note(self.label, f"{problem}; read as {guess}, by a guess")
-        self.decoder = codecs.getincrementaldecoder(guess)("replace")
-        return self.decoder.decode(chunk, final=not chunk)
-
     def without_nul(self, text: str, chunk: bytes) -> str:
         """U+FFFD for each NUL. If they are many the file is in another encoding, or no text."""
-        mode = self.decoding.undecodable
-        problem = "contains NUL bytes, so it is not text"
-        if mode == "refuse":
-            raise EncodingError(self.label, self.encoding, problem, guess_around(chunk, 0, self.encoding))
-        if mode == "guess" and text.count("\x00") > MOSTLY * len(text):
-            text = self.guessed_from_start(chunk, problem)
+        mode, problem = self.decoding.undecodable, "contains NUL bytes, so it is not text"
+        many = mode == "guess" and text.count("\x00") > MOSTLY * len(text)
+        if many or mode == "refuse":
+            guess = guess_encoding(chunk[:GUESSED_BYTES], self.encoding)
+            if mode == "refuse" or guess is None or self.offset:
+                raise EncodingError(self.label, self.encoding, problem, guess)
+            text = self.read_as(guess, chunk, problem)
         else:
             self.decoding.note(self.label, NUL_REPLACED)
         return text.replace("\x00", "\ufffd")
 
-
-def is_utf_8(encoding: str) -> bool:
-    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
-
-
-def mostly_undecodable(data: bytes, offset: int, encoding: str) -> bool:
-    """True for a picture, say, around the offset: no text in any encoding."""
-    text = around(data, offset).decode(encoding, "replace")
-    return text.count("\ufffd") > MOSTLY * len(text)
-
-
-def around(data: bytes, offset: int) -> bytes:
-    return data[max(0, offset - GUESSED_BYTES // 2) : offset + GUESSED_BYTES // 2]
-
-
-def guess_around(data: bytes, offset: int, encoding: str) -> str | None:
-    """guess_encoding around the offset; None if the bytes are UTF-8 with some errors, as asked for."""
-    data = around(data, offset)
-    if is_utf_8(encoding):
-        text = data.decode("utf-8", "replace")
-        errors = text.count("\ufffd")
-        if sum(not character.isascii() for character in text) >= 2 * errors:
-            return None
-    return guess_encoding(data)
+    def read_as(self, guess: str, data: bytes, problem: str) -> str:
+        self.decoding.note(self.label, f"{problem}; read as {guess}, by a guess")
+        self.decoder = codecs.getincrementaldecoder(guess)("replace")
+        return self.decoder.decode(data)
 
 
 def unreadable(label: str, error: Exception) -> CorpusError:
@@ -243,14 +223,8 @@ def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
         yield "".join(held)
 
 
-def tidy_cell(text: str, label: str, decoding: Decoding) -> str:
-    """A table's cell with line feeds as line ends, one of them at its end."""
-    text = sound_cell(text, label, decoding).replace("\r\n", "\n").replace("\r", "\n")
-    return text if text.endswith("\n") else text + "\n"
-
-
-def sound_cell(text: str, label: str, decoding: Decoding) -> str:
-    """A table's cell. NUL and half a surrogate pair, which JSON can hold, become U+FFFD unless they are refused."""
+def sound_text(text: str, label: str, decoding: Decoding) -> str:
+    """Text without NUL and half a surrogate pair: they become U+FFFD unless they are refused."""
     if "\x00" in text:
         if decoding.undecodable == "refuse":
             raise CorpusError(f"{label}: contains NUL bytes; fix the text, or set corpus.undecodable=replace")
@@ -268,3 +242,10 @@ def sound_cell(text: str, label: str, decoding: Decoding) -> str:
 def printable(text: str) -> str:
     """Untrusted text for a one-line message: at most 100 characters, none of them control characters."""
     return "".join(character if character.isprintable() else "?" for character in text)[:100]
+
+
+def shortened(names: Iterable[str]) -> str:
+    """The first few names, and the number of others."""
+    names = list(names)
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(map(printable, names[:NAMES_SHOWN])) + more

@@ -1,13 +1,14 @@
-"""Write the text of a corpus: one file per role, with digests."""
+"""Write the text of a corpus: for each role a file, with its digest and the index of its sources."""
 
 import hashlib
 import logging
+import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.cleaning import cleaned, encoded
-from rnnlm.corpora.document_sources import SourceIndex
+from rnnlm.corpora.cleaning import cleaned
 from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
 from rnnlm.errors import CorpusError, HomeError
 from rnnlm.storage.records import SPLITS
@@ -15,14 +16,45 @@ from rnnlm.storage.records import SPLITS
 logger = logging.getLogger(__name__)
 
 
+class RoleFile:
+    """The text of a split, or all text, and the index of its sources (see source_index.py), as they are written.
+
+    Text of only white space belongs to the source before it.
+    """
+
+    def __init__(self, folder: Path, role: str) -> None:
+        self.path, self.index_path = folder / f"{role}.txt", folder / f"{role}.sources"
+        self.text_hash, self.index_hash, self.source_hash = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
+        self.byte_count = self.source_begin = self.source_count = 0
+        self.any_text = False  # in the current source, other than white space
+
+    def write(self, data: bytes, stream: BinaryIO) -> None:
+        """Write text of the current source."""
+        try:
+            stream.write(data)
+        except OSError as error:
+            raise HomeError(f"{self.path}: cannot be written ({error.strerror}); free some space") from error
+        self.text_hash.update(data)
+        self.source_hash.update(data)
+        self.byte_count += len(data)
+        self.any_text = self.any_text or bool(data.strip())
+
+    def end_source(self, index: BinaryIO) -> None:
+        if self.any_text:
+            begin = self.source_begin if self.source_count else 0
+            entry = struct.pack("<Q", begin) + self.source_hash.digest()[:8]
+            index.write(entry)
+            self.index_hash.update(entry)
+            self.source_count += 1
+        self.source_begin, self.any_text, self.source_hash = self.byte_count, False, hashlib.sha256()
+
+
 class CorpusWriter:
-    """Writes cleaned `<role>.txt` files and the index of their sources into a folder."""
+    """Writes cleaned text into the files of a folder."""
 
     def __init__(self, folder: Path, config: CorpusConfig) -> None:
         self.folder, self.config = folder, config
-        self.hashes: dict[str, hashlib._Hash] = {}
-        self.indexes: dict[str, SourceIndex] = {}
-        self.corpus_bytes = 0
+        self.roles: dict[str, RoleFile] = {}
         self.any_text = False  # other than white space
 
     def append(self, role: str, pieces: Iterator[str], label: str, *, rows: bool = False) -> None:
@@ -30,33 +62,20 @@ class CorpusWriter:
 
         rows: each piece is a table row, a source of its own that ends with a line feed.
         """
-        hash_ = self.hashes.setdefault(role, hashlib.sha256())
-        path = self.folder / self.files[role]
+        file = self.roles.setdefault(role, RoleFile(self.folder, role))
         breaker = LineBreaker()
         last = b"\n"
-        index = self.indexes.setdefault(role, SourceIndex(self.folder / f"{role}.sources"))
-        with path.open("ab") as target, index.opened():
-
-            def write(data: bytes) -> None:
-                try:
-                    target.write(data)
-                except OSError as error:
-                    raise HomeError(f"{path}: cannot be written ({error.strerror}); free some space") from error
-                hash_.update(data)
-                self.corpus_bytes += len(data)
-
+        with file.path.open("ab") as text, file.index_path.open("ab") as index:
             for piece in cleaned(breaker(pieces), self.config):
-                data = encoded(piece, self.config, label)
-                write(data)
-                index.add(data)
+                data = piece.encode()
+                file.write(data, text)
                 self.any_text = self.any_text or not (piece.isspace() or not piece)
                 last = data[-1:] or last
                 if rows:
-                    index.end_source()
+                    file.end_source(index)
             if last != b"\n":
-                write(b"\n")
-                index.add(b"\n")
-            index.end_source()
+                file.write(b"\n", text)
+            file.end_source(index)
         if breaker.breaks:
             logger.warning(
                 "%s: lines of more than %s characters were broken %s times; give text with line ends to avoid this",
@@ -66,26 +85,28 @@ class CorpusWriter:
             )
 
     @property
+    def corpus_bytes(self) -> int:
+        return sum(file.byte_count for file in self.roles.values())
+
+    @property
     def files(self) -> dict[str, str]:
         """Role → name of its file."""
-        return {role: f"{role}.txt" for role in self.hashes}
+        return {role: file.path.name for role, file in self.roles.items()}
 
     @property
     def digests(self) -> dict[str, str]:
-        return {role: hash_.hexdigest() for role, hash_ in sorted(self.hashes.items())}
+        return {role: file.text_hash.hexdigest() for role, file in sorted(self.roles.items())}
 
     @property
     def source_counts(self) -> dict[str, int]:
         """Role → number of its files, archive members and table rows."""
-        return {role: index.count for role, index in sorted(self.indexes.items())}
+        return {role: file.source_count for role, file in sorted(self.roles.items())}
 
     @property
-    def written(self) -> list[str]:
-        """Names of all written files; a role with one source has no index."""
-        return [
-            *self.files.values(),
-            *(index.path.name for index in self.indexes.values() if index.count > 1),
-        ]
+    def written(self) -> list[Path]:
+        """All written files; a role with one source has no index."""
+        indexes = [file.index_path for file in self.roles.values() if file.source_count > 1]
+        return [file.path for file in self.roles.values()] + indexes
 
     @property
     def digest(self) -> str:
@@ -94,9 +115,9 @@ class CorpusWriter:
             return self.digests["text"]
         lines = ""
         for role in ("text", *SPLITS):
-            if role in self.hashes:
-                index = self.indexes[role]
-                lines += f"{role} {self.digests[role]}{f' {index.digest}' if index.count > 1 else ''}\n"
+            if role in self.roles:
+                index = self.roles[role].index_hash.hexdigest() if self.source_counts[role] > 1 else ""
+                lines += f"{role} {self.digests[role]} {index}".rstrip() + "\n"
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def refuse_emptiness(self, source: str) -> None:

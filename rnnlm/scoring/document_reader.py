@@ -3,8 +3,7 @@
 import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from itertools import chain, islice
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,16 +14,8 @@ from duckdb import ColumnExpression
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.file_formats import Opener, SourceFile
 from rnnlm.corpora.splits import paragraphs
-from rnnlm.corpora.table_files import (
-    NO_VALUE,
-    PARQUET_MARK,
-    NoColumnError,
-    cell_of,
-    csv_rows,
-    json_objects,
-    parquet_rows,
-)
-from rnnlm.corpora.text_encoding import Decoding, single_lines, sound_cell, text_pieces
+from rnnlm.corpora.table_files import NoColumnError
+from rnnlm.corpora.text_encoding import Decoding, single_lines, sound_text
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.input_files import InputFile
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -128,31 +119,9 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None, ...]]:
     """The columns' cells of each row as text. NoColumnError if the table lacks a column."""
     label = str(file.path)
-    with file_opener(file.path) as opener, opener.outermost(SourceFile(file.path, label, label)) as (stream, _, meter):
-        rows: Iterator[tuple[Any, ...]]
-        with ExitStack() as files:
-            if file.kind == "parquet":
-                plain = stream.head.startswith(PARQUET_MARK) and not meter.unpacked_bytes
-                path = file.path if plain else files.enter_context(opener.spooled(stream))
-                rows = parquet_rows(path, label, columns, opener.decoding, meter)
-            elif file.kind == "jsonl":
-                rows = json_rows(text_pieces(stream, label, opener.decoding), label, columns)
-            else:
-                rows = csv_rows(text_pieces(stream, label, opener.decoding), label, columns, file.kind)
-            for row in rows:
-                yield tuple(as_text(cell, label, opener.decoding) for cell in row)
-
-
-def json_rows(pieces: Iterator[str], label: str, columns: list[str]) -> Iterator[tuple[Any, ...]]:
-    """The columns' values of each object; None where it lacks one. NoColumnError if none of the first rows has it."""
-    rows = (row for _, row in json_objects(pieces, label))
-    first = list(islice(rows, TABLE_ROWS_AT_ONCE))
-    for column in columns:
-        if first and all(cell_of(row, column) is NO_VALUE for row in first):
-            raise NoColumnError(label, column, list(first[0]))
-    for row in chain(first, rows):
-        cells = (cell_of(row, column) for column in columns)
-        yield tuple(None if cell is NO_VALUE else cell for cell in cells)
+    with file_opener(file.path) as opener, opener.outermost(SourceFile(file.path, label, label)) as table:
+        for _, cells in opener.rows(table, file.kind, columns, sparse=True):
+            yield tuple(as_text(cell, label, opener.decoding) for cell in cells)
 
 
 def as_text(cell: Any, label: str, decoding: Decoding) -> str | None:
@@ -161,7 +130,7 @@ def as_text(cell: Any, label: str, decoding: Decoding) -> str | None:
         return None
     if isinstance(cell, list | dict | bool):
         cell = json.dumps(cell, ensure_ascii=False, default=str)
-    return sound_cell(str(cell), label, decoding)
+    return sound_text(str(cell), label, decoding)
 
 
 def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:

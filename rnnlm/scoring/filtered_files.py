@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, TypeVar
+from typing import IO, Any, NamedTuple, TextIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -86,16 +86,17 @@ def filter_file(
     label = str(file.path)
     with (
         file_opener(file.path) as opener,
-        opener.outermost(SourceFile(file.path, label, label)) as (stream, _, _),
+        opener.outermost(SourceFile(file.path, label, label)) as opened,
         atomic_output(kept.target(file)) as kept_path,
         atomic_output(dropped.target(file, as_json=file.kind == "text") if dropped else None) as dropped_path,
     ):
         if file.kind == "parquet":
-            with opener.spooled(stream) as path:
-                filter_parquet(path, label, verdicts, kept_path, dropped_path)
+            with ExitStack() as files:
+                table = opened if opened.seekable() else files.enter_context(opener.spooled(opened))
+                filter_parquet(table, label, verdicts, kept_path, dropped_path)
             return
         compression = compression_of(head_of(file.path))
-        lines = single_lines(text_pieces(stream, label, opener.decoding))
+        lines = single_lines(text_pieces(opened, label, opener.decoding))
         with text_writer(kept_path, compression) as keep, text_writer(dropped_path, compression) as drop:
             if file.kind == "text":
                 filter_text(paired(documents_in(lines, config), verdicts, label), keep, drop)
@@ -168,9 +169,9 @@ def filter_csv(
         (kept if verdict.reason is None else dropped).writerow([*cells, *verdict.columns().values()])
 
 
-def filter_parquet(path: Path, label: str, verdicts: Verdicts, keep: Path, drop: Path) -> None:
+def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path, drop: Path) -> None:
     """Row group by row group."""
-    with pq.ParquetFile(path) as source, ExitStack() as files:
+    with pq.ParquetFile(table) as source, ExitStack() as files:
         metadata = source.metadata
         groups = metadata.num_row_groups
         compression = metadata.row_group(0).column(0).compression if groups and metadata.num_columns else "ZSTD"

@@ -51,9 +51,6 @@ class Handler(BaseHTTPRequestHandler):
                 self.file()
         elif behaviour == "breaks off" or (behaviour == "breaks off once" and first):
             self.file(upto=HALF)
-        elif behaviour == "breaks off and changes" and first:
-            self.file(upto=HALF)
-            server.body, server.etag = TEXT.upper(), '"two"'
         elif behaviour == "stalls once" and first:
             self.file(upto=HALF, stall=True)
         elif behaviour == "chunked and cut" and first:
@@ -66,12 +63,6 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(server.body)
             self.close_connection = True
-        elif behaviour == "trickles":
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(server.body)))
-            self.end_headers()
-            while not server.released.wait(0.05):
-                self.wfile.write(b"x")
         else:
             self.file()
 

@@ -30,7 +30,7 @@ def text_of(home: Home, config: CorpusConfig, role: str = "text") -> str:
     return (obtain_corpus(home, config).folder / f"{role}.txt").read_bytes().decode()
 
 
-def test_every_entry_is_a_source_and_says_what_one_should_know() -> None:
+def test_every_entry_is_a_source_with_all_its_facts() -> None:
     downloaded = {"news", "brown", "wikitext-2", "wikitext-103", "tinyshakespeare", "war-and-peace"}
     assert {"python-docs", "counting", "zen"} | downloaded == set(catalogue.CATALOGUE)
     for name, entry in catalogue.CATALOGUE.items():
@@ -40,7 +40,7 @@ def test_every_entry_is_a_source_and_says_what_one_should_know() -> None:
         assert bool(entry.write) == bool(entry.versions) == (entry.location == catalogue.INSTALLATION)
 
 
-def test_news_is_an_archive_without_a_suffix_whose_validation_split_is_carved(
+def test_news_is_an_archive_without_a_suffix_or_a_validation_split(
     home: Home, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train = "".join(f"in {1900 + n} it rained .\n\n" for n in range(100)).encode()
@@ -52,12 +52,6 @@ def test_news_is_an_archive_without_a_suffix_whose_validation_split_is_carved(
     assert (corpus.folder / "test.txt").read_bytes() == b"on ### may .\n"
     plain = config.model_copy(update={"digits": None})
     assert {document.split for document in corpus_documents(obtain_corpus(home, plain))} == {"train", "valid", "test"}
-
-
-def test_brown_is_gzip_without_a_suffix(home: Home, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert text_of(home, moved(monkeypatch, "brown", server, COMPRESSIONS[".gz"](b"The jury said .\n"))) == (
-        "The jury said .\n"
-    )
 
 
 def test_a_gutenberg_book_loses_its_frame(home: Home, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Archives that mean harm, or are damaged: one line that names archive, member and limit, and no file left."""
+"""Malicious and damaged archives: one line that names archive, member and limit, and no file left."""
 
 import io
 import stat
@@ -16,20 +16,38 @@ from tests.rnnlm.corpora.packing import COMPRESSIONS, parquet_of, regular, speci
 
 MEBIBYTE = 1 << 20
 TEXT = b"the cat sees the dog .\n"
+LINES = b"".join(b"line %d\n" % number for number in range(5000))
+ZEROS = (b"a" * 99 + b"\n") * (18 * MEBIBYTE // 100)
 PACKED = [suffix for suffix in COMPRESSIONS if suffix]
+gzip = COMPRESSIONS[".gz"]
 
 
 def refused(home: Home, path: Path, data: bytes, message: str, **settings: object) -> str:
+    """The error, one line, for a file with these bytes."""
     path.write_bytes(data)
     with pytest.raises(CorpusError, match=message) as caught:
         obtain_corpus(home, CorpusConfig.model_validate({"source": str(path)} | settings))
     assert path.name in str(caught.value)
-    assert [path for path in home.root.parent.rglob("*") if path.is_file() and ".lock" not in path.name] == [path]
+    assert [found for found in home.root.parent.rglob("*") if found.is_file() and ".lock" not in found.name] == [path]
+    path.unlink()
+    assert len(str(caught.value).splitlines()) == 1
     return str(caught.value)
 
 
-def one_line(message: str) -> None:
-    assert len(message.splitlines()) == 1
+def zip_with(name: str, mode: int, content: bytes) -> bytes:
+    """A zip with a text and a member of another kind."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("train.txt", TEXT)
+        info = zipfile.ZipInfo(name)
+        info.external_attr = (mode | 0o777) << 16
+        archive.writestr(info, content)
+    return out.getvalue()
+
+
+def tar_with(name: str, kind: bytes, target: str = "") -> bytes:
+    """A tar with a text and a member of another kind."""
+    return tar_of_infos([(regular("train.txt", TEXT), TEXT), (special(name, kind, target), b"")])
 
 
 @pytest.mark.parametrize(
@@ -41,207 +59,176 @@ def one_line(message: str) -> None:
         ("../a.txt", r"\.\."),
         ("in/../../a.txt", r"\.\."),
         ("in\\..\\..\\a.txt", r"\.\."),
+        ("../a\n\x1b[31m.txt", r"\.\./a\?\?\[31m\.txt"),  # control characters stay out of the message
     ],
 )
 def test_a_member_that_would_leave_the_archive_is_refused(home: Home, tmp_path: Path, name: str, reason: str) -> None:
     members = {"train.txt": TEXT, name: TEXT}
-    for file_name, data in (("a.tar", tar_of(members)), ("a.tar.gz", COMPRESSIONS[".gz"](tar_of(members)))):
-        one_line(refused(home, tmp_path / file_name, data, reason))
-        (tmp_path / file_name).unlink()
-    one_line(refused(home, tmp_path / "a.zip", zip_of(members), reason))
+    refused(home, tmp_path / "a.tar.gz", gzip(tar_of(members)), reason)
+    refused(home, tmp_path / "a.zip", zip_of(members), reason)
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "reason"),
+    ("data", "reason"),
     [
-        (tarfile.SYMTYPE, "/etc/passwd", "leaves the archive"),
-        (tarfile.SYMTYPE, "../../b.txt", "leaves the archive"),
-        (tarfile.LNKTYPE, "../b.txt", "leaves the archive"),
-        (tarfile.LNKTYPE, "/etc/passwd", "leaves the archive"),
-        (tarfile.CHRTYPE, "", "device"),
-        (tarfile.BLKTYPE, "", "device"),
-        (tarfile.FIFOTYPE, "", "pipe"),
+        (tar_with("in/link.txt", tarfile.SYMTYPE, "/etc/passwd"), "leaves the archive"),
+        (tar_with("in/link.txt", tarfile.SYMTYPE, "../../b.txt"), "leaves the archive"),
+        (tar_with("in/link.txt", tarfile.LNKTYPE, "../b.txt"), "leaves the archive"),
+        (tar_with("in/link.txt", tarfile.LNKTYPE, "/etc/passwd"), "leaves the archive"),
+        (tar_with("in/link.txt", tarfile.CHRTYPE), "device"),
+        (tar_with("in/link.txt", tarfile.BLKTYPE), "device"),
+        (tar_with("in/link.txt", tarfile.FIFOTYPE), "pipe"),
+        (zip_with("in/link.txt", stat.S_IFLNK, b"../../etc/passwd"), "leaves the archive"),
+        (zip_with("in/link.txt", stat.S_IFLNK, b"/etc/passwd"), "leaves the archive"),
+        (zip_with("in/link.txt", stat.S_IFIFO, b""), "pipe"),
+        (zip_with("in/link.txt", stat.S_IFCHR, b""), "device"),
     ],
 )
-def test_links_out_of_a_tar_and_devices_are_refused(
-    home: Home, tmp_path: Path, kind: bytes, target: str, reason: str
-) -> None:
-    data = tar_of_infos([(regular("train.txt", TEXT), TEXT), (special("in/link.txt", kind, target), b"")])
-    message = refused(home, tmp_path / "a.tar", data, reason)
-    one_line(message)
-    assert "in/link.txt" in message
+def test_links_out_of_an_archive_and_devices_are_refused(home: Home, tmp_path: Path, data: bytes, reason: str) -> None:
+    assert "in/link.txt" in refused(home, tmp_path / "a", data, reason)
 
 
-def test_links_within_a_tar_are_passed_over(home: Home, tmp_path: Path) -> None:
-    link = special("in/link.txt", tarfile.SYMTYPE, "../train.txt")
-    path = tmp_path / "a.tar"
-    path.write_bytes(tar_of_infos([(regular("train.txt", TEXT), TEXT), (link, b"")]))
-    corpus = obtain_corpus(home, CorpusConfig(source=str(path)))
+@pytest.mark.parametrize(
+    "data",
+    [
+        tar_with("in/link.txt", tarfile.SYMTYPE, "../train.txt"),
+        zip_with("in/link.txt", stat.S_IFLNK, b"../train.txt"),
+    ],
+)
+def test_links_within_an_archive_are_skipped(home: Home, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a").write_bytes(data)
+    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a")))
     assert (corpus.folder / "train.txt").read_bytes() == TEXT
-
-
-@pytest.mark.parametrize(
-    ("mode", "content", "reason"),
-    [
-        (stat.S_IFLNK, b"../../etc/passwd", "leaves the archive"),
-        (stat.S_IFLNK, b"/etc/passwd", "leaves the archive"),
-        (stat.S_IFIFO, b"", "pipe"),
-        (stat.S_IFCHR, b"", "device"),
-    ],
-)
-def test_links_out_of_a_zip_and_devices_are_refused(
-    home: Home, tmp_path: Path, mode: int, content: bytes, reason: str
-) -> None:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("train.txt", TEXT)
-        info = zipfile.ZipInfo("link.txt")
-        info.external_attr = (mode | 0o777) << 16
-        archive.writestr(info, content)
-    one_line(refused(home, tmp_path / "a.zip", out.getvalue(), reason))
 
 
 def test_an_encrypted_zip_is_refused(home: Home, tmp_path: Path) -> None:
     data = bytearray(zip_of({"train.txt": TEXT}))
     data[data.index(b"PK\x01\x02") + 8] |= 1  # the flag in the directory, and in the member's own header
     data[6] |= 1
-    one_line(refused(home, tmp_path / "a.zip", bytes(data), "train.txt: is encrypted"))
+    refused(home, tmp_path / "a.zip", bytes(data), "train.txt: is encrypted")
 
 
-def test_too_many_members_are_refused(home: Home, tmp_path: Path) -> None:
-    members = {f"{number}.txt": TEXT for number in range(6)}
-    for name, data in (("a.tar", tar_of(members)), ("a.zip", zip_of(members))):
-        message = refused(home, tmp_path / name, data, "more than 5 members", maximum_archive_members=5)
-        one_line(message)
-        (tmp_path / name).unlink()
-    (tmp_path / "a.tar").write_bytes(tar_of(members))
-    obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.tar"), maximum_archive_members=6))
+@pytest.mark.parametrize("pack", [tar_of, zip_of])
+def test_too_many_members_are_refused(home: Home, tmp_path: Path, pack) -> None:  # type: ignore[no-untyped-def]
+    data = pack({f"{number}.txt": TEXT for number in range(6)})
+    refused(home, tmp_path / "a", data, "more than 5 members", maximum_archive_members=5)
+    (tmp_path / "a").write_bytes(data)
+    obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a"), maximum_archive_members=6))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("suffix", [".gz", *(pytest.param(suffix, marks=pytest.mark.slow) for suffix in PACKED[1:])])
 def test_a_bomb_is_refused_while_it_unpacks(home: Home, tmp_path: Path, suffix: str) -> None:
-    zeros = (b"a" * 99 + b"\n") * (18 * MEBIBYTE // 100)
     pack = COMPRESSIONS[suffix]
     for name, data in (
-        (f"a.txt{suffix}", pack(zeros)),
-        (f"a.tar{suffix}", pack(tar_of({"a.txt": zeros}))),
-        (f"b.tar{suffix}", pack(tar_of({"picture.png": zeros, "a.txt": TEXT}))),  # passed over, yet unpacked
-        ("a.tar", tar_of({f"a.txt{suffix}": pack(zeros)})),
-        ("a.zip", zip_of({f"a.txt{suffix}": pack(zeros)}, zipfile.ZIP_STORED)),
+        (f"a.txt{suffix}", pack(ZEROS)),
+        (f"a.tar{suffix}", pack(tar_of({"a.txt": ZEROS}))),
+        (f"b.tar{suffix}", pack(tar_of({"picture.png": ZEROS, "a.txt": TEXT}))),  # skipped, yet unpacked
+        ("a.tar", tar_of({f"a.txt{suffix}": pack(ZEROS)})),
+        ("a.zip", zip_of({f"a.txt{suffix}": pack(ZEROS)}, zipfile.ZIP_STORED)),
     ):
-        one_line(refused(home, tmp_path / name, data, r"unpacks to more than 50 times", maximum_unpacking_ratio=50))
-        (tmp_path / name).unlink()
+        refused(home, tmp_path / name, data, r"unpacks to more than 50 times", maximum_unpacking_ratio=50)
 
 
 @pytest.mark.parametrize(
     "method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, pytest.param(zipfile.ZIP_LZMA, marks=pytest.mark.slow)]
 )
 def test_a_zip_bomb_is_refused_by_ratio_and_by_size(home: Home, tmp_path: Path, method: int) -> None:
-    data = zip_of({"a.txt": (b"a" * 99 + b"\n") * (18 * MEBIBYTE // 100)}, method)
-    message = refused(home, tmp_path / "a.zip", data, "a.txt: unpacks to more than 200 times")
-    one_line(message)
-    message = refused(home, tmp_path / "a.zip", data, "more than 1,000 bytes", maximum_unpacked_bytes=1000)
-    one_line(message)
+    data = zip_of({"a.txt": ZEROS}, method)
+    refused(home, tmp_path / "a.zip", data, "a.txt: unpacks to more than 200 times")
+    refused(home, tmp_path / "a.zip", data, "more than 1,000 bytes", maximum_unpacked_bytes=1000)
 
 
 def test_a_sparse_member_counts_with_all_its_zeros(home: Home, tmp_path: Path) -> None:
     """A member of a few bytes may claim to be large: GNU tar keeps holes as numbers."""
-    info = special("a.txt", tarfile.GNUTYPE_SPARSE)
-    header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
-    size = b"%011o\0" % (64 * MEBIBYTE)
+    header = bytearray(special("a.txt", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
     header[386:410] = b"%011o\0" % (64 * MEBIBYTE) + b"%011o\0" % 0  # one piece of no bytes, at the end
-    header[483:495] = size
+    header[483:495] = b"%011o\0" % (64 * MEBIBYTE)
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
-    message = refused(home, tmp_path / "a.tar", bytes(header) + bytes(1024), "times its size|NUL")
-    assert "a.txt" in message
+    path = tmp_path / "a.tar"
+    path.write_bytes(bytes(header) + bytes(1024))
+    with pytest.raises(CorpusError, match=r"a\.txt.*(times its size|NUL)"):
+        obtain_corpus(home, CorpusConfig(source=str(path)))
 
 
 def test_the_sizes_of_all_files_of_a_source_are_added(home: Home, tmp_path: Path) -> None:
     for number in range(3):
-        (tmp_path / f"{number}.txt.gz").write_bytes(COMPRESSIONS[".gz"](TEXT * 10))
-    obtain_corpus(home, CorpusConfig(source=str(tmp_path / "*.gz"), maximum_unpacked_bytes=30 * len(TEXT)))
+        (tmp_path / f"{number}.txt.gz").write_bytes(gzip(TEXT * 10))
+    config = CorpusConfig(source=str(tmp_path / "*.gz"), maximum_unpacked_bytes=30 * len(TEXT))
+    obtain_corpus(home, config)
     with pytest.raises(CorpusError, match=r"2\.txt\.gz: unpacks to more"):
-        obtain_corpus(
-            home, CorpusConfig(source=str(tmp_path / "*.gz"), maximum_unpacked_bytes=29 * len(TEXT), lowercase=True)
-        )
+        obtain_corpus(home, config.model_copy(update={"maximum_unpacked_bytes": 29 * len(TEXT), "lowercase": True}))
 
 
 def test_a_short_text_may_shrink_a_lot(home: Home, tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
-    path.write_bytes(COMPRESSIONS[".gz"](b"a\n" * (4 * MEBIBYTE)))
+    path.write_bytes(gzip(b"a\n" * (4 * MEBIBYTE)))
     assert obtain_corpus(home, CorpusConfig(source=str(path))).corpus_bytes == 8 * MEBIBYTE
 
 
 @pytest.mark.parametrize("suffix", PACKED)
-def test_a_compressed_file_that_is_cut_off_or_damaged_is_refused(home: Home, tmp_path: Path, suffix: str) -> None:
-    whole = COMPRESSIONS[suffix](b"".join(b"line %d\n" % number for number in range(5000)))
+def test_damaged_compressed_files_are_refused(home: Home, tmp_path: Path, suffix: str) -> None:
+    whole = COMPRESSIONS[suffix](LINES)
     middle = len(whole) // 2
+    path = tmp_path / f"a.txt{suffix}"
     for data in (whole[:-3], whole[:middle], whole[:middle] + b"\x00\xff" * 20 + whole[middle + 40 :]):
+        path.write_bytes(data)
         # bzip2 gives what it has of a block before it finds the block's checksum wrong
-        refused(home, tmp_path / f"a.txt{suffix}", data, "damaged or truncated|NUL|not utf-8")
+        with pytest.raises(CorpusError, match="damaged or truncated|NUL|not utf-8"):
+            obtain_corpus(home, CorpusConfig(source=str(path)))
 
 
 @pytest.mark.parametrize("suffix", COMPRESSIONS)
-def test_a_tar_that_is_cut_off_or_damaged_is_refused(home: Home, tmp_path: Path, suffix: str) -> None:
+def test_damaged_tars_are_refused(home: Home, tmp_path: Path, suffix: str) -> None:
     members = tar_of({"train.txt": TEXT * 40, "test.txt": TEXT})
     second = members.index(b"test.txt")
     wrong_header = members[:second] + b"rest.txt" + members[second + 8 :]  # its checksum fails
     for inner in (members[:100], members[:700], members[:second], members[: second + 100], wrong_header):
-        data = COMPRESSIONS[suffix](inner)
-        one_line(refused(home, tmp_path / f"a.tar{suffix}", data, "damaged or truncated tar"))
+        refused(home, tmp_path / f"a.tar{suffix}", COMPRESSIONS[suffix](inner), "damaged or truncated tar")
 
 
-@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_headers_that_would_fill_the_memory_are_refused(home: Home, tmp_path: Path, kind: bytes) -> None:
+@pytest.mark.parametrize(
+    ("kind", "size", "reason"),
+    [
+        (tarfile.XHDTYPE, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),  # tarfile would read it into memory
+        (tarfile.GNUTYPE_LONGNAME, 2 * MEBIBYTE, "a header of 2,097,152 bytes"),
+        (tarfile.REGTYPE, -512, "negative size"),
+    ],
+)
+def test_tar_headers_with_impossible_sizes_are_refused(
+    home: Home, tmp_path: Path, kind: bytes, size: int, reason: str
+) -> None:
     header = special("long", kind)
-    header.size = 2 * MEBIBYTE
-    data = header.tobuf(tarfile.GNU_FORMAT) + b"x" * header.size + tar_of({"a.txt": TEXT})
-    one_line(refused(home, tmp_path / "a.tar", data, r"a header of 2,097,152 bytes"))
+    header.size = size
+    data = header.tobuf(tarfile.GNU_FORMAT) + b"x" * max(0, size) + tar_of({"a.txt": TEXT})
+    refused(home, tmp_path / "a.tar", data, reason)
 
 
-def test_a_member_of_negative_size_is_refused(home: Home, tmp_path: Path) -> None:
-    header = special("a.txt", tarfile.REGTYPE)
-    header.size = -512
-    data = header.tobuf(tarfile.GNU_FORMAT) + tar_of({"a.txt": TEXT})
-    one_line(refused(home, tmp_path / "a.tar", data, "negative size"))
-
-
-def test_a_zip_that_is_cut_off_or_damaged_is_refused(home: Home, tmp_path: Path) -> None:
-    whole = zip_of({"train.txt": b"".join(b"line %d\n" % number for number in range(5000))}, zipfile.ZIP_STORED)
+def test_damaged_zips_are_refused(home: Home, tmp_path: Path) -> None:
+    whole = zip_of({"train.txt": LINES}, zipfile.ZIP_STORED)
     for data in (whole[:-30], whole[:200], whole.replace(b"line 77\n", b"line 78\n")):
-        one_line(refused(home, tmp_path / "a.zip", data, "damaged or truncated zip"))
+        refused(home, tmp_path / "a.zip", data, "damaged or truncated zip")
 
 
 def test_archives_inside_archives_are_not_opened(home: Home, tmp_path: Path) -> None:
     inner = tar_of({"train.txt": TEXT})
     for name in ("inner.tar", "inner.tar.gz", "inner.zip"):
-        one_line(refused(home, tmp_path / "a.zip", zip_of({name: inner}), "archives inside archives"))
-    one_line(refused(home, tmp_path / "a.zip", zip_of({"hidden.txt": inner}), "archive inside an archive"))
+        refused(home, tmp_path / "a.zip", zip_of({name: inner}), "archives inside archives")
+    refused(home, tmp_path / "a.zip", zip_of({"hidden.txt": inner}), "archive inside an archive")
     (tmp_path / "a.zip").write_bytes(zip_of({"inner.tar": inner, "a.txt": TEXT}))
     corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.zip")))
     assert (corpus.folder / "text.txt").read_bytes() == TEXT
 
 
-def test_what_is_compressed_twice_is_refused(home: Home, tmp_path: Path) -> None:
-    pack = COMPRESSIONS[".gz"]
-    one_line(refused(home, tmp_path / "a.txt.gz", pack(pack(TEXT)), "compressed twice"))
-    one_line(refused(home, tmp_path / "a.txt.gz", pack(zip_of({"a.txt": TEXT})), "compressed zip"))
-
-
-def test_a_stranger_s_names_stay_on_their_line(home: Home, tmp_path: Path) -> None:
-    message = refused(home, tmp_path / "a.zip", zip_of({"../a\n\x1b[31m.txt": TEXT}), r"\.\.")
-    one_line(message)
-    assert "\x1b" not in message
+def test_a_file_that_is_compressed_twice_is_refused(home: Home, tmp_path: Path) -> None:
+    refused(home, tmp_path / "a.txt.gz", gzip(gzip(TEXT)), "compressed twice")
+    refused(home, tmp_path / "a.txt.gz", gzip(zip_of({"a.txt": TEXT})), "compressed zip")
 
 
 @pytest.mark.long
 def test_a_parquet_that_repeats_one_large_cell_is_a_bomb(home: Home, tmp_path: Path) -> None:
     data = parquet_of(["a" * MEBIBYTE] * 40)
     assert len(data) < MEBIBYTE // 5
-    one_line(refused(home, tmp_path / "a.parquet", data, "unpacks to more than 100 times", maximum_unpacking_ratio=100))
-    (tmp_path / "a.parquet").unlink()
-    one_line(
-        refused(home, tmp_path / "a.zip", zip_of({"a.parquet": data}), "a.parquet: unpacks to more than 200 times")
-    )
+    refused(home, tmp_path / "a.parquet", data, "unpacks to more than 100 times", maximum_unpacking_ratio=100)
+    refused(home, tmp_path / "a.zip", zip_of({"a.parquet": data}), "a.parquet: unpacks to more than 200 times")

@@ -10,7 +10,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.home import Home
 
 
-def test_every_line_counts_by_one_and_test_lines_go_on_longest(home: Home) -> None:
+def test_every_line_counts_by_one_and_test_lines_are_the_longest(home: Home) -> None:
     corpus = obtain_corpus(home, CorpusConfig(source="counting"))
     assert corpus.files == {"train": "train.txt", "valid": "valid.txt", "test": "test.txt"}
     longest = {}

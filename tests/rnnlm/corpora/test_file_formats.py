@@ -1,5 +1,6 @@
 """The same text, however it is packed; and the splits that names tell."""
 
+import hashlib
 import logging
 import os
 from pathlib import Path
@@ -112,7 +113,7 @@ def test_a_missing_column_names_those_there_are(home: Home, tmp_path: Path, name
         ("a.parquet", b"text\n", "Parquet"),
     ],
 )
-def test_damaged_tables_are_told_with_their_place(
+def test_errors_of_damaged_tables_name_the_place(
     home: Home, tmp_path: Path, name: str, data: bytes, message: str
 ) -> None:
     if name.endswith("parquet") and data == b"text\n":
@@ -121,7 +122,7 @@ def test_damaged_tables_are_told_with_their_place(
         refused(home, write(tmp_path / name, data), message)
 
 
-def test_undecodable_bytes_are_told_with_member_and_offset_in_the_unpacked_text(home: Home, tmp_path: Path) -> None:
+def test_undecodable_bytes_are_named_by_member_and_offset(home: Home, tmp_path: Path) -> None:
     data = b"a" * ((1 << 20) - 2) + "\né".encode() + b"bc\xff"
     path = write(tmp_path / "a.tar.gz", COMPRESSIONS[".gz"](tar_of({"in/b.txt.bz2": COMPRESSIONS[".bz2"](data)})))
     refused(home, path, rf"a\.tar\.gz: in/b\.txt\.bz2: byte {(1 << 20) + 3} is not utf-8")
@@ -133,9 +134,9 @@ def test_replaced_bytes_hold_for_tables_too(home: Home, tmp_path: Path) -> None:
     assert stored(home, path, undecodable="replace") == {"text": "caf\ufffd \ufffd\n"}
 
 
-@pytest.mark.parametrize("encoding", ["hex", "rot13", "utf\0", "undefined"])
-def test_what_is_no_text_encoding_is_named(home: Home, tmp_path: Path, encoding: str) -> None:
-    refused(home, write(tmp_path / "a.txt", b"ab"), "encoding", encoding=encoding)
+@pytest.mark.parametrize("encoding", ["hex", "rot13", "utf\0", "undefined", "klingon"])
+def test_an_unknown_encoding_is_named(home: Home, tmp_path: Path, encoding: str) -> None:
+    refused(home, write(tmp_path / "a.txt", b"ab"), r"corpus\.encoding", encoding=encoding)
 
 
 def test_text_is_cleaned_as_asked_across_every_border(home: Home, tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ def test_a_split_that_is_not_given_is_carved_from_training_text(
             assert document.source_file == f"{document.split}.txt"
 
 
-def test_test_without_training_text_is_refused_everywhere(home: Home, tmp_path: Path) -> None:
+def test_held_out_text_without_training_text_is_refused_everywhere(home: Home, tmp_path: Path) -> None:
     members = {"valid.txt": b"a\n", "test.txt": b"b\n"}
     for name, data in members.items():
         write(tmp_path / "data" / name, data)
@@ -217,11 +218,27 @@ def test_test_without_training_text_is_refused_everywhere(home: Home, tmp_path: 
         check_source(CorpusConfig(source=str(tmp_path / "data")))
 
 
-def test_pictures_notes_and_hidden_files_of_an_archive_are_passed_over(home: Home, tmp_path: Path) -> None:
+def test_pictures_notes_and_hidden_files_of_an_archive_are_skipped(home: Home, tmp_path: Path) -> None:
     junk = {"a.png": b"\x89PNG", "README.md": b"\xff", "LICENSE": b"\xff", "._a.txt": b"\xff", "x/": b""}
     assert stored(home, write(tmp_path / "a.zip", zip_of({**junk, "a.txt": b"a\n"}))) == {"text": "a\n"}
-    refused(Home(tmp_path / "other"), write(tmp_path / "b.zip", zip_of(junk)), "has no text")
-    refused(Home(tmp_path / "other"), write(tmp_path / "b.tar", tar_of({"a.png": b"x"})), "has no text")
+
+
+def test_one_file_keeps_its_sha256_and_its_bytes(home: Home, tmp_path: Path) -> None:
+    data = "Zwölf Boxkämpfer\njagen\x0bVik\u2028tor\n\n".encode()
+    corpus = obtain(home, write(tmp_path / "My Text.txt", data))
+    assert corpus.digest == hashlib.sha256(data).hexdigest()
+    assert (corpus.folder / "text.txt").read_bytes() == data
+    assert (corpus.name, corpus.corpus_bytes) == ("my-text", len(data))
+
+
+def test_line_ends_become_line_feeds_and_the_last_line_gets_one(home: Home, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"\xef\xbb\xbfone\r\ntwo\rthree")
+    assert stored(home, path) == {"text": "one\ntwo\nthree\n"}
+
+
+@pytest.mark.parametrize("data", [b"", b" \n\t\n"])
+def test_an_empty_text_is_refused(home: Home, tmp_path: Path, data: bytes) -> None:
+    refused(home, write(tmp_path / "a.txt", data), "is empty")
 
 
 def test_a_second_run_does_not_read_the_file_again(home: Home, tmp_path: Path) -> None:
@@ -232,6 +249,8 @@ def test_a_second_run_does_not_read_the_file_again(home: Home, tmp_path: Path) -
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))  # the same size and time: not looked into
     again = obtain(home, path)
     assert (again.skipped, again.digest) == (True, first.digest)
+    renamed = obtain(home, path, name="other")
+    assert (renamed.skipped, renamed.name) == (True, "other")
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
     assert stored(home, path) == {"text": "two\n"}
 
@@ -249,15 +268,6 @@ def test_every_setting_that_changes_the_text_is_remembered(home: Home, tmp_path:
     ]
     assert len({obtain(home, path, **change).digest for change in changes}) == len(changes)
     assert all(obtain(home, path, **change).skipped for change in changes)
-
-
-def test_what_a_killed_run_left_is_gone_after_the_next(home: Home, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", b"one\n")
-    obtain(home, path)
-    (note,) = (home.corpora / "known").iterdir()
-    left = write(home.corpora / f".incoming-{note.stem}" / "text.txt", b"half")
-    obtain_corpus(home, CorpusConfig(source=str(path)), force=True)
-    assert not left.parent.exists()
 
 
 def test_only_the_remains_of_killed_runs_are_removed(home: Home, tmp_path: Path) -> None:
@@ -278,7 +288,10 @@ def test_sha256_is_of_one_file_as_downloaded(home: Home, tmp_path: Path) -> None
     refused(home, "python-docs", r"corpus\.sha256", sha256="0" * 64)
 
 
-def test_what_is_neither_file_nor_folder_is_refused(home: Home) -> None:
+def test_a_source_that_is_not_a_file_or_folder_is_refused(home: Home, tmp_path: Path) -> None:
+    refused(home, tmp_path / "nothing.txt", r"nothing\.txt.*\n.*python-docs")
+    for url in ("ftp://example.org/a.txt", "file:///etc/hostname", "s3://bucket/a"):
+        refused(home, url, "expected an http or https URL")
     refused(home, "/dev/zero", "neither a file nor a folder")
     refused(home, "a" * 5000, "cannot be read|no such file")
     refused(home, "a\0b", "cannot be read|no such file")
@@ -288,7 +301,9 @@ def test_names_are_made_without_the_suffixes_of_packing() -> None:
     names = {
         "https://www.thelmbook.com/data/news": "news",
         "https://example.org/Big%20Text.tar.gz?x=1": "big-20text",
+        "https://example.org/x/War%20and.txt?a=b": "war-20and",
         "data/part.txt.zst": "part",
+        "???": "corpus",
         "data.tgz": "data",
         "hf:Salesforce/wikitext:wikitext-2-raw-v1": "wikitext-wikitext-2-raw-v1",
         "wikitext-2": "wikitext-2",

@@ -96,7 +96,7 @@ def test_a_first_download_that_fails_is_an_error(server: Server, home: Home) -> 
         obtain(home, server.url)
 
 
-def test_never_and_an_age_ask_no_oftener_than_they_say(server: Server, home: Home) -> None:
+def test_refresh_limits_how_often_the_server_is_asked(server: Server, home: Home) -> None:
     obtain(home, server.url, refresh="never")
     age(home, days=400)
     obtain(home, server.url, refresh="never")

@@ -128,11 +128,3 @@ def test_60_damaged_files_give_a_corpus_or_a_corpus_error(**example) -> None:  #
 @fuzzed(2000)
 def test_2000_damaged_files_give_a_corpus_or_a_corpus_error(**example) -> None:  # type: ignore[no-untyped-def]
     check(**example)
-
-
-@pytest.mark.parametrize("name", SEEDS)
-def test_the_undamaged_files_are_corpora(name: str, home: Home, tmp_path: Path) -> None:
-    path = tmp_path / name
-    path.write_bytes(SEEDS[name])
-    if name.endswith(".zip") or ".zip." not in name:
-        assert obtain_corpus(home, CorpusConfig(source=str(path))).corpus_bytes > 0

@@ -41,7 +41,7 @@ PARAGRAPHS = [" ".join(sentence() for _ in range(DRAW.randint(2, 9))) for _ in r
 WRAPPED = "\n\n".join(textwrap.fill(paragraph, 72) for paragraph in PARAGRAPHS) + "\n"
 
 
-def test_a_book_broken_at_a_width_is_told_from_other_lines() -> None:
+def test_hard_wrapped_lines_are_recognised() -> None:
     assert is_hard_wrapped(WRAPPED.split("\n"))
     for text in (
         [sentence() for _ in range(500)],

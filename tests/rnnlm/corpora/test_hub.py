@@ -67,7 +67,7 @@ def refused(home: Home, source: str, message: str, error: type[Exception] = Corp
     assert [path for path in home.corpora.rglob("*") if path.is_file()] == []
 
 
-def test_wrong_columns_configs_and_folders_are_told(home: Home, folder: Path) -> None:
+def test_errors_name_wrong_columns_configs_and_folders(home: Home, folder: Path) -> None:
     refused(home, f"hf:{folder}", "no column 'body'; it has: id, text", column="body")
     refused(home, f"hf:{folder}", "test: column 'id' holds int, expected text", column="id")
     refused(home, f"hf:{folder}:nope", "BuilderConfig 'nope' not found")
@@ -81,18 +81,13 @@ def test_wrong_columns_configs_and_folders_are_told(home: Home, folder: Path) ->
     refused(home, "hf:no good/name", "cannot be loaded|no such data set")
 
 
-def test_a_damaged_file_of_a_data_set_is_told(home: Home, folder: Path) -> None:
+def test_a_damaged_file_of_a_data_set_is_an_error(home: Home, folder: Path) -> None:
     path = folder / "test-00000-of-00001.parquet"
     path.write_bytes(path.read_bytes()[:-30])
     refused(home, f"hf:{folder}", "cannot be loaded")
 
 
-def test_a_data_set_without_training_text_is_refused(home: Home, folder: Path) -> None:
-    (folder / "train-00000-of-00001.parquet").unlink()
-    refused(home, f"hf:{folder}", "valid .*, test .* but none for train")
-
-
-def test_no_hub_is_worth_another_try(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_hub_is_worth_another_try(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(*arguments: object, **options: object) -> object:
         raise ConnectionError("Couldn't reach 'nobody/nothing' on the Hub\nand more")
 

@@ -18,8 +18,8 @@ from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from rnnlm.reports.pipeline_page import corpus_report
 from tests.rnnlm.corpora.packing import tar_of, zip_of
+from tests.rnnlm.corpora.test_document_prose import pdf_of
 from tests.rnnlm.corpora.test_file_formats import obtain, write
-from tests.rnnlm.corpora.test_markup import pdf_of
 from tests.rnnlm.corpora.test_text_encoding import GERMAN, RUSSIAN
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -112,9 +112,7 @@ def test_every_undecodable_file_is_listed_with_a_guess(
     assert "a run would end with:" not in text
 
 
-def test_what_a_run_would_refuse_is_told_as_it_would_be(
-    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspection_shows_the_error_of_a_run(home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, str(write(tmp_path / "one.txt", b"just one line\n")))
     assert "this text is 1 document; at least 3 different ones" in " ".join(text.split())
     assert "time" not in text
@@ -148,7 +146,9 @@ def test_members_of_archives_are_counted(home: Home, tmp_path: Path) -> None:
     assert [one.name for one in found.left_out] == ["a.zip: c.png"]
 
 
-def test_of_much_text_the_beginning_is_read(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_beginning_of_a_large_text_is_inspected(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(inspection, "INSPECTED_BYTES", 1 << 20)
     for name in ("a.txt", "b.txt"):
         write(tmp_path / "data" / name, b"".join(b"line %d\n" % number for number in range(300_000)))
@@ -158,7 +158,7 @@ def test_of_much_text_the_beginning_is_read(home: Home, tmp_path: Path, monkeypa
 
 
 @pytest.mark.long
-def test_it_loads_neither_torch_nor_prefect(mixed: Path, tmp_path: Path) -> None:
+def test_inspection_loads_neither_torch_nor_prefect(mixed: Path, tmp_path: Path) -> None:
     script = (
         "import sys\nfrom flows.command_line import main\n"
         f"assert main(['inspect', {str(mixed)!r}]) == 0\n"

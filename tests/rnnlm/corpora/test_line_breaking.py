@@ -20,7 +20,7 @@ def broken(text: str, size: int) -> str:
 
 
 @pytest.mark.parametrize("text", [LONG, "short\n\nlines\n", "x" * 30_000, "a b\n" + LONG[:20_000] + "\n" + "y" * 9_000])
-def test_where_the_pieces_were_cut_changes_nothing(text: str) -> None:
+def test_the_result_does_not_depend_on_the_pieces(text: str) -> None:
     once = broken(text, len(text))
     assert max(map(len, once.split("\n"))) <= LINE_CHARACTERS
     for size in (1_000, 8_192, 8_193, 50_000):

@@ -28,7 +28,7 @@ def test_a_new_file_deep_in_the_folder_is_noticed(home: Home, tmp_path: Path) ->
     assert stored(home, tmp_path / "data")["text"].split() == ["a", "b"]
 
 
-def test_hidden_files_and_folders_are_never_read_and_told_in_one_line(home: Home, tmp_path: Path) -> None:
+def test_hidden_files_and_folders_are_never_read(home: Home, tmp_path: Path) -> None:
     for name in (".git/config.txt", ".venv/lib/a.md", ".env", ".secret.txt", "x/.git/b.txt", "a.txt"):
         write(tmp_path / "data" / name, f"secret of {name}\n".encode())
     assert stored(home, tmp_path / "data") == {"text": "secret of a.txt\n"}
@@ -60,7 +60,7 @@ def test_no_link_is_followed_out_of_the_folder(home: Home, tmp_path: Path) -> No
     assert found[".keys, key.txt"] == "hidden"
 
 
-def test_what_is_left_out_is_told_with_its_reason(home: Home, tmp_path: Path) -> None:
+def test_each_file_left_out_has_a_reason(home: Home, tmp_path: Path) -> None:
     for name in ("a.txt", "chart.png", "main.o", "README.md", "x/LICENSE", "old.tar.gz"):
         write(tmp_path / "data" / name, f"{name}\n".encode())
     os.mkfifo(tmp_path / "data" / "pipe.txt")
@@ -84,7 +84,7 @@ def test_a_thousand_names_are_kept_and_the_others_counted(home: Home, tmp_path: 
     assert left_out[-1].name == "3 more"
 
 
-def test_a_folder_without_text_says_what_is_there(home: Home, tmp_path: Path) -> None:
+def test_the_error_for_a_folder_without_text_lists_its_files(home: Home, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refused(home, tmp_path / "empty", "it has no files")
     write(tmp_path / "data" / "x" / "chart.png", b"\x89PNG")
@@ -94,7 +94,7 @@ def test_a_folder_without_text_says_what_is_there(home: Home, tmp_path: Path) ->
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_entered_is_told(home: Home, tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_listed(home: Home, tmp_path: Path) -> None:
     write(tmp_path / "data" / "a.txt", b"a\n")
     write(tmp_path / "data" / "closed" / "b.txt", b"b\n")
     (tmp_path / "data" / "closed").chmod(0)

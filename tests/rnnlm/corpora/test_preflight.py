@@ -28,7 +28,7 @@ BAD = b"caf\xe9\n"
         ("a.parquet", b"PAR1\x15 and no more", {}, "Parquet"),
     ],
 )
-def test_a_source_that_cannot_be_read_is_refused_by_a_look(
+def test_check_source_refuses_what_cannot_be_read(
     tmp_path: Path, name: str, data: bytes, settings: dict[str, object], message: str
 ) -> None:
     (tmp_path / name).write_bytes(data)
@@ -36,14 +36,16 @@ def test_a_source_that_cannot_be_read_is_refused_by_a_look(
         check_source(CorpusConfig.model_validate({"source": str(tmp_path / name), "undecodable": "refuse"} | settings))
 
 
-def test_nothing_is_started_for_it(home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_started_for_an_unreadable_source(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.zip").write_bytes(zip_of({"one.txt": BAD}))
     assert main(["run", "--corpus", str(tmp_path / "a.zip"), "--set", "corpus.undecodable=refuse"]) == 2
     assert len(capsys.readouterr().err.splitlines()) <= 3
     assert not (home.prefect / "prefect.db").exists()
 
 
-def test_a_look_at_much_text_reads_its_beginning_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_beginning_of_a_large_source_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "LOOK_BYTES", 1_000)
     (tmp_path / "late.txt").write_bytes(b"a line\n" * 300_000 + BAD)
     check_source(CorpusConfig(source=str(tmp_path / "late.txt")))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.corpora import python_docs
-from rnnlm.corpora.docstring_prose import prose_sentences
+from rnnlm.corpora.python_docs import prose_sentences
 
 DOCSTRING = """
 Return the :func:`~os.walk` of *a tree*. It is
@@ -38,7 +38,7 @@ x = 3 + 4 * (5 - 6) / [7, 8].
 """
 
 
-def test_prose_stays_and_the_rest_falls_away() -> None:
+def test_only_prose_sentences_of_a_docstring_are_kept() -> None:
     assert list(prose_sentences(DOCSTRING)) == [
         "Return the os.walk of a tree.",
         "It is lazy, and yields three values each time.",

@@ -16,7 +16,6 @@ from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import CorpusRecord, DatasetRecord
-from tests.rnnlm.corpora.packing import json_of
 from tests.rnnlm.corpora.test_file_formats import write
 
 
@@ -45,7 +44,7 @@ def test_few_lines_fill_three_splits(home: Home, tmp_path: Path, count: int) -> 
     assert set(prepare(home, tmp_path / "a.txt", lines(count)).predicted_tokens) == {"train", "valid", "test"}
 
 
-def test_a_text_with_enough_documents_is_cut_as_ever(home: Home, tmp_path: Path) -> None:
+def test_a_text_with_enough_documents_is_cut_by_paragraph(home: Home, tmp_path: Path) -> None:
     corpus = obtain(home, tmp_path / "a.txt", lines(10_000))
     assert (corpus.document_lines, corpus.shares, corpus.split_rule) == (None, (0.05, 0.05), (0.05, 0.05))
     documents = list(corpus_documents(corpus))
@@ -83,17 +82,6 @@ def test_a_missing_split_is_carved_from_a_few_training_lines(home: Home, tmp_pat
     assert set(found) == {("train.txt", "train"), ("train.txt", "valid"), ("test.txt", "test")}
 
 
-def test_a_hundred_rows_are_still_split_whole(home: Home, tmp_path: Path) -> None:
-    rows = [f"{number} a\n{number} b\n" for number in range(100)]
-    write(tmp_path / "a.jsonl", json_of(rows))
-    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.jsonl"), valid_share=0.001, test_share=0.001))
-    splits = defaultdict(set)
-    for document in corpus_documents(corpus):
-        splits[document.source_number].add(document.split)
-    assert all(len(found) == 1 for found in splits.values())
-    assert {split for found in splits.values() for split in found} == {"train", "valid", "test"}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -107,7 +95,7 @@ def test_a_hundred_rows_are_still_split_whole(home: Home, tmp_path: Path) -> Non
     ],
 )
 @pytest.mark.long
-def test_what_cannot_be_split_is_told_as_it_is(home: Home, tmp_path: Path, text: str, message: str) -> None:
+def test_the_error_for_too_few_documents_counts_them(home: Home, tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message) as caught:
         prepare(home, tmp_path / "a.txt", text)
     assert len(str(caught.value).splitlines()) <= 3
@@ -152,7 +140,7 @@ CHINESE = "".join(
 
 
 @pytest.mark.parametrize(("kind", "warns"), [("word", True), ("char", False), ("bpe", False)])
-def test_many_unknown_validation_words_are_warned_of(
+def test_many_unknown_validation_words_cause_a_warning(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str, warns: bool
 ) -> None:
     write(tmp_path / "a.txt", CHINESE.encode())

@@ -38,7 +38,7 @@ from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
         ("dev/a.txt test/b.txt c.txt", "None None None"),
     ],
 )
-def test_names_tell_splits_beside_each_other(names: str, splits: str) -> None:
+def test_names_tell_splits_together(names: str, splits: str) -> None:
     assert " ".join(str(split) for split in named_splits(names.split()).values()) == splits
 
 
@@ -58,13 +58,6 @@ def test_books_whose_titles_hold_a_split_s_word_are_all_read(
     text = stored(home, tmp_path / "books")["text"]
     assert text.split() == list(names)
     assert "read as ordinary text: dev-notes.txt, test-plan.txt; a split is named test.txt" in caplog.text
-
-
-def test_folders_name_splits_if_train_is_among_them(home: Home, tmp_path: Path) -> None:
-    for name in ("train/pos/1.txt", "train/neg/2.txt", "test/pos/3.txt", "README.txt"):
-        write(tmp_path / "reviews" / name, f"{name}\n".encode())
-    expected = {"train": "train/neg/2.txt\ntrain/pos/1.txt\n", "test": "test/pos/3.txt\n"}
-    assert stored(home, tmp_path / "reviews") == expected
 
 
 def test_files_of_no_split_are_named_in_a_warning(home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -95,12 +88,6 @@ def test_the_record_lists_what_is_left_out_and_why(home: Home, tmp_path: Path) -
     assert reasons["a.zip: c.png"].startswith("not text")
     assert reasons["a.zip: b.pdf"].startswith("damaged pdf")
     assert isinstance(first.left_out[0], LeftOut)
-
-
-def test_held_out_text_without_training_text_is_named_in_the_error(home: Home, tmp_path: Path) -> None:
-    for name in ("notes-test.txt", "notes-dev.txt"):
-        write(tmp_path / "data" / name, b"a\n")
-    assert "notes-dev.txt" in refused(home, tmp_path / "data", "text for valid .* but none for train")
 
 
 def test_a_named_format_reads_members_of_any_suffix_as_they_are(home: Home, tmp_path: Path) -> None:

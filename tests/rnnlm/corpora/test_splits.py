@@ -32,7 +32,7 @@ def test_a_paragraph_keeps_the_blank_lines_after_it() -> None:
     assert list(paragraphs(lines)) == [b"\na\nb\n\n \n", b"c\n\n", b"d\n"]
 
 
-def test_a_text_without_paragraphs_falls_into_blocks_of_fifty_lines() -> None:
+def test_a_text_without_paragraphs_is_cut_into_blocks_of_fifty_lines() -> None:
     lines = [b"%d\n" % index for index in range(120)]
     assert [text.count(b"\n") for text in paragraphs(lines)] == [50, 50, 20]
 
@@ -45,36 +45,11 @@ def test_growth_keeps_every_document_in_its_split(home: Home, tmp_path: Path) ->
     assert {split for split, _ in before} == {"train", "valid", "test"}
 
 
-def test_equal_documents_share_a_split(home: Home, tmp_path: Path) -> None:
-    found = store(home, tmp_path / "text.txt", "".join(f"paragraph {index % 40}\n\n" for index in range(400)))
-    by_text: dict[str, set[str]] = {}
-    for split, text in found:
-        by_text.setdefault(text, set()).add(split)
-    assert all(len(splits) == 1 for splits in by_text.values())
-
-
 def test_shares_are_about_what_was_asked_for(home: Home, tmp_path: Path) -> None:
     found = store(home, tmp_path / "text.txt", "".join(f"paragraph {index}\n\n" for index in range(2000)))
     count = {split: sum(1 for other, _ in found if other == split) for split in ("valid", "test")}
     # 2,000 draws at 0.2: standard deviation 18; five of them
     assert all(abs(number - 400) < 90 for number in count.values()), count
-
-
-def test_given_splits_are_kept(home: Home, toy_folder: Path) -> None:
-    corpus = obtain_corpus(home, CorpusConfig(source=str(toy_folder)))
-    for document in corpus_documents(corpus):
-        assert document.source_file == f"{document.split}.txt"
-
-
-def test_byte_ranges_cut_the_corpus_where_documents_begin(home: Home, tmp_path: Path) -> None:
-    text = "".join(f"paragraph {index}\nline\n\n" for index in range(200)) + "".join(f"{i}\n" for i in range(500))
-    (tmp_path / "text.txt").write_text(text)
-    corpus = obtain_corpus(home, SHARES.model_copy(update={"source": str(tmp_path / "text.txt")}))
-    found = list(byte_ranges(corpus, 1000))
-    assert len(found) > 4
-    assert all(byte_range.byte_count >= 1000 for byte_range in found[:-1])
-    pieces = [document for byte_range in found for document in documents_in(corpus, byte_range)]
-    assert pieces == list(corpus_documents(corpus))
 
 
 @pytest.mark.parametrize("blank_share", [0.0, 0.02, 0.3, 0.9])

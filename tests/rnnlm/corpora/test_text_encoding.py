@@ -42,30 +42,13 @@ def test_a_byte_order_mark_wins_over_the_setting(
     assert stored(home, table, encoding=configured) == {"text": "Zürich\n"}
 
 
-@pytest.mark.parametrize(
-    ("data", "guess"),
-    [
-        ("café\n".encode("latin-1"), "cp1252"),
-        (GERMAN.encode("cp1252"), "cp1252"),
-        (RUSSIAN.encode("cp1251"), "cp1251"),
-        (RUSSIAN.encode("koi8-r"), "koi8_r"),
-        (JAPANESE.encode("shift_jis"), "cp932"),
-        (GERMAN.encode("utf-16-le"), "utf_16_le"),  # without a mark
-    ],
-)
-def test_the_message_offers_an_encoding_that_works(home: Home, tmp_path: Path, data: bytes, guess: str) -> None:
-    path = write(tmp_path / "a.txt", data)
-    refused(home, path, rf"corpus\.encoding={guess} \(a guess")
-    assert stored(home, path, encoding=guess)["text"].encode(guess) == data
-
-
 def test_a_few_bad_bytes_do_not_change_the_encoding(home: Home, tmp_path: Path) -> None:
     message = refused(home, write(tmp_path / "a.txt", GERMAN.encode() + b"\xff" + GERMAN.encode()), "not utf-8")
     assert "guess" not in message
     assert "undecodable=replace" in message
 
 
-def test_all_bad_files_of_a_folder_are_told_at_once(home: Home, tmp_path: Path) -> None:
+def test_one_error_lists_all_undecodable_files_of_a_folder(home: Home, tmp_path: Path) -> None:
     for number in range(4):
         write(tmp_path / "data" / f"good{number}.txt", b"good\n")
         write(tmp_path / "data" / f"x/bad{number}.txt", GERMAN.encode("cp1252"))
@@ -78,7 +61,7 @@ def test_all_bad_files_of_a_folder_are_told_at_once(home: Home, tmp_path: Path) 
     assert stored(home, tmp_path / "data", encoding="cp1252")["text"].count(GERMAN) == 4
 
 
-def test_bad_files_of_several_encodings_and_in_archives_are_told_at_once(home: Home, tmp_path: Path) -> None:
+def test_one_error_lists_undecodable_files_of_several_encodings(home: Home, tmp_path: Path) -> None:
     bad = {
         "a.txt": GERMAN.encode("cp1252"),
         "b.md": RUSSIAN.encode("cp1251"),
@@ -101,10 +84,12 @@ def test_bad_files_of_several_encodings_and_in_archives_are_told_at_once(home: H
         (b"plain\n" * (1 << 18) + "café\n".encode("cp1252"), "cp1252"),  # in a later chunk
     ],
 )
-def test_a_file_is_read_in_the_encoding_that_it_looks_like(
+def test_an_undecodable_file_is_read_or_refused_with_a_guessed_encoding(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes, guess: str
 ) -> None:
-    corpus = obtain(home, write(tmp_path / "a.txt", data))
+    path = write(tmp_path / "a.txt", data)
+    refused(home, path, rf"corpus\.encoding={guess} \(a guess")
+    corpus = obtain(home, path)
     assert (corpus.folder / corpus.files["text"]).read_text(encoding="utf-8") == data.decode(guess)
     (noted,) = corpus.left_out
     assert noted.read

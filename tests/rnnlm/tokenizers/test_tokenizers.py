@@ -51,7 +51,7 @@ def train(home: Home, folder: Path, **settings: object) -> TokenizerRecord:
     return train_tokenizer(home, obtain_corpus(home, source), config)
 
 
-def test_a_damaged_tokenizer_is_told_in_one_line(home: Home, tmp_path: Path) -> None:
+def test_a_damaged_tokenizer_is_an_error_of_one_line(home: Home, tmp_path: Path) -> None:
     folder = tmp_path / "damaged"
     shutil.copytree(train(home, tmp_path / "c").folder, folder)
     (folder / "tokenizer.json").write_text('{"version": "1.0", "truncation"')
@@ -160,7 +160,7 @@ CHARACTERS = trained_on(ALPHABET, TokenizerConfig(kind="char"))
 @pytest.mark.parametrize("kind", BYTE_LEVEL)
 @given(text=st.text(alphabet=st.characters(codec="utf-8")))
 @pytest.mark.long
-def test_byte_level_gives_every_text_back(kind: str, text: str) -> None:
+def test_byte_level_tokenizers_restore_every_text(kind: str, text: str) -> None:
     tokenizer = BYTE_LEVEL[kind]
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == text
@@ -179,7 +179,7 @@ def test_byte_level_keeps_the_spelling_of_special_tokens_as_text(kind: str, text
 
 
 @given(text=st.text(alphabet=ALPHABET))
-def test_characters_give_every_text_of_their_alphabet_back(text: str) -> None:
+def test_characters_restore_every_text_of_their_alphabet(text: str) -> None:
     ids = CHARACTERS.encode(text)
     assert len(ids) == len(text)  # one id a character
     assert all(token_id > EOS for token_id in ids)
@@ -244,7 +244,7 @@ def test_what_a_word_is_can_be_chosen(splitting: str, pieces: list[str], gaps: l
     )
 
 
-def test_what_the_textbook_drops_is_paid_for(home: Home, tmp_path: Path) -> None:
+def test_dropped_text_costs_bits(home: Home, tmp_path: Path) -> None:
     """A tokenizer does not get better by leaving text out."""
     (tmp_path / "c.txt").write_text("a, b!\n" * 3)
     source = CorpusConfig(source=str(tmp_path / "c.txt"), valid_share=0, test_share=0)
@@ -337,7 +337,7 @@ def theirs_as_text(theirs: Tokenizer, text: str) -> list[str]:
     return list(theirs.encode(text, add_special_tokens=False).tokens)
 
 
-def test_the_same_pretrained_tokenizer_is_the_same_wherever_it_lies(home: Home, tmp_path: Path) -> None:
+def test_a_pretrained_tokenizer_does_not_depend_on_its_folder(home: Home, tmp_path: Path) -> None:
     word = train(home, tmp_path / "c")
     for name in ("one", "two"):
         shutil.copytree(word.folder, tmp_path / name)
@@ -357,7 +357,7 @@ def test_a_spelling_that_serves_two_roles_serves_none(roles: list[str | None], s
     assert own_spellings(roles) == spellings
 
 
-def test_a_pretrained_tokenizer_that_is_not_there_is_told(home: Home, tmp_path: Path) -> None:
+def test_a_missing_pretrained_tokenizer_is_an_error(home: Home, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"tokenizer\.kind: pretrained:.*nothing") as caught:
         train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'nothing'}")
     assert len(str(caught.value).splitlines()) <= 3
@@ -370,7 +370,7 @@ def test_a_line_is_shown_in_coloured_pieces(home: Home, tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_without_a_tokenizer_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_tokenizer_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"tokenizer\.json"):
         load_tokenizer(tmp_path)
 

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora.document_prose import (
+    MAXIMUM_BYTES,
+    DocumentError,
+    document_prose,
+    html_prose,
+    library_versions,
+    markdown_prose,
+    rst_prose,
+)
 from rnnlm.corpora.download import corpus_name, obtain_corpus
-from rnnlm.corpora.markup import DocumentError, document_prose, html_prose, library_versions, markdown_prose, rst_prose
 from rnnlm.home import Home
 from tests.rnnlm.corpora.loopback import Server
 from tests.rnnlm.corpora.packing import COMPRESSIONS, zip_of
@@ -124,12 +132,12 @@ def test_markdown_keeps_headings_paragraphs_items_and_cells() -> None:
     assert markdown_prose("one\ntwo\n\nthree") == "one two\n\nthree\n\n"  # a line a paragraph, a blank line between
 
 
-def test_a_comment_in_markdown_says_nothing() -> None:
+def test_comments_in_markdown_are_left_out() -> None:
     assert markdown_prose("<!-- made by a script -->\n\nOne sentence.\n") == "One sentence.\n\n"
     assert html_prose("<!-- nothing else -->") == ""
 
 
-def test_restructuredtext_keeps_prose_and_the_text_of_roles_and_includes_nothing() -> None:
+def test_restructuredtext_keeps_prose_and_roles_and_includes_nothing() -> None:
     assert lines_of(rst_prose(RST)) == [
         "Title",
         "See len, name and emphasis with literal wrapped put in.",
@@ -199,17 +207,15 @@ def test_a_downloaded_page_is_prose_too(home: Home, server: Server) -> None:
     assert corpus_name(CorpusConfig(source="https://example.org/wiki/Page")) == "page"
 
 
-@pytest.mark.parametrize(("kind", "limit"), [("md", "MAXIMUM_DOCUMENT_BYTES"), ("rst", "MAXIMUM_BYTES")])
+@pytest.mark.parametrize(("suffix", "kind"), [("md", "markdown"), ("rst", "rst")])
 def test_a_document_that_is_too_large_is_left_out(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, limit: str
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, kind: str
 ) -> None:
-    from rnnlm.corpora import file_formats
-
-    monkeypatch.setattr(file_formats, limit, {"rst": 100} if kind == "rst" else 100)
-    write(tmp_path / "data" / f"a.{kind}", b"word " * 21)
-    write(tmp_path / "data" / f"b.{kind}", b"word " * 20)
+    monkeypatch.setitem(MAXIMUM_BYTES, kind, 100)
+    write(tmp_path / "data" / f"a.{suffix}", b"word " * 21)
+    write(tmp_path / "data" / f"b.{suffix}", b"word " * 20)
     (left_out,) = obtain(home, tmp_path / "data").left_out
-    assert (left_out.name, left_out.reason[:23]) == (f"a.{kind}", "has more than 100 bytes")
+    assert (left_out.name, left_out.reason[:23]) == (f"a.{suffix}", "has more than 100 bytes")
 
 
 @pytest.mark.long

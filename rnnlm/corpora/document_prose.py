@@ -14,8 +14,8 @@ from typing import Any
 from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, suffix_of
 from rnnlm.runtime.extras import missing_packages
 
-MAXIMUM_BYTES = {"rst": 4 << 20}  # docutils reads about 200 kB a second
-MAXIMUM_DOCUMENT_BYTES = 32 << 20  # of the others: a document is read whole
+# A document is read whole; docutils reads about 200 kB a second.
+MAXIMUM_BYTES = {"markdown": 32 << 20, "rst": 4 << 20, "html": 32 << 20, "pdf": 32 << 20}
 MAXIMUM_PAGES = 20_000  # of a PDF
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")  # :func:`name <target>`

@@ -7,7 +7,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import CorpusDocument, byte_ranges, corpus_documents, documents_in
+from rnnlm.corpora.splits import CorpusDocument, corpus_documents
 from rnnlm.home import Home
 from tests.rnnlm.corpora.packing import csv_of, json_of, parquet_of, tar_of, zip_of
 
@@ -48,7 +48,7 @@ def test_many_sources_of_any_packing_are_split_whole(home: Home, tmp_path: Path)
     assert {split for some in splits.values() for split in some} == {"train", "valid", "test"}
 
 
-def test_a_few_sources_are_split_by_their_documents(home: Home, tmp_path: Path) -> None:
+def test_few_sources_are_split_by_their_documents(home: Home, tmp_path: Path) -> None:
     for book in ("emma", "persuasion"):
         (tmp_path / f"{book}.txt").write_text("".join(f"{book} {line}\n" for line in range(2_020)))
     found = documents_of(home, tmp_path)
@@ -83,14 +83,3 @@ def test_empty_rows_belong_to_the_source_before(home: Home, tmp_path: Path, clea
         (1, "two\n\n"),
         (1, "three\n"),
     ]
-
-
-def test_byte_ranges_give_the_same_documents(home: Home, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(json_of(REVIEWS))
-    config = CorpusConfig.model_validate({"source": str(tmp_path / "a.jsonl")} | SETTINGS)
-    corpus = obtain_corpus(home, config)
-    found = list(byte_ranges(corpus, 3_000))
-    assert len(found) > 5
-    assert [document for byte_range in found for document in documents_in(corpus, byte_range)] == list(
-        corpus_documents(corpus)
-    )

@@ -4,54 +4,13 @@
 the sha256 of its text. A text of one source has no such file.
 """
 
-import hashlib
-import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 AT_ONCE = 65_536  # entries read together
-
-
-class SourceIndex:
-    """Writes the index while the text is written. Text of only white space belongs to the source before it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.count = 0
-        self._file: BinaryIO | None = None
-        self._index_hash = hashlib.sha256()
-        self._begin = self._offset = 0
-        self._any_text = False
-        self._hash = hashlib.sha256()
-
-    @contextmanager
-    def opened(self) -> Iterator[None]:
-        with self.path.open("ab") as self._file:
-            yield
-
-    def add(self, data: bytes) -> None:
-        """Add bytes of the current source."""
-        self._offset += len(data)
-        self._any_text = self._any_text or bool(data.strip())
-        self._hash.update(data)
-
-    def end_source(self) -> None:
-        if self._any_text:
-            entry = struct.pack("<Q", 0 if self.count == 0 else self._begin) + self._hash.digest()[:8]
-            assert self._file is not None
-            self._file.write(entry)
-            self._index_hash.update(entry)
-            self.count += 1
-        self._begin, self._any_text, self._hash = self._offset, False, hashlib.sha256()
-
-    @property
-    def digest(self) -> str:
-        return self._index_hash.hexdigest()
 
 
 @dataclass(frozen=True)

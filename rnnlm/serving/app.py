@@ -5,7 +5,7 @@ import contextlib
 import importlib.metadata
 import json
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,19 +13,28 @@ from fastapi import Body, Depends, FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from rnnlm.serving.api_page import api_page
+from rnnlm.serving.completions import (
+    Completion,
+    CompletionRequest,
+    ServedModels,
+    complete,
+    completion_events,
+    served_models,
+    writers,
+)
 from rnnlm.serving.messages import (
     Explained,
     ExplainRequest,
     Generated,
     GenerateRequest,
     Health,
-    Message,
     ModelFacts,
     Problem,
     Readiness,
@@ -36,7 +45,7 @@ from rnnlm.serving.messages import (
 from rnnlm.serving.middleware import BearerToken, BoundedBody, OwnOrigin, allowed_hosts
 from rnnlm.serving.prometheus import MeasuringMiddleware, Metrics
 from rnnlm.serving.request_batcher import BusyError
-from rnnlm.serving.service import GenerationStream, Service
+from rnnlm.serving.service import Service
 
 logger = logging.getLogger(__name__)
 PAGE = Path(__file__).parent / "pages"
@@ -92,6 +101,7 @@ def build_app(service: Service) -> FastAPI:
     add_information_routes(app, service, metrics)
     app.add_exception_handler(RequestValidationError, refused)
     app.add_exception_handler(BusyError, busy)
+    app.add_exception_handler(HTTPException, not_served)
     app.add_exception_handler(Exception, failed)
     # The last one added runs first.
     app.add_middleware(BoundedBody, maximum_bytes=config.maximum_body_bytes, maximum_seconds=config.maximum_seconds)
@@ -114,7 +124,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
         """Continue a prompt; with `stream`, send an event per token."""
         stream = service.generate(request)
         if request.stream:
-            return StreamingResponse(events(stream), media_type="text/event-stream")
+            return StreamingResponse(events(stream.parts()), media_type="text/event-stream")
         try:
             return await while_connected(client, stream.result())
         finally:
@@ -132,8 +142,23 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
         """Explain a short text: what the model reads and predicts at each step, its state, probabilities and loss."""
         return await while_connected(client, service.explain(request))
 
+    @app.post("/v1/completions", response_model=Completion, responses=PROBLEMS | STREAMED | {404: {"model": Problem}})
+    async def completions(request: CompletionRequest, client: Request) -> Any:
+        """Continue or score prompts, in the words of OpenAI's completions API."""
+        made = writers(service, request)
+        if request.stream:
+            return StreamingResponse(
+                events(completion_events(service, made), end="data: [DONE]\n\n"), media_type="text/event-stream"
+            )
+        return await while_connected(client, complete(service, made))
 
-async def while_connected(client: Request, work: Coroutine[Any, Any, Message]) -> Response:
+    @app.get("/v1/models", responses={401: PROBLEMS[401]})
+    async def models() -> ServedModels:
+        """The served model, in the words of OpenAI's API."""
+        return served_models(service.current)
+
+
+async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel]) -> Response:
     """The answer. Cancels the work as soon as the client disconnects."""
     task, gone = asyncio.create_task(work), asyncio.create_task(disconnected(client))
     try:
@@ -155,12 +180,13 @@ async def disconnected(client: Request) -> None:
         pass
 
 
-async def events(stream: GenerationStream) -> AsyncIterator[str]:
-    """Server-sent events `data: {…}`: a Token each, then a Generated. An error on the way is sent as a Problem."""
+async def events(parts: AsyncGenerator[BaseModel, None], end: str = "") -> AsyncIterator[str]:
+    """Server-sent events `data: {…}`, one for each part. An error on the way is sent as a Problem."""
     try:
-        async with contextlib.aclosing(stream.parts()) as parts:
+        async with contextlib.aclosing(parts):
             async for part in parts:
                 yield f"data: {part.model_dump_json()}\n\n"
+        yield end
     except BusyError as error:
         yield f"data: {Problem(detail=str(error)).model_dump_json()}\n\n"
     except Exception:
@@ -216,13 +242,29 @@ async def refused(request: Request, error: Exception) -> Response:
     """422 without the input, which may be long, secret or not valid JSON (NaN, say)."""
     assert isinstance(error, RequestValidationError)
     detail = [{name: problem[name] for name in ("loc", "msg", "type")} for problem in error.errors()]
-    # As ASCII: an unknown field's name may hold a lone surrogate, which UTF-8 cannot encode.
-    return Response(json.dumps({"detail": detail}), status_code=422, media_type="application/json")
+    return problem(request, 422, detail, "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in detail))
 
 
 async def busy(request: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, status_code=503, headers={"Retry-After": "1"})
+    return problem(request, 503, str(error), str(error), {"Retry-After": "1"})
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": "internal error"}, status_code=500)
+    return problem(request, 500, "internal error", "internal error")
+
+
+async def not_served(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return problem(request, error.status_code, error.detail, str(error.detail))
+
+
+def problem(
+    request: Request, status: int, detail: Any, message: str, headers: dict[str, str] | None = None
+) -> Response:
+    """An error's answer; on OpenAI's paths also under `error`, where its clients look for a message."""
+    body = {"detail": detail}
+    if request.url.path.startswith("/v1/"):
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        body["error"] = {"message": message, "type": kind, "param": None, "code": None}
+    # As ASCII: an unknown field's name may hold a lone surrogate, which UTF-8 cannot encode.
+    return Response(json.dumps(body), status_code=status, headers=headers, media_type="application/json")

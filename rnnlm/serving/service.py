@@ -100,15 +100,15 @@ class Service:
         self.texts_scored += text_count
         return answer
 
-    def generate(self, request: GenerateRequest) -> "GenerationStream":
-        """Submit a prompt. BusyError if the queue is full."""
-        return GenerationStream(self, request)
+    def generate(self, request: GenerateRequest, prompt_ids: list[int] | None = None) -> "GenerationStream":
+        """Submit a prompt; prompt_ids: its token ids, instead of its text. BusyError if the queue is full."""
+        return GenerationStream(self, request, prompt_ids)
 
 
 class GenerationStream:
     """A submitted prompt, seen from the event loop, with the model that was current when it was submitted."""
 
-    def __init__(self, service: Service, request: GenerateRequest) -> None:
+    def __init__(self, service: Service, request: GenerateRequest, prompt_ids: list[int] | None) -> None:
         self.loaded = loaded = service.current
         self.prompt = request.prompt
         self.maximum_seconds = service.config.maximum_seconds
@@ -119,7 +119,7 @@ class GenerationStream:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(self._events.put_nowait, event)
 
-        self._prompt_ids = loaded.tokenizer.encode(request.prompt)
+        self._prompt_ids = loaded.tokenizer.encode(request.prompt) if prompt_ids is None else prompt_ids
         self._job = GenerationJob(
             loaded,
             [loaded.tokenizer.bos_id, *self._prompt_ids],

@@ -1,12 +1,13 @@
 """Score a text token by token with the model's most probable alternatives, or explain a short text step by step."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
 from rnnlm.evaluation.explanation import explain
@@ -120,15 +121,42 @@ def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
     """For each scored token, the `count` most probable tokens at its position, row by row."""
     top: list[TopTokens] = []
     for row in scored_rows(loaded.tokenizer, loaded.cut, text):
-        input_ids, state = shifted(row)[0], None
-        contexts = iter(histories(input_ids[None].numpy(), loaded.model.context_length)[0])
-        for piece in input_ids.split(EVALUATION_WINDOW):
-            hidden, state = loaded.model.hidden(piece[None], state)
-            for vectors in hidden[0].split(CPU_ROWS):
-                logits = loaded.model.mixed_logits(vectors, list(islice(contexts, len(vectors))))
-                shares, token_ids = logits.softmax(dim=-1).topk(count)
-                top += [list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)]
+        for logits in row_logits(loaded, row):
+            shares, token_ids = logits.softmax(dim=-1).topk(count)
+            top += [list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)]
     return top
+
+
+def row_logits(loaded: LoadedModel, row: Tensor) -> Iterator[Tensor]:
+    """The logits of the tokens that follow each token of the row but the last, in pieces of (n, V)."""
+    input_ids, state = shifted(row)[0], None
+    read = iter(histories(input_ids[None].numpy(), loaded.model.context_length)[0])
+    for piece in input_ids.split(EVALUATION_WINDOW):
+        hidden, state = loaded.model.hidden(piece[None], state)
+        for vectors in hidden[0].split(CPU_ROWS):
+            yield loaded.model.mixed_logits(vectors, list(islice(read, len(vectors))))
+
+
+class ScoredId(NamedTuple):
+    """A token of a list: its log-probability and those of the most probable tokens there, itself included, in nats."""
+
+    log_probability: float
+    top: TopTokens
+
+
+@torch.inference_mode()
+def score_ids(loaded: LoadedModel, token_ids: list[int], count: int, check: Callable[[], None]) -> list[ScoredId]:
+    """Score token ids as one row after `<bos>`. check: as of score_text()."""
+    loaded = replace(loaded, model=cast(LanguageModel, InterruptibleModel(loaded.model, check)))
+    scores: list[ScoredId] = []
+    expected = iter(token_ids)
+    for logits in row_logits(loaded, torch.tensor([loaded.tokenizer.bos_id, *token_ids])) if token_ids else ():
+        for log_probabilities in logits.log_softmax(dim=-1):
+            token_id = next(expected)
+            own = float(log_probabilities[token_id])
+            values, top_ids = log_probabilities.topk(max(count, 1))
+            scores.append(ScoredId(own, [*zip(top_ids.tolist(), values.tolist(), strict=True), (token_id, own)]))
+    return scores
 
 
 def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[], None] | None = None) -> Explained:

@@ -74,6 +74,10 @@ SCORE_EXAMPLES: dict[str, Any] = {
     "several texts": {"value": {"text": ["the end", "the beginning"]}},
 }
 EXPLAIN_EXAMPLES: dict[str, Any] = {"a text": {"value": {"text": "the end"}}}
+COMPLETION_EXAMPLES: dict[str, Any] = {
+    "a text": {"value": {"prompt": "the", "max_tokens": 20, "seed": 1}},
+    "scores of a text": {"value": {"prompt": "the end", "max_tokens": 0, "echo": True, "logprobs": 3}},
+}
 STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 
 
@@ -143,7 +147,9 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
         return await while_connected(client, service.explain(request))
 
     @app.post("/v1/completions", response_model=Completion, responses=PROBLEMS | STREAMED | {404: {"model": Problem}})
-    async def completions(request: CompletionRequest, client: Request) -> Any:
+    async def completions(
+        request: Annotated[CompletionRequest, Body(openapi_examples=COMPLETION_EXAMPLES)], client: Request
+    ) -> Any:
         """Continue or score prompts, in the words of OpenAI's completions API."""
         made = writers(service, request)
         if request.stream:

@@ -65,4 +65,4 @@ def log_results(
     run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: tuple[Path, ...] = ()
 ) -> LoggedRecord:
     """Log a run's scores, samples, losses and plots to MLflow; without MLflow the pipeline continues."""
-    return mlflow_runs.log_results(find_home(), run, evaluation, samples, pictures)
+    return mlflow_runs.log_run_results(find_home(), run, evaluation, samples, pictures)

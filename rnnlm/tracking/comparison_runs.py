@@ -62,7 +62,7 @@ def log_comparison(
     Sending is idempotent, as the time stamps are those of the figures: a killed send may be repeated.
     children: MLflow runs to nest below it. reuse: whether to look for an earlier run.
     """
-    with best_effort(name), reaching_mlflow(home) as client:
+    with best_effort(comparison.picture.name), reaching_mlflow(home) as client:
         from mlflow.entities import Metric, Param
 
         experiment = experiment_id(client, home, config.experiment)

@@ -233,7 +233,7 @@ def exists(client: "MlflowClient", mlflow_run_id: str) -> bool:
     return False
 
 
-def log_results(
+def log_run_results(
     home: Home, run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: Sequence[Path] = ()
 ) -> LoggedRecord:
     """Log a run's scores, samples, losses and plots, and what could not be sent during training. Idempotent.

@@ -17,7 +17,7 @@ from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord
 from rnnlm.tracking.mlflow_runs import (
     RunOrigin,
-    log_results,
+    log_run_results,
     open_tracker,
     parameters,
     run_address,
@@ -127,7 +127,7 @@ def test_validation_during_training_is_called_sampled(tracked_home: Home) -> Non
     with tracked(tracked_home) as (tracker, measure):
         measure(1, {"validation_perplexity": 111.96})
     scores = {"valid": evaluation_of(110.06).scores["test"], "test": evaluation_of(100.0).scores["test"]}
-    log_results(
+    log_run_results(
         tracked_home, run_of(tracked_home, tracker.mlflow_run_id), EvaluationRecord(scores=scores), SAMPLES_RECORD
     )
     with reaching_mlflow(tracked_home) as client:
@@ -201,7 +201,7 @@ def test_training_continues_without_mlflow(
         f"3 metrics could not be logged to MLflow; {home.runs / RUN_ID / HISTORY} has them",
     ]
     for mlflow_run_id in (None, "0" * 32):
-        logged = log_results(home, run_of(home, mlflow_run_id), evaluation_of(9.0), SAMPLES_RECORD)
+        logged = log_run_results(home, run_of(home, mlflow_run_id), evaluation_of(9.0), SAMPLES_RECORD)
         assert (logged.run_url, logged.loss_curve) == (None, home.runs / RUN_ID / "loss_curve.png")
 
 
@@ -279,7 +279,7 @@ def test_unsent_metrics_are_sent_with_the_results(tracked_home: Home, monkeypatc
     monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(tracked_home))
     run = run_of(tracked_home, tracker.mlflow_run_id, history=False)
     for _ in range(2):
-        log_results(tracked_home, run, evaluation_of(9.0), SAMPLES_RECORD)
+        log_run_results(tracked_home, run, evaluation_of(9.0), SAMPLES_RECORD)
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]
     with reaching_mlflow(tracked_home) as client:
         assert client.get_run(tracker.mlflow_run_id).info.status == "FINISHED"
@@ -291,7 +291,7 @@ def test_results_are_logged_once_however_often_they_are_sent(tracked_home: Home)
         pass
     run = run_of(tracked_home, tracker.mlflow_run_id)
     for __ in range(2):
-        url = log_results(tracked_home, run, evaluation_of(9.0), SAMPLES_RECORD).run_url
+        url = log_run_results(tracked_home, run, evaluation_of(9.0), SAMPLES_RECORD).run_url
     with reaching_mlflow(tracked_home) as client:
         history = client.get_metric_history(run.mlflow_run_id, "test_perplexity")
         names = {artifact.path for artifact in client.list_artifacts(run.mlflow_run_id)}
@@ -318,7 +318,7 @@ def test_the_link_follows_the_address_that_mlflow_is_shown_at(
 
 def test_a_run_without_history_has_no_loss_curve(home: Home) -> None:
     run = run_of(home, None, history=False)
-    assert log_results(home, run, evaluation_of(9.0), SAMPLES_RECORD).loss_curve is None
+    assert log_run_results(home, run, evaluation_of(9.0), SAMPLES_RECORD).loss_curve is None
 
 
 def test_a_deployments_run_links_to_it(tracked_home: Home) -> None:

@@ -238,7 +238,7 @@ def test_a_home_of_symbolic_links_is_backed_up_and_restored(tracked_home: Home, 
     shutil.rmtree(disk)
     (version,) = read_store(new).versions
     assert lineage_damage(new, version) == []
-    (model,) = (item for item in read_store(new).items if item.name == version.logged_model_id)
+    (model,) = (item for item in read_store(new).items if item.name == version.facts["logged_model_id"])
     assert model.path is not None
     assert is_complete(model.path / "artifacts")
 

@@ -80,7 +80,7 @@ def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_ve
     assert not old.root.exists()
     mlflow.set_tracking_uri(f"sqlite:///{new.mlflow_database}")
     try:  # MLflow loads it by itself, too
-        model = mlflow.pyfunc.load_model(f"models:/{NAME}@champion")
+        model = mlflow.pyfunc.load_model(f"models:/{NAME}/2")
     finally:
         mlflow.set_tracking_uri(None)
     assert model.predict([{"prompt": "the cat"}])[0]["text"]

@@ -5,8 +5,8 @@
 MODEL: a run's id or a registered name, mixed with counts, whose dataset is in the home. Wanted are lines of its
 validation text. Unwanted are lines of the file OTHER, and three kinds of damage to wanted lines: words in another
 order, letters in another order within words, and a part of the line repeated. Each way of scoring ranks all lines.
-Printed is the share of each unwanted kind that is dropped when 95 % of the wanted lines are kept, and the area under the
-ROC curve of all together.
+Printed is the share of each unwanted kind that is dropped when 95 % of the wanted lines are kept, and the area under
+the ROC curve of all together.
 
 The ways: the mixture and the counts alone, in bits per byte; KenLM on the same counts (`rnnlm export --format arpa`),
 in bits per byte, if the package `kenlm` is installed; the share of unknown words; letters among the characters; and how

@@ -15,12 +15,12 @@ from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home, size_of
 from rnnlm.registry import data_gates
-from rnnlm.registry.champion_history import all_versions, read_history
+from rnnlm.registry.champion_history import read_history
 from rnnlm.registry.data_gates import CHAMPION_STAYS
 from rnnlm.registry.mlflow_database import champions_in_file
 from rnnlm.registry.model_lookup import list_models
 from rnnlm.registry.night_events import NIGHT_ENDED
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.registry_version import RegistryVersion, read_versions
 from rnnlm.storage.records import Record
 from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
 
@@ -201,17 +201,17 @@ def champions(home: Home) -> tuple[ChampionStatus, ...]:
     return tuple(champion_status(name, number, versions) for name, (number, versions) in found.items())
 
 
-def champions_of_server(home: Home) -> dict[str, tuple[int, list[Any]]]:
+def champions_of_server(home: Home) -> dict[str, tuple[int, list[RegistryVersion]]]:
     """As champions_in_file()."""
     found = [version for version in list_models(home) if "champion" in version.aliases]
     with reaching_mlflow(home) as client:
-        return {one.name: (one.version, all_versions(client, one.name)) for one in found}
+        return {one.name: (one.version, read_versions(client, one.name)) for one in found}
 
 
-def champion_status(model: str, number: int, versions: list[Any]) -> ChampionStatus:
+def champion_status(model: str, number: int, versions: list[RegistryVersion]) -> ChampionStatus:
     """versions: all of the model."""
     history = read_history(versions)
-    facts = next((facts_of(version) for version in versions if int(version.version) == number), {})
+    facts = next((version.facts for version in versions if version.number == number), {})
     figure = facts.get("bits_per_byte")
     return ChampionStatus(
         model=model,

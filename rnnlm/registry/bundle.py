@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from rnnlm.home import digest_of, file_digest, read_json
 from rnnlm.models.count_model import FILE as COUNTS
 from rnnlm.models.kinds import KINDS, OWN_MODULES, cell_class, kind_of, own_module_name
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.disk_errors import ABSENT
 from rnnlm.storage.stages import COMPLETE, find_damage
 
 if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import Model
 
 LIBRARY = Path(__file__).resolve().parent.parent
@@ -116,13 +115,13 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
     return saved
 
 
-def local_artifacts(version: "ModelVersion") -> Path | None:
+def local_artifacts(version: RegistryVersion) -> Path | None:
     """The folder of a version's artifacts if it is on this machine."""
     url = urllib.parse.urlparse(version.source)
     return Path(urllib.request.url2pathname(url.path)) if url.scheme in ("", "file") else None
 
 
-def find_bundle_damage(version: "ModelVersion", artifacts: Path, apart_from: Collection[str] = ()) -> str | None:
+def find_bundle_damage(version: RegistryVersion, artifacts: Path, apart_from: Collection[str] = ()) -> str | None:
     """Describe the damage of a version's files in the folder `artifacts`; None if all are as registered.
 
     Entries named in apart_from are skipped. For versions registered before there was a marker, only the digest of the
@@ -131,7 +130,7 @@ def find_bundle_damage(version: "ModelVersion", artifacts: Path, apart_from: Col
     if (artifacts / COMPLETE).exists():
         return find_damage(artifacts, apart_from)
     try:
-        if model_digest(artifacts / BUNDLE) == facts_of(version).get("model_sha256"):
+        if model_digest(artifacts / BUNDLE) == version.facts.get("model_sha256"):
             return None
     except ABSENT:
         return f"{BUNDLE}/model.safetensors is missing"

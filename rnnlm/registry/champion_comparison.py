@@ -23,11 +23,10 @@ from rnnlm.evaluation.token_losses import evaluation_device, stored_nll
 from rnnlm.home import Home
 from rnnlm.models.devices import float32_products
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS
-from rnnlm.registry.champion_history import all_versions
 from rnnlm.registry.model_lookup import registered_folder
 from rnnlm.registry.promotion import Decision, best_champion, comparisons_before, decide, joined, undecidable
+from rnnlm.registry.registry_version import RegistryVersion, read_versions
 from rnnlm.registry.seen_documents import cleaning_hides_text, training_digests, write_training_documents
-from rnnlm.registry.tag_names import facts_of
 from rnnlm.registry.version_tags import Candidate, corpus_folder
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.storage.records import Evidence
@@ -35,36 +34,35 @@ from rnnlm.storage.sql_statements import statement
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities.model_registry import ModelVersion
 
 PAIRED_LOSSES = "losses.parquet"
 DIGESTS_AT_ONCE = 10_000
 
 
 def compare_with_champion(
-    client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion", champion: "ModelVersion"
+    client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion, champion: RegistryVersion
 ) -> Decision:
     """The decision against the champion, and with registry.policy=newer against the best champion of the last month.
 
     Each night may lose a little less than the margin: the second comparison keeps these losses from adding up.
     """
-    versions = all_versions(client, champion.name)
-    best = best_champion(versions, champion)
+    versions = read_versions(client, champion.name)
+    best = best_champion(versions, champion.number)
     beside_best = None
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
         contest = Contest(versions, home, candidate, Path(temporary))
         decision = contest.decide_against(champion, "champion")
         if contest.losses.exists():
-            client.log_model_artifact(facts_of(version)["logged_model_id"], str(contest.losses), EVIDENCE)
+            client.log_model_artifact(version.facts["logged_model_id"], str(contest.losses), EVIDENCE)
         if best is not None and decision.alias == "champion" and candidate.config.registry.policy == "newer":
             beside_best = contest.decide_against(best, "the best champion of the month,")
-    return joined(decision, beside_best, int(version.version), int((best or champion).version))
+    return joined(decision, beside_best, version.number, (best or champion).number)
 
 
 class Contest:
     """A candidate, which is compared with earlier versions on documents that neither has seen."""
 
-    def __init__(self, versions: "list[ModelVersion]", home: Home, candidate: Candidate, folder: Path) -> None:
+    def __init__(self, versions: list[RegistryVersion], home: Home, candidate: Candidate, folder: Path) -> None:
         """versions: all of the registered model. folder: an empty one for temporary files."""
         self.versions, self.home, self.candidate, self.folder = versions, home, candidate, folder
         self.device = str(evaluation_device(candidate.run))
@@ -84,11 +82,11 @@ class Contest:
         path = self.folder / TRAINING_DOCUMENTS
         return None if write_training_documents(self.candidate, path) is None else path
 
-    def decide_against(self, rival: "ModelVersion", called: str) -> Decision:
+    def decide_against(self, rival: RegistryVersion, called: str) -> Decision:
         """called: what the reason calls the earlier version, which may not be loadable; then there is no promotion."""
-        config, dataset, number = self.candidate.config, self.candidate.dataset, int(rival.version)
+        config, dataset, number = self.candidate.config, self.candidate.dataset, rival.number
         try:
-            rival_folder = registered_folder(self.home, f"models:/{rival.name}/{number}")
+            rival_folder = registered_folder(self.home, rival.uri)
             rival_model = load_contestant(rival_folder, self.device)
         except ModelError as error:
             return undecidable(number, f"its model cannot be loaded ({str(error).splitlines()[0]}); see rnnlm promote")
@@ -101,9 +99,9 @@ class Contest:
         documents = holdout_documents(dataset, seen, config.registry.maximum_documents, config.registry.seed)
         if not documents:
             return undecidable(number, "the training of one of the two has seen every validation document")
-        evidence = self.measure(rival_model, documents, 1 + comparisons_before(self.versions, rival))
+        evidence = self.measure(rival_model, documents, 1 + comparisons_before(self.versions, number))
         decision = decide(evidence, number, config.registry, called)
-        same_text = facts_of(rival).get("dataset_id") == dataset.dataset_id and "started_from" not in facts_of(rival)
+        same_text = rival.facts.get("dataset_id") == dataset.dataset_id and "started_from" not in rival.facts
         if rivals or same_text:
             return decision
         # Registered before training documents were kept. What the version may have seen can only help it: a candidate

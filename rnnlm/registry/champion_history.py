@@ -4,22 +4,16 @@ The tag is `promotion.0003`, numbered over all changes of the registered model; 
 """
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from rnnlm.registry.tag_names import facts_of, set_facts
+from rnnlm.registry.registry_version import RegistryVersion, aliases_of, read_versions, set_facts
 from rnnlm.runtime.current_user import who
 from rnnlm.storage.records import Record
-from rnnlm.tracking.mlflow_store import all_pages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mlflow import MlflowClient
-    from mlflow.entities.model_registry import ModelVersion
-
-    from rnnlm.registry.mlflow_database import TaggedVersion
 
 PROMOTION_TAG = "promotion."
 How = Literal["first", "evidence", "hand", "rollback"]  # hand: by a person, without evidence
@@ -37,38 +31,24 @@ class Change(Record):
     why: str
 
 
-def all_versions(client: "MlflowClient", name: str) -> "list[ModelVersion]":
-    return list(all_pages(partial(client.search_model_versions, f"name = '{name}'")))
-
-
-def champion_of(client: "MlflowClient", name: str) -> "ModelVersion | None":
-    number = client.get_registered_model(name).aliases.get("champion")
-    return client.get_model_version(name, number) if number else None
-
-
-def created(version: "ModelVersion | TaggedVersion") -> str:
-    """ISO 8601, UTC."""
-    return datetime.fromtimestamp(version.creation_timestamp / 1000, UTC).isoformat(timespec="seconds")
-
-
-def read_history(versions: "Sequence[ModelVersion | TaggedVersion]") -> list[Change]:
+def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
     """All changes, oldest first, from all existing versions of one registered model.
 
     Versions registered before there was a history have only the tag `alias`.
     """
     changes = []
     for version in versions:
-        facts = facts_of(version)
+        facts = version.facts
         found = [Change(**json.loads(value)) for key, value in facts.items() if key.startswith(PROMOTION_TAG)]
         if not found and facts.get("alias") == "champion":
             found = [
                 Change(
                     number=0,
-                    version=int(version.version),
+                    version=version.number,
                     before=None,
                     how="evidence",
                     who="unknown",
-                    when=created(version),
+                    when=version.created,
                     why=facts.get("reason", ""),
                 )
             ]
@@ -96,18 +76,18 @@ def champion_before(history: list[Change], current: int | None, living: set[int]
     return next((version for version in reversed(stack) if version in living and version != current), None)
 
 
-def set_champion(client: "MlflowClient", version: "ModelVersion", how: How, why: str) -> Change:
+def set_champion(client: "MlflowClient", version: RegistryVersion, how: How, why: str) -> Change:
     """Record the change, then move the alias. Call it under the lock.
 
     If it is killed in between, the alias counts, not the record.
     """
-    name, number = version.name, str(version.version)
-    aliases = client.get_registered_model(name).aliases
+    name, number = version.name, version.number
+    aliases = aliases_of(client, name)
     before = aliases.get("champion")
-    past = read_history(all_versions(client, name))
+    past = read_history(read_versions(client, name))
     change = Change(
         number=1 + max((old.number for old in past), default=0),
-        version=int(number),
+        version=number,
         before=None if before is None else int(before),
         how=how,
         who=who(),
@@ -116,9 +96,9 @@ def set_champion(client: "MlflowClient", version: "ModelVersion", how: How, why:
     )
     record = {f"{PROMOTION_TAG}{change.number:04d}": json.dumps(change.model_dump()), "replaced_by": None}
     set_facts(client, name, number, record)
-    client.set_registered_model_alias(name, "champion", number)
+    client.set_registered_model_alias(name, "champion", str(number))
     if before is not None:
-        set_facts(client, name, str(before), {"replaced_by": number})
-    if str(aliases.get("challenger")) == number:
+        set_facts(client, name, int(before), {"replaced_by": str(number)})
+    if str(aliases.get("challenger")) == str(number):
         client.delete_registered_model_alias(name, "challenger")
     return change

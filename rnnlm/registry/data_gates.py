@@ -16,7 +16,7 @@ texts, such as a word vocabulary on a small text, so they warn.
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rnnlm.config import GatesConfig, PipelineConfig
 from rnnlm.corpora.character_profile import character_distance, count_characters, training_text
@@ -25,13 +25,10 @@ from rnnlm.evaluation.training_overlap import CopiedShares, copied_shares, repea
 from rnnlm.home import Home, read_json
 from rnnlm.registry.bundle import CHARACTERS, evidence_folder
 from rnnlm.registry.model_lookup import find_version, registered_folder
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import corpus_folder, registered_name
 from rnnlm.sequences.dataset_report import Description, describe_dataset
 from rnnlm.storage.records import DatasetRecord, Record, Split
-
-if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
 
 logger = logging.getLogger(__name__)
 Outcome = Literal["passed", "warned", "stopped", "not measured"]
@@ -130,10 +127,10 @@ def judged(config: PipelineConfig, gate: str, found: Measurement, text: str) -> 
     )
 
 
-def shrinkage(description: Description, champion: "ModelVersion") -> Measurement:
-    before = int(facts_of(champion).get("corpus_bytes", 0))
+def shrinkage(description: Description, champion: RegistryVersion) -> Measurement:
+    before = int(champion.facts.get("corpus_bytes", 0))
     if not before:
-        return f"version {champion.version} does not tell the size of its corpus"
+        return f"version {champion.number} does not tell the size of its corpus"
     now: int = sum(row["byte_count"] for row in description.splits)
     return max(0.0, 1 - now / before)
 
@@ -189,15 +186,15 @@ def held_out(rows: list[dict[str, float]]) -> Iterator[dict[str, float]]:
     return (row for row in rows if row["split"] != "train")
 
 
-def drift(home: Home, dataset: DatasetRecord, champion: "ModelVersion") -> Measurement:
-    if facts_of(champion).get("corpus_digest") == dataset.corpus_digest:
+def drift(home: Home, dataset: DatasetRecord, champion: RegistryVersion) -> Measurement:
+    if champion.facts.get("corpus_digest") == dataset.corpus_digest:
         return 0.0
     try:
-        folder = registered_folder(home, f"models:/{champion.name}/{champion.version}")
+        folder = registered_folder(home, champion.uri)
     except ModelError as error:
         return f"the champion cannot be loaded ({str(error).splitlines()[0]})"
     profile = read_json(evidence_folder(folder) / CHARACTERS)
     text = training_text(corpus_folder(home, dataset))
     if profile is None or text is None:
-        return f"version {champion.version} was registered without the character frequencies of its text"
+        return f"version {champion.number} was registered without the character frequencies of its text"
     return character_distance(profile, count_characters(text))

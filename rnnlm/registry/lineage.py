@@ -1,17 +1,11 @@
 """The lineage of a version: corpus, tokenizer, dataset, run, code, and the champions before it."""
 
-from typing import TYPE_CHECKING
-
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.registry.champion_history import Change, read_history
-from rnnlm.registry.model_lookup import known_models, listed, registered_versions
-from rnnlm.registry.tag_names import evidence_of, facts_of
+from rnnlm.registry.model_lookup import known_models, registered_versions
+from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.records import Evidence, ListedVersion, Record
-from rnnlm.tracking.mlflow_store import reaching_mlflow
-
-if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
 
 
 class Ancestor(Record):
@@ -44,24 +38,19 @@ class VersionDetails(Record):
 
 def show_version(home: Home, name: str, version: str) -> VersionDetails:
     """By number or alias. ModelError if it does not exist."""
-    aliases: dict[str, str] = {}
-    if found := registered_versions(home, name):
-        with reaching_mlflow(home) as client:
-            aliases = dict(client.get_registered_model(name).aliases)
-    number = str(aliases.get(version.removeprefix("@"), version))
-    chosen = found.get(int(number)) if number.isdecimal() else None
-    if chosen is None:
-        raise ModelError(f"{name} {version}: no such version;\n{known_models(home)}")
-    return details(chosen, found, aliases)
+    found, wanted = registered_versions(home, name), version.removeprefix("@")
+    for one in found.values():
+        if wanted in (*one.aliases, str(one.number)):
+            return details(one, found)
+    raise ModelError(f"{name} {version}: no such version;\n{known_models(home)}")
 
 
-def details(version: "ModelVersion", found: "dict[int, ModelVersion]", aliases: dict[str, str]) -> VersionDetails:
-    tags = facts_of(version)
-    history = read_history(list(found.values()))
+def details(version: RegistryVersion, found: dict[int, RegistryVersion]) -> VersionDetails:
+    tags = version.facts
     return VersionDetails(
-        listed=listed(version, aliases),
+        listed=version.listed(),
         decision=f"{tags['alias']}: {tags.get('reason', '')}" if "alias" in tags else "",
-        evidence=evidence_of(version),
+        evidence=version.evidence,
         corpus=picked(
             tags,
             name="corpus_name",
@@ -73,13 +62,13 @@ def details(version: "ModelVersion", found: "dict[int, ModelVersion]", aliases: 
         tokenizer=picked(tags, kind="tokenizer", digest="tokenizer_digest", vocabulary_size="vocabulary_size"),
         dataset_id=tags.get("dataset_id", ""),
         run_id=tags.get("run_id", ""),
-        mlflow_run_id=version.run_id or "",
+        mlflow_run_id=version.mlflow_run_id,
         code=picked(tags, version="code_version", git_commit="git_commit"),
         tags=tags,
         source=version.source,
         parents=tuple(ancestors(version, found)),
-        changes=tuple(change for change in history if change.version == int(version.version)),
-        description=version.description or "",
+        changes=tuple(read_history([version])),
+        description=version.description,
     )
 
 
@@ -88,19 +77,19 @@ def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
     return {short: tags[long] for short, long in names.items() if long in tags}
 
 
-def ancestors(version: "ModelVersion", found: "dict[int, ModelVersion]") -> list[Ancestor]:
+def ancestors(version: RegistryVersion, found: dict[int, RegistryVersion]) -> list[Ancestor]:
     """From parent to parent, back to the first version or a deleted one."""
     line: list[Ancestor] = []
-    number = facts_of(version).get("parent_version")
-    while number is not None and (parent := found.get(int(number))) is not None:
-        tags = facts_of(parent)
+    parent = found.get(version.parent or 0)
+    while parent is not None:
+        tags = parent.facts
         line.append(
             Ancestor(
-                version=int(number),
+                version=parent.number,
                 corpus_digest=tags.get("corpus_digest", ""),
                 dataset_id=tags.get("dataset_id", ""),
                 run_id=tags.get("run_id", ""),
             )
         )
-        number = tags.get("parent_version")
+        parent = found.get(parent.parent or 0)
     return line

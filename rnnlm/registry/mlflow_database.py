@@ -8,20 +8,13 @@ import contextlib
 import sqlite3
 from collections import defaultdict
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from rnnlm.home import Home
+from rnnlm.registry.registry_version import RegistryVersion, facts_of
 from rnnlm.tracking.mlflow_store import embedded_uri
 
 WASTED_SHARE = 0.25  # of the database's pages, from which on it is compacted
-
-
-class TaggedVersion(NamedTuple):
-    """The attributes of MLflow's ModelVersion that facts and a history are read from."""
-
-    version: int
-    tags: dict[str, str]
-    creation_timestamp: int
 
 
 def open_read_only(database: Path) -> contextlib.closing[sqlite3.Connection]:
@@ -38,8 +31,8 @@ def local_model_names(home: Home) -> list[str]:
     return names
 
 
-def champions_in_file(database: Path) -> dict[str, tuple[int, list[TaggedVersion]]]:
-    """Registered model → its champion's number and all its versions."""
+def champions_in_file(database: Path) -> dict[str, tuple[int, list[RegistryVersion]]]:
+    """Registered model → its champion's number and all its versions, with their facts and times."""
     tags: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     with open_read_only(database) as connection:
         aliases = connection.execute(
@@ -49,7 +42,14 @@ def champions_in_file(database: Path) -> dict[str, tuple[int, list[TaggedVersion
             tags[name, version][key] = value
         versions = connection.execute("select name, version, creation_time from model_versions").fetchall()
     return {
-        model: (champion, [TaggedVersion(n, tags[name, n], when) for name, n, when in versions if name == model])
+        model: (
+            champion,
+            [
+                RegistryVersion(name=name, number=number, facts=facts_of(tags[name, number]), created_ms=when)
+                for name, number, when in versions
+                if name == model
+            ],
+        )
         for model, champion in aliases
     }
 

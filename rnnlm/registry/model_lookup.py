@@ -5,7 +5,7 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ModelError
@@ -19,15 +19,11 @@ from rnnlm.registry.bundle import (
     local_artifacts,
     model_digest,
 )
-from rnnlm.registry.champion_history import all_versions, created
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.registry_version import RegistryVersion, read_versions, registry_version
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import ListedVersion
 from rnnlm.storage.stages import mark_used, write_once
 from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_empty, reaching_mlflow, tracking_uri
-
-if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
 
 SHORT_REFERENCE = re.compile(r"(?P<name>[^/@]+)(@[^/@]+|/[0-9]+)?")
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
@@ -42,12 +38,10 @@ def list_models(home: Home) -> list[ListedVersion]:
     with reaching_mlflow(home) as client:
         # A search for versions returns no aliases: they come from the registered models.
         aliases = {model.name: dict(model.aliases) for model in all_pages(client.search_registered_models)}
-        versions = sorted(
-            all_pages(client.search_model_versions),
-            key=lambda version: (version.creation_timestamp, int(version.version)),
-            reverse=True,
-        )
-    return [listed(version, aliases.get(version.name, {})) for version in versions]
+        found = all_pages(client.search_model_versions)
+        versions = [registry_version(version, aliases.get(version.name)) for version in found]
+    versions.sort(key=lambda version: (version.created_ms, version.number), reverse=True)
+    return [version.listed() for version in versions]
 
 
 def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersion]:
@@ -65,26 +59,6 @@ def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
         if version.validation_perplexity is not None and math.isfinite(version.validation_perplexity):
             best.setdefault((version.name, version.dataset_id), version)
     return [version for version in versions if version in best.values()]
-
-
-def listed(version: "ModelVersion", aliases: dict[str, str]) -> ListedVersion:
-    held = sorted(alias for alias, holder in aliases.items() if int(holder) == int(version.version))
-    return ListedVersion(
-        name=version.name,
-        version=int(version.version),
-        aliases=tuple(held),
-        validation_perplexity=figure(version, "validation_perplexity"),
-        test_perplexity=figure(version, "test_perplexity"),
-        bits_per_byte=figure(version, "bits_per_byte"),
-        dataset_id=facts_of(version).get("dataset_id", ""),
-        created=created(version),
-    )
-
-
-def figure(version: "ModelVersion", tag: str) -> float | None:
-    """A numeric tag; None if another program registered the version."""
-    value = facts_of(version).get(tag)
-    return None if value is None else float(value)
 
 
 def full_reference(home: Home, wanted: str | None) -> str:
@@ -193,7 +167,7 @@ def registered_folder(home: Home, reference: str) -> Path:
             f"{reference}: {folder}: expected a model (config.json, model.safetensors), found none.\n"
             "Its artifacts were moved or deleted, or another program registered it; register a run again."
         )
-    if "model_sha256" in facts_of(version) and (damage := find_bundle_damage(version, artifacts, (EVIDENCE,))):
+    if "model_sha256" in version.facts and (damage := find_bundle_damage(version, artifacts, (EVIDENCE,))):
         raise ModelError(
             f"{reference}: {artifacts}: {damage}.\n"
             f"Run `rnnlm run` with its settings to write it again if its run is in this home; else roll back to\n"
@@ -211,7 +185,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
     if not reference.startswith("models:"):
         return model_folder(home, reference)
     version = registered_version(home, reference)
-    run_id = facts_of(version).get("run_id")
+    run_id = version.facts.get("run_id")
     if run_id is None:
         raise ModelError(f"{reference}: another program registered it, without a run;\ngive a run's folder or its id")
     folder = inside(home.runs, run_id) / "model"
@@ -220,7 +194,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
             f"{reference}: its run {run_id} is not under {home.runs}, and this command reads the run's folder.\n"
             "Use the RNNLM_HOME that it was trained in, or train it again."
         )
-    if model_digest(folder) != facts_of(version).get("model_sha256"):
+    if model_digest(folder) != version.facts.get("model_sha256"):
         raise ModelError(
             f"{reference}: its run {run_id} was trained again since, and {folder} is another model.\n"
             f"Give {run_id} itself for that model, or a version registered since."
@@ -228,7 +202,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
     return folder
 
 
-def registered_version(home: Home, reference: str) -> "ModelVersion":
+def registered_version(home: Home, reference: str) -> RegistryVersion:
     match = REFERENCE.fullmatch(reference)
     if match is None:
         raise ModelError(f"{reference}: expected models:/NAME@ALIAS or models:/NAME/VERSION;\n{known_models(home)}")
@@ -238,42 +212,43 @@ def registered_version(home: Home, reference: str) -> "ModelVersion":
     return version
 
 
-def find_version(home: Home, name: str, alias: str | None, number: str | None) -> "ModelVersion | None":
+def find_version(home: Home, name: str, alias: str | None, number: str | None) -> RegistryVersion | None:
     """By alias or number; None if there is none."""
     if is_empty(home):
         return None
     with reaching_mlflow(home) as client, ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
         if alias is not None:
-            return client.get_model_version_by_alias(name, alias)
-        return client.get_model_version(name, str(number))
+            return registry_version(client.get_model_version_by_alias(name, alias))
+        return registry_version(client.get_model_version(name, str(number)))
     return None
 
 
-def registered_versions(home: Home, name: str) -> "dict[int, ModelVersion]":
+def registered_versions(home: Home, name: str) -> dict[int, RegistryVersion]:
     """All versions of a registered model by number; none if it does not exist."""
     if is_empty(home):
         return {}
-    with reaching_mlflow(home) as client:
-        return {int(version.version): version for version in all_versions(client, name)}
+    with reaching_mlflow(home) as client, ignoring("RESOURCE_DOES_NOT_EXIST"):
+        return {version.number: version for version in read_versions(client, name)}
+    return {}
 
 
-def fetched(home: Home, version: "ModelVersion") -> Path:
+def fetched(home: Home, version: RegistryVersion) -> Path:
     """The version's artifacts, downloaded once from a remote artifact store."""
-    name, uri = f"models:/{version.name}/{version.version}", tracking_uri(home)
-    identity = [uri, version.name, version.version, version.creation_timestamp, BUNDLE]
+    number, uri = str(version.number), tracking_uri(home)
+    identity = [uri, version.name, number, version.created_ms, BUNDLE]
     final = home.fetched / digest_of(identity)[:16]
 
     def download(partial: Path) -> None:
         import mlflow.artifacts
 
         with reaching_mlflow(home) as client, tempfile.TemporaryDirectory(prefix="rnnlm-fetched-") as temporary:
-            source = client.get_model_version_download_uri(version.name, version.version).rstrip("/")
+            source = client.get_model_version_download_uri(version.name, number).rstrip("/")
             if not mlflow.artifacts.list_artifacts(artifact_uri=f"{source}/{BUNDLE}", tracking_uri=uri):
-                raise ModelError(f"{name}: {source}: no model found; register a run again")
+                raise ModelError(f"{version.uri}: {source}: no model found; register a run again")
             local = mlflow.artifacts.download_artifacts(artifact_uri=source, tracking_uri=uri, dst_path=temporary)
             # Check against its own marker; write_once overwrites it with another.
             if damage := find_bundle_damage(version, Path(local)):
-                raise ModelError(f"{name}: {source}: {damage}; register a run again")
+                raise ModelError(f"{version.uri}: {source}: {damage}; register a run again")
             shutil.copytree(local, partial, dirs_exist_ok=True)
 
     write_once(home, final, download)

@@ -14,6 +14,7 @@ A night that registers nothing new is only "ended". rnnlm.scores.drifted is in r
 """
 
 from datetime import datetime
+from typing import Any
 
 from rnnlm.registry.data_gates import CHAMPION_STAYS, GatesRecord
 from rnnlm.storage.records import EvaluationRecord, LeftOut, NightEvent, RegisteredVersion, TrainedRecord
@@ -35,16 +36,18 @@ def gate_events(gates: GatesRecord) -> tuple[NightEvent, ...]:
     events = []
     for result in gates.with_outcome("stopped"):
         message = f"{gates.corpus_name}: {CHAMPION_STAYS}: {result.text}."
-        events.append(event(NIGHT_STOPPED, gates.model_name, message, gates.corpus_name, **result.model_dump()))
+        payload = {"corpus": gates.corpus_name, **result.model_dump()}
+        events.append(event(NIGHT_STOPPED, gates.model_name, message, payload))
     for result in gates.results:
         if result.gate == "drift" and result.outcome in ("warned", "stopped"):
             message = f"{gates.corpus_name}: {result.text}."
-            events.append(event(CORPUS_DRIFTED, gates.model_name, message, gates.corpus_name, **result.model_dump()))
+            payload = {"corpus": gates.corpus_name, **result.model_dump()}
+            events.append(event(CORPUS_DRIFTED, gates.model_name, message, payload))
     return tuple(events)
 
 
 def event(
-    name: str, model_name: str, message: str, corpus_name: str, labels: dict[str, str] | None = None, **payload: object
+    name: str, model_name: str, message: str, payload: dict[str, Any], labels: dict[str, str] | None = None
 ) -> NightEvent:
     return NightEvent(
         name=name,
@@ -52,7 +55,7 @@ def event(
         resource_name=model_name,
         message=message,
         labels=labels or {},
-        payload={"corpus": corpus_name, **payload},
+        payload=payload,
     )
 
 
@@ -63,17 +66,18 @@ def registration_events(
     if registered.skipped:
         return ()
     name, version = registered.name, f"{registered.name} version {registered.version}"
-    evidence, facts = registered.evidence, {"version": registered.version, "reason": registered.reason}
+    evidence = registered.evidence
+    facts = {"corpus": corpus_name, "version": registered.version, "reason": registered.reason}
     events = []
     if registered.alias == "champion" and evidence is not None:
         message = f"{corpus_name}: {version} is the new champion: {registered.reason}."
-        events.append(event(CHAMPION_REPLACED, name, message, corpus_name, **facts))
+        events.append(event(CHAMPION_REPLACED, name, message, facts))
     if registered.alias == "challenger":
         candidates = evidence.comparison if evidence else 0
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"
         labels = {CANDIDATES: str(candidates)}
-        events.append(event(CHAMPION_KEPT, name, message, corpus_name, labels, **facts, candidates=candidates))
+        events.append(event(CHAMPION_KEPT, name, message, facts | {"candidates": candidates}, labels))
     now = evaluation.scores["test"].bits_per_byte
     before = registered.before.bits_per_byte if registered.before else None
     if before is not None and now > before * (1 + REGRESSION):
@@ -82,7 +86,7 @@ def registration_events(
             f"{now / before - 1:.1%} more than the version before it ({before:.3f}). "
         ) + ("It is the champion." if registered.alias == "champion" else "The champion stays.")
         figures = {"bits_per_byte": now, "bits_per_byte_before": before}
-        events.append(event(PERPLEXITY_REGRESSED, name, message, corpus_name, **facts, **figures))
+        events.append(event(PERPLEXITY_REGRESSED, name, message, facts | figures))
     return tuple(events)
 
 
@@ -109,20 +113,18 @@ def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut
         shown = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:LEFT_OUT_SHOWN])
         more = f"; and {len(left_out) - LEFT_OUT_SHOWN} more" if len(left_out) > LEFT_OUT_SHOWN else ""
         lines.append(f"{len(left_out)} files were not read: {shown}{more}.")
-    return event(
-        NIGHT_ENDED,
-        registered.name,
-        "\n".join(lines),
-        corpus_name,
-        version=registered.version,
-        alias=registered.alias,
-        reason=registered.reason,
-        promoted=record.is_promoted,
-        unchanged=record.is_unchanged,
-        bits_per_byte=test.bits_per_byte,
-        champion_bits_per_byte=rival.bits_per_byte if rival else None,
-        left_out=len(left_out),
-    )
+    payload = {
+        "corpus": corpus_name,
+        "version": registered.version,
+        "alias": registered.alias,
+        "reason": registered.reason,
+        "promoted": record.is_promoted,
+        "unchanged": record.is_unchanged,
+        "bits_per_byte": test.bits_per_byte,
+        "champion_bits_per_byte": rival.bits_per_byte if rival else None,
+        "left_out": len(left_out),
+    }
+    return event(NIGHT_ENDED, registered.name, "\n".join(lines), payload)
 
 
 def unchanged_since(record: TrainedRecord) -> str:

@@ -3,17 +3,13 @@
 champion_comparison.py loads both models and measures the evidence. Nothing here needs MLflow or a model.
 """
 
-import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rnnlm.config import RegistryConfig
 from rnnlm.registry.champion_history import read_history
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.records import Alias, Evidence
-
-if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
 
 BEST_VERSION = "best_version"  # fact of a decided version: its Decision.best_version
 BEST_WITHIN = timedelta(days=30)
@@ -88,31 +84,29 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
     return decision._replace(best_version=candidate if is_best else best)
 
 
-def best_champion(versions: "list[ModelVersion]", champion: "ModelVersion") -> "ModelVersion | None":
+def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVersion | None:
     """The version that was best when the last one was decided, if it was champion within BEST_WITHIN and is not now.
 
     versions: all of the registered model. None if a person has chosen the champion, who may have had reasons not to
     have a better one.
     """
-    decided = [version for version in versions if BEST_VERSION in facts_of(version)]
+    decided = [version for version in versions if BEST_VERSION in version.facts]
     if not decided:
         return None
-    number = facts_of(max(decided, key=lambda version: int(version.version)))[BEST_VERSION]
+    number = int(max(decided, key=lambda version: version.number).facts[BEST_VERSION])
     history = read_history(versions)
-    ended = [change.when for change in history if str(change.before) == number]
+    ended = [change.when for change in history if change.before == number]
     recent = (datetime.now(UTC) - BEST_WITHIN).isoformat(timespec="seconds")
     by_hand = bool(history) and history[-1].how in ("hand", "rollback")
-    if by_hand or number == str(champion.version) or max(ended, default="") < recent:
+    if by_hand or number == champion or max(ended, default="") < recent:
         return None
-    return next((version for version in versions if str(version.version) == number), None)
+    return next((version for version in versions if version.number == number), None)
 
 
-def comparisons_before(versions: "list[ModelVersion]", champion: "ModelVersion") -> int:
+def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
     """The number of versions that were compared with this champion, including those that `rnnlm prune` has removed.
 
     versions: all of the registered model. Each comparison's evidence has its number; prune keeps the highest.
     """
-    found = map(facts_of, versions)
-    compared = [facts for facts in found if facts.get("parent_version") == str(champion.version)]
-    numbers = [json.loads(facts["evidence"]).get("comparison", 1) for facts in compared if "evidence" in facts]
+    numbers = [version.comparison for version in versions if version.parent == champion and version.comparison]
     return max(len(numbers), *numbers, 0)

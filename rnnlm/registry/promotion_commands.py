@@ -2,16 +2,10 @@
 
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
-from rnnlm.registry.champion_history import (
-    Change,
-    all_versions,
-    champion_before,
-    champion_of,
-    read_history,
-    set_champion,
-)
+from rnnlm.registry.champion_history import Change, champion_before, read_history, set_champion
 from rnnlm.registry.model_lookup import find_version, known_models, registered_versions
 from rnnlm.registry.registry_lock import registry_lock
+from rnnlm.registry.registry_version import champion_of, read_versions
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 LONGEST_REASON = 1_000  # characters
@@ -27,8 +21,8 @@ def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Cha
         raise ModelError(f"{name} version {wanted}: no such version;\n{known_models(home)}")
     with reaching_mlflow(home) as client, registry_lock(home, name):
         champion = champion_of(client, name)
-        if champion is not None and champion.version == version.version:
-            raise ModelError(f"{name} version {version.version}: already champion")
+        if champion is not None and champion.number == version.number:
+            raise ModelError(f"{name} version {version.number}: already champion")
         return set_champion(client, version, "hand", why)
 
 
@@ -39,9 +33,9 @@ def roll_back(home: Home, name: str, reason: str = "") -> Change:
         raise ModelError(f"{name}: no such model;\n{known_models(home)}")
     with reaching_mlflow(home) as client, registry_lock(home, name):
         champion = champion_of(client, name)
-        current = int(champion.version) if champion else None
-        versions = {int(version.version): version for version in all_versions(client, name)}
-        before = champion_before(read_history(list(versions.values())), current, set(versions))
+        current = champion.number if champion else None
+        versions = {version.number: version for version in read_versions(client, name)}
+        before = champion_before(read_history(versions.values()), current, set(versions))
         if before is None:
             raise ModelError(
                 f"{name}: no champion is known before version {current};\n"

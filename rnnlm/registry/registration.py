@@ -19,14 +19,21 @@ from rnnlm.registry.bundle import (
 )
 from rnnlm.registry.bundle_check import check_bundle
 from rnnlm.registry.champion_comparison import compare_with_champion
-from rnnlm.registry.champion_history import all_versions, champion_of, created, set_champion
+from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
-from rnnlm.registry.model_lookup import listed
 from rnnlm.registry.promotion import BEST_VERSION, Decision
 from rnnlm.registry.registry_lock import registry_lock
+from rnnlm.registry.registry_version import (
+    SHOWN_FACTS,
+    RegistryVersion,
+    as_tags,
+    champion_of,
+    read_versions,
+    registry_version,
+    set_facts,
+)
 from rnnlm.registry.seen_documents import write_training_documents
 from rnnlm.registry.stored_versions import MODEL_TYPE, delete_unfinished
-from rnnlm.registry.tag_names import SHOWN_FACTS, as_tags, evidence_of, facts_of, set_facts
 from rnnlm.registry.version_tags import (
     LONGEST_TAG,
     Candidate,
@@ -42,7 +49,6 @@ from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities.model_registry import ModelVersion
 
 logger = logging.getLogger(__name__)
 MODEL_VERSIONS = "mlflow.modelVersions"  # tag
@@ -67,11 +73,11 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
             if version is None:
                 version = add_version(client, home, candidate, name, identity)
             elif damage is not None:
-                logger.warning("%s version %s: %s; its files are written again", name, version.version, damage)
+                logger.warning("%s version %s: %s; its files are written again", name, version.number, damage)
                 repair_version(client, home, candidate, version)
             if not is_decided(version):
                 assign_alias(client, home, candidate, version)
-        done = report(client, name, version.version)
+        done = report(client, name, version.number)
         return done.model_copy(update={"skipped": skipped, "url": version_address(home, name, done.version)})
 
 
@@ -83,24 +89,21 @@ def described_model(corpus_name: str) -> str:
     )
 
 
-def is_decided(version: "ModelVersion") -> bool:
+def is_decided(version: RegistryVersion) -> bool:
     """The tag `alias` is written last, when the decision has been carried out."""
-    return "alias" in facts_of(version)
+    return "alias" in version.facts
 
 
-def find_registered(client: "MlflowClient", name: str, identity: dict[str, str]) -> "ModelVersion | None":
+def find_registered(client: "MlflowClient", name: str, identity: dict[str, str]) -> RegistryVersion | None:
     """The newest version with these weights of this run, made by this code and scored the same."""
-    found = [
-        version
-        for version in client.search_model_versions(f"name = '{name}' and tags.run_id = '{identity['run_id']}'")
-        if identity.items() <= facts_of(version).items()
-    ]
-    return max(found, key=lambda version: int(version.version), default=None)
+    of_run = read_versions(client, name, f" and tags.run_id = '{identity['run_id']}'")
+    found = (version for version in of_run if identity.items() <= version.facts.items())
+    return max(found, key=lambda version: version.number, default=None)
 
 
 def add_version(
     client: "MlflowClient", home: Home, candidate: Candidate, name: str, identity: dict[str, str]
-) -> "ModelVersion":
+) -> RegistryVersion:
     """A new version, without an alias yet."""
     from mlflow.entities import LoggedModelOutput
 
@@ -110,7 +113,7 @@ def add_version(
     if (start := candidate.run.started_from) is not None:
         tags["started_from"] = f"{start.name}/{start.version}"
     champion = champion_of(client, name)
-    card = model_card(name, candidate, tags, int(champion.version) if champion else None)
+    card = model_card(name, candidate, tags, champion.number if champion else None)
     delete_unfinished(client, [experiment], name)
     logged = client.create_logged_model(
         experiment,
@@ -141,7 +144,7 @@ def add_version(
     )
     # MLflow's own database has no column for the version's model_id: its pages find the version by this tag.
     client.set_logged_model_tags(model_id, {MODEL_VERSIONS: json.dumps([{"name": name, "version": version.version}])})
-    return version
+    return registry_version(version)
 
 
 def log_files(
@@ -174,26 +177,24 @@ def log_files(
     return seen_documents
 
 
-def damage_of(version: "ModelVersion") -> str | None:
+def damage_of(version: RegistryVersion) -> str | None:
     """Describe the damage of the version's files if they are on this machine; a remote store is not read."""
     artifacts = local_artifacts(version)
     return None if artifacts is None else find_bundle_damage(version, artifacts)
 
 
-def repair_version(client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion") -> None:
+def repair_version(client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion) -> None:
     """Write the version's files again. Its weights are the run's: find_registered compared them."""
-    facts = facts_of(version)
-    parent = facts.get("parent_version")
-    card = model_card(version.name, candidate, facts, int(parent) if parent else None)
-    model_id = facts["logged_model_id"]
-    log_files(client, home, model_id, str(version.source), str(version.run_id), candidate, card)
+    card = model_card(version.name, candidate, version.facts, version.parent)
+    model_id = version.facts["logged_model_id"]
+    log_files(client, home, model_id, version.source, version.mlflow_run_id, candidate, card)
 
 
-def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, version: "ModelVersion") -> None:
+def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion) -> None:
     """Decide whether the version is champion or challenger, and record the evidence."""
-    name, number = version.name, str(version.version)
+    name, number = version.name, version.number
     champion = champion_of(client, name)
-    if champion is not None and str(champion.version) == number:  # killed before the last tag was written
+    if champion is not None and champion.number == number:  # killed before the last tag was written
         set_facts(client, name, number, {"alias": "champion"})
         return
     if champion is None:
@@ -201,22 +202,21 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
     else:
         decision = compare_with_champion(client, home, candidate, version, champion)
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
-    described = str(version.description or "")
-    if champion is not None and COMPARISON not in described:
-        beside = comparison_with(listed(champion, {}), candidate.evaluation, decision.evidence)
-        client.update_model_version(name, number, description=description_of(described, beside))
+    if champion is not None and COMPARISON not in version.description:
+        beside = comparison_with(champion.listed(), candidate.evaluation, decision.evidence)
+        client.update_model_version(name, str(number), description=description_of(version.description, beside))
     set_facts(client, name, number, {**decision_tags(decision, champion)})
     if decision.alias == "champion":
         set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)
     else:
-        client.set_registered_model_alias(name, "challenger", number)
+        client.set_registered_model_alias(name, "challenger", str(number))
     set_facts(client, name, number, {"alias": decision.alias})
 
 
-def decision_tags(decision: Decision, champion: "ModelVersion | None") -> dict[str, str]:
+def decision_tags(decision: Decision, champion: RegistryVersion | None) -> dict[str, str]:
     tags = {"reason": decision.reason[:LONGEST_TAG]}
     if champion is not None:
-        tags["parent_version"] = str(champion.version)
+        tags["parent_version"] = str(champion.number)
     if decision.best_version is not None:
         tags[BEST_VERSION] = str(decision.best_version)
     if decision.evidence is not None:
@@ -224,29 +224,29 @@ def decision_tags(decision: Decision, champion: "ModelVersion | None") -> dict[s
     return tags
 
 
-def report(client: "MlflowClient", name: str, number: int | str) -> RegisteredVersion:
+def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
     """The version as it is in the registry now: its alias may have been moved since it was registered."""
-    version = client.get_model_version(name, str(number))
-    others = {int(one.version): one for one in all_versions(client, name) if int(one.version) != int(number)}
-    before = max((other for other in others if other < int(number)), default=None)
-    aliases, facts = client.get_registered_model(name).aliases, facts_of(version)
-    held = {alias for alias, holder in aliases.items() if int(holder) == int(number)}
-    alias: Alias = "champion" if "champion" in held else "challenger"
-    reason = facts.get("reason", "")
-    if alias != facts.get("alias"):
-        other = aliases.get("champion") if alias == "challenger" else None
-        holder = f"; the champion is version {other}" if other else ""
-        reason = f"{alias} now, {facts.get('alias')} when registered ({reason}){holder}"
-    rival = facts.get("parent_version") if alias == "champion" else aliases.get("champion")
+    versions = {version.number: version for version in read_versions(client, name)}
+    version, champion = versions[number], champion_of(client, name)
+    before = max((other for other in versions if other < number), default=None)
+    alias: Alias = "champion" if champion and champion.number == number else "challenger"
+    reason = version.facts.get("reason", "")
+    if alias != version.facts.get("alias"):
+        holder = f"; the champion is version {champion.number}" if champion and champion.number != number else ""
+        reason = f"{alias} now, {version.facts.get('alias')} when registered ({reason}){holder}"
+    if alias == "champion":
+        rival = versions.get(version.parent or 0)
+    else:
+        rival = versions.get(champion.number) if champion else None
     return RegisteredVersion(
         name=name,
-        version=int(number),
+        version=number,
         alias=alias,
         reason=reason,
         # If a later challenger has the alias now, the number still finds this version.
-        uri=f"models:/{name}@{alias}" if alias in held else f"models:/{name}/{number}",
-        evidence=evidence_of(version),
-        created=created(version),
-        before=None if before is None else listed(others[before], aliases),
-        rival=listed(others[int(rival)], aliases) if rival and int(rival) in others else None,
+        uri=f"models:/{name}@{alias}" if alias in version.aliases else version.uri,
+        evidence=version.evidence,
+        created=version.created,
+        before=None if before is None else versions[before].listed(),
+        rival=rival.listed() if rival else None,
     )

@@ -7,17 +7,14 @@ seen.
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.evaluation.paired.holdout_documents import write_known_digests
 from rnnlm.registry.bundle import TRAINING_DOCUMENTS, evidence_folder
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS
-
-if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +31,7 @@ def write_training_documents(candidate: Candidate, path: Path) -> int | None:
     return write_known_digests(candidate.dataset, sample_tokens, path, ancestors)
 
 
-def cleaning_hides_text(candidate: CorpusConfig, champion: "ModelVersion") -> str | None:
+def cleaning_hides_text(candidate: CorpusConfig, champion: RegistryVersion) -> str | None:
     """The reason why equal texts of the two corpora cannot be recognised; None if they can.
 
     Fingerprints ignore cleaning unless digits became letters. Digests of bytes, which versions registered before
@@ -43,7 +40,7 @@ def cleaning_hides_text(candidate: CorpusConfig, champion: "ModelVersion") -> st
     champions = CorpusConfig.model_construct(**corpus_settings(champion))
     fields = ("normalization", "lowercase", "digits")
     different = [name for name in fields if getattr(candidate, name) != getattr(champions, name)]
-    if facts_of(champion).get("document_digests") == "letters":
+    if champion.facts.get("document_digests") == "letters":
         written = f"{candidate.digits or ''}{champions.digits or ''}"
         different = ["digits"] if "digits" in different and any(map(str.isalpha, written)) else []
     if not different:
@@ -52,21 +49,21 @@ def cleaning_hides_text(candidate: CorpusConfig, champion: "ModelVersion") -> st
     return f"{names} differs, so it is unknown which documents the champion was trained on"
 
 
-def corpus_settings(version: "ModelVersion") -> dict[str, Any]:
+def corpus_settings(version: RegistryVersion) -> dict[str, Any]:
     """The version's corpus settings that differ from the defaults, from its tag."""
     try:
-        settings: dict[str, Any] = json.loads(facts_of(version)["configuration"]).get("corpus", {})
+        settings: dict[str, Any] = json.loads(version.facts["configuration"]).get("corpus", {})
     except (KeyError, ValueError):  # registered by an early version, or too long for a tag
         return {}
     return settings
 
 
-def training_digests(version: "ModelVersion", bundle: Path) -> Path | None:
+def training_digests(version: RegistryVersion, bundle: Path) -> Path | None:
     """The file with the digests of the version's training documents, in its artifacts; None if it has none."""
-    if "training_documents" not in facts_of(version):
+    if "training_documents" not in version.facts:
         return None
     path = evidence_folder(bundle) / TRAINING_DOCUMENTS
     if not path.exists():
-        logger.warning("%s version %s: %s is missing", version.name, version.version, path)
+        logger.warning("%s version %s: %s is missing", version.name, version.number, path)
         return None
     return path

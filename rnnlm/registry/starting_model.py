@@ -3,22 +3,19 @@
 import logging
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rnnlm.config import PipelineConfig, result_settings
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home, digest_of
 from rnnlm.registry.bundle import model_digest
 from rnnlm.registry.model_lookup import find_version, full_reference, registered_folder, registered_version
+from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.seen_documents import cleaning_hides_text, training_digests
 from rnnlm.registry.version_tags import registered_name
 from rnnlm.storage.records import DatasetRecord, StartedFrom
 from rnnlm.storage.stages import write_json_once, write_once
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, find_difference, shared_tokens, start_folder
-
-if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
 
 logger = logging.getLogger(__name__)
 COPIED = ("config.json", "model.safetensors", "tokenizer.json", SETTINGS_FILE)
@@ -75,17 +72,17 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
 
 
 def start_or_reason(
-    home: Home, config: PipelineConfig, dataset: DatasetRecord, version: "ModelVersion"
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, version: RegistryVersion
 ) -> StartedFrom | str:
     """The version, copied into home.starts; or the reason why it does not fit. ModelError if it cannot be loaded."""
-    folder = registered_folder(home, f"models:/{version.name}/{version.version}")
+    folder = registered_folder(home, version.uri)
     # If it is unknown which documents the version has seen, the new model could not be judged by them.
     why = find_difference(config.model, dataset.tokenizer_folder, folder) or cleaning_hides_text(config.corpus, version)
     if why is not None:
-        return f"{version.name} version {version.version} does not fit: {why}"
+        return f"{version.name} version {version.number} does not fit: {why}"
     start = StartedFrom(
         name=version.name,
-        version=int(version.version),
+        version=version.number,
         model_sha256=model_digest(folder),
         token_rows_kept=len(shared_tokens(dataset.tokenizer_folder, folder)),
         token_rows=dataset.vocabulary_size,

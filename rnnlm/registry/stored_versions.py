@@ -15,10 +15,9 @@ from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 from rnnlm.home import Home, size_of
-from rnnlm.registry.champion_history import Change, all_versions, read_history
 from rnnlm.registry.mlflow_database import delete_for_good
 from rnnlm.registry.registry_lock import registry_lock
-from rnnlm.registry.tag_names import evidence_of, facts_of
+from rnnlm.registry.registry_version import RegistryVersion, read_versions
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
 from rnnlm.storage.records import Record
 from rnnlm.tracking.mlflow_store import all_pages, best_effort, ignoring, is_embedded, is_empty, reaching_mlflow
@@ -26,7 +25,6 @@ from rnnlm.tracking.mlflow_store import all_pages, best_effort, ignoring, is_emb
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel
-    from mlflow.entities.model_registry import ModelVersion
 
 logger = logging.getLogger(__name__)
 Key = tuple[str, str]  # of an item: kind, name
@@ -36,44 +34,13 @@ REMOVED = "rnnlm.removed_version"  # tag of a training's MLflow run: its version
 OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # tags that only this program's MLflow runs have
 
 
-class StoredVersion(Record):
-    name: str
-    number: int
-    aliases: tuple[str, ...] = ()
-    created: float  # seconds since 1970, like all times here
-    mlflow_run_id: str
-    logged_model_id: str
-    run_id: str
-    dataset_id: str
-    corpus_digest: str
-    parent: int | None = None  # the champion that it was compared with
-    comparison: int | None = None  # the number of that comparison; None: there was no evidence
-    changes: tuple[Change, ...] = ()  # each time that it became champion
-
-    @property
-    def key(self) -> Key:
-        return ("version", f"{self.name}/{self.number}")
-
-    @property
-    def needs(self) -> tuple[Key, ...]:
-        """The items that it needs to be loaded, shown, evaluated, explained, compared with, and rolled back to."""
-        named = (
-            ("model", self.logged_model_id),
-            ("mlflow-run", self.mlflow_run_id),
-            ("run", self.run_id),
-            ("dataset", self.dataset_id),
-            ("corpus", self.corpus_digest[:16]),
-        )
-        return tuple(key for key in named if key[1])
-
-
 class Item(Record):
     """Something in a home that is kept or removed as a whole: see rnnlm/upkeep/inventory.py."""
 
     kind: str  # one of ITEM_KINDS there
     name: str
     bytes: int
-    used: float  # when it was made, changed or last used
+    used: float  # seconds since 1970: when it was made, changed or last used
     path: Path | None = None  # None: not on this disk
     needs: tuple[Key, ...] = ()
     finished: bool = True  # False for a training run that can be resumed
@@ -85,7 +52,7 @@ class Item(Record):
 
 
 class StoredModels(Record):
-    versions: tuple[StoredVersion, ...] = ()
+    versions: tuple[RegistryVersion, ...] = ()
     items: tuple[Item, ...] = ()  # the logged models, which are the files of versions, and the MLflow runs
     pruned_runs: frozenset[str] = frozenset()  # in home.runs: trainings whose version was registered, and removed since
 
@@ -96,7 +63,7 @@ def read_store(home: Home) -> StoredModels:
         return StoredModels()
     with reaching_mlflow(home) as client:
         names = [model.name for model in all_pages(client.search_registered_models)]
-        versions = [version for name in names for version in read_versions(client, name)]
+        versions = [version for name in names for version in our_versions(client, name)]
         experiments = [found.experiment_id for found in client.search_experiments()]
         items = [
             stored_item(home, "model", model.model_id, model.artifact_location, model.last_updated_timestamp)
@@ -122,30 +89,9 @@ def stored_item(home: Home, kind: str, name: str, location: str, changed_ms: flo
     return Item(kind=kind, name=name, bytes=size_of(folder), used=changed_ms / 1000, path=folder)
 
 
-def read_versions(client: "MlflowClient", name: str) -> list[StoredVersion]:
+def our_versions(client: "MlflowClient", name: str) -> list[RegistryVersion]:
     """This program's versions of one registered model."""
-    held = client.get_registered_model(name).aliases
-    return [
-        stored_version(version, held) for version in all_versions(client, name) if "model_sha256" in facts_of(version)
-    ]
-
-
-def stored_version(version: "ModelVersion", held: dict[str, str]) -> StoredVersion:
-    tags, evidence = facts_of(version), evidence_of(version)
-    return StoredVersion(
-        name=version.name,
-        number=int(version.version),
-        aliases=tuple(sorted(alias for alias, number in held.items() if int(number) == int(version.version))),
-        created=version.creation_timestamp / 1000,
-        mlflow_run_id=version.run_id or "",
-        logged_model_id=tags.get("logged_model_id", ""),
-        run_id=tags.get("run_id", ""),
-        dataset_id=tags.get("dataset_id", ""),
-        corpus_digest=tags.get("corpus_digest", ""),
-        parent=int(tags["parent_version"]) if "parent_version" in tags else None,
-        comparison=evidence.comparison if evidence else None,
-        changes=tuple(read_history([version])),
-    )
+    return [version for version in read_versions(client, name) if "model_sha256" in version.facts]
 
 
 def owned_folder(home: Home, location: str) -> Path | None:
@@ -162,14 +108,14 @@ def owned_folder(home: Home, location: str) -> Path | None:
 
 
 def remove_versions(
-    home: Home, name: str, still_removable: Callable[[list[StoredVersion]], set[int]]
-) -> list[StoredVersion]:
+    home: Home, name: str, still_removable: Callable[[list[RegistryVersion]], set[int]]
+) -> list[RegistryVersion]:
     """Delete versions of one registered model; their files stay. Returns those that were deleted.
 
     still_removable: given the versions under the registry's lock, the numbers of those to delete.
     """
     with reaching_mlflow(home) as client, registry_lock(home, name):
-        versions = read_versions(client, name)
+        versions = our_versions(client, name)
         chosen = still_removable(versions)
         removed = [version for version in versions if version.number in chosen and not version.aliases]
         for version in removed:

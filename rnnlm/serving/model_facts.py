@@ -12,7 +12,6 @@ from rnnlm.home import Home, read_json
 from rnnlm.metrics import finite_or_none
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.registry.model_lookup import registered_version
-from rnnlm.registry.tag_names import facts_of
 from rnnlm.serving.messages import ModelFacts
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.stages import read_stored_json
@@ -23,7 +22,7 @@ def read_model_facts(
     home: Home, label: str, folder: Path, model: LanguageModel, tokenizer: TextTokenizer
 ) -> ModelFacts:
     """label: models:/NAME/3 or a folder; folder: the model's. Facts that cannot be found are None or empty."""
-    tags: dict[str, str] = facts_of(registered_version(home, label)) if label.startswith("models:/") else {}
+    tags = registered_version(home, label).facts if label.startswith("models:/") else {}
     run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
     provenance = read_json(folder / "rnnlm.json") or {}
     scores = held_out_scores(run)

@@ -50,7 +50,7 @@ class ModelReference:
         version = None if is_empty(self.home) else find_version(self.home, self.name, self.alias, None)
         if version is None:
             raise ModelError(f"models:/{self.name}@{self.alias}: no version has this alias;\n{known_models(self.home)}")
-        return f"models:/{self.name}/{version.version}"
+        return f"models:/{self.name}/{version.number}"
 
 
 def resolve_reference(home: Home, wanted: str | None) -> ModelReference:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rnnlm.home import PLACES, Home, read_json, size_of
-from rnnlm.registry.stored_versions import Item, Key, StoredVersion, read_store
+from rnnlm.registry.registry_version import RegistryVersion
+from rnnlm.registry.stored_versions import Item, Key, read_store
 from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE, read_stored_json
 from rnnlm.training.history import STARTED, TRACKING
@@ -31,7 +32,7 @@ NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
 
 class Inventory(Record):
     items: dict[Key, Item]
-    versions: tuple[StoredVersion, ...] = ()
+    versions: tuple[RegistryVersion, ...] = ()
     pruned_runs: frozenset[str] = frozenset()  # see StoredModels
 
 
@@ -40,12 +41,28 @@ def take_inventory(home: Home) -> Inventory:
     store = read_store(home)
     items = {item.key: item for item in (*files_of(home), *store.items)}
     for version in store.versions:
-        trained = items.get(("run", version.run_id))
+        trained = items.get(("run", version.facts.get("run_id", "")))
         # A version is used when its run is: a stage that skips has just found it.
-        used = max(version.created, trained.used if trained else 0.0)
-        kind, name = version.key
-        items[version.key] = Item(kind=kind, name=name, bytes=0, used=used, needs=version.needs)
+        used = max(version.created_ms / 1000, trained.used if trained else 0.0)
+        kind, name = version_key(version)
+        items[kind, name] = Item(kind=kind, name=name, bytes=0, used=used, needs=lineage(version))
     return Inventory(items=items, versions=store.versions, pruned_runs=store.pruned_runs)
+
+
+def version_key(version: RegistryVersion) -> Key:
+    return ("version", f"{version.name}/{version.number}")
+
+
+def lineage(version: RegistryVersion) -> tuple[Key, ...]:
+    """The items that a version needs to be loaded, shown, evaluated, explained, compared with, and rolled back to."""
+    named = (
+        ("model", version.facts.get("logged_model_id", "")),
+        ("mlflow-run", version.mlflow_run_id),
+        ("run", version.facts.get("run_id", "")),
+        ("dataset", version.facts.get("dataset_id", "")),
+        ("corpus", version.facts.get("corpus_digest", "")[:16]),
+    )
+    return tuple(key for key in named if key[1])
 
 
 def files_of(home: Home) -> Iterator[Item]:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from rnnlm.home import PLACES, Home, partial_path, size_of
 from rnnlm.registry.mlflow_database import compact_database
-from rnnlm.registry.stored_versions import Item, Key, StoredVersion, remove_model, remove_run, remove_versions
+from rnnlm.registry.registry_version import RegistryVersion
+from rnnlm.registry.stored_versions import Item, Key, remove_model, remove_run, remove_versions
 from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE, replaced_path
 from rnnlm.tracking.mlflow_store import is_embedded, is_empty
-from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory, last_used, take_inventory
+from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory, last_used, take_inventory, version_key
 from rnnlm.upkeep.retention import RetentionPlan, plan_retention, removable_versions
 from rnnlm.upkeep.retention_config import RetentionConfig
 
@@ -115,12 +116,12 @@ def protect(item: Item, inventory: Inventory, protected: set[Key]) -> None:
 def remove_planned_versions(home: Home, inventory: Inventory, plan: RetentionPlan, config: RetentionConfig) -> set[Key]:
     """Remove versions from the registry; returns the keys of those removed."""
     planned = {item.key for item in plan.removed}
-    names = {version.name for version in inventory.versions if version.key in planned}
+    names = {version.name for version in inventory.versions if version_key(version) in planned}
 
-    def still_removable(versions: list[StoredVersion]) -> set[int]:
+    def still_removable(versions: list[RegistryVersion]) -> set[int]:
         return removable_versions(versions, plan.removed, config)
 
-    return {version.key for name in sorted(names) for version in remove_versions(home, name, still_removable)}
+    return {version_key(version) for name in sorted(names) for version in remove_versions(home, name, still_removable)}
 
 
 def remove_item(home: Home, item: Item) -> bool:

@@ -7,10 +7,11 @@ what they need. What is not reached goes.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from rnnlm.registry.champion_history import Change, champion_before
-from rnnlm.registry.stored_versions import Item, Key, StoredVersion
+from rnnlm.registry.champion_history import Change, champion_before, read_history
+from rnnlm.registry.registry_version import RegistryVersion
+from rnnlm.registry.stored_versions import Item, Key
 from rnnlm.storage.records import Record
-from rnnlm.upkeep.inventory import DERIVED, ITEM_KINDS, Inventory
+from rnnlm.upkeep.inventory import DERIVED, ITEM_KINDS, Inventory, version_key
 from rnnlm.upkeep.retention_config import RetentionConfig
 
 DAY_SECONDS = 24 * 3600.0
@@ -59,7 +60,7 @@ def roots(inventory: Inventory, config: RetentionConfig, now: float, recent: flo
         for number, reason in kept_versions(versions, config).items():
             yield ("version", f"{name}/{number}"), reason
     corpora: dict[str, list[Item]] = defaultdict(list)
-    registered = {version.run_id for version in inventory.versions}
+    registered = {version.facts.get("run_id") for version in inventory.versions}
     oldest = now - config.days * DAY_SECONDS
     for key, item in items.items():
         if item.used >= recent:
@@ -75,14 +76,14 @@ def roots(inventory: Inventory, config: RetentionConfig, now: float, recent: flo
             yield dataset.key, f"among the last {config.datasets} of corpus {corpus}"
 
 
-def by_name(versions: Iterable[StoredVersion]) -> dict[str, list[StoredVersion]]:
-    grouped: dict[str, list[StoredVersion]] = defaultdict(list)
+def by_name(versions: Iterable[RegistryVersion]) -> dict[str, list[RegistryVersion]]:
+    grouped: dict[str, list[RegistryVersion]] = defaultdict(list)
     for version in versions:
         grouped[version.name].append(version)
     return grouped
 
 
-def kept_versions(versions: Sequence[StoredVersion], config: RetentionConfig) -> dict[int, str]:
+def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) -> dict[int, str]:
     """Number → why, of the versions of one registered model."""
     kept: dict[int, str] = {}
     for version in versions:
@@ -104,12 +105,9 @@ def kept_versions(versions: Sequence[StoredVersion], config: RetentionConfig) ->
     return kept
 
 
-def rollback_chain(versions: Sequence[StoredVersion], champion: int | None, longest: int) -> list[int]:
+def rollback_chain(versions: Sequence[RegistryVersion], champion: int | None, longest: int) -> list[int]:
     """The versions that one, two, … rollbacks would make champion, at most `longest`."""
-    history = sorted(
-        (change for version in versions for change in version.changes),
-        key=lambda change: (change.number, change.version),
-    )
+    history = read_history(versions)
     living = {version.number for version in versions}
     chain: list[int] = []
     current = champion
@@ -124,8 +122,10 @@ def rollback_to(version: int) -> Change:
     return Change(number=0, version=version, before=None, how="rollback", who="", when="", why="")
 
 
-def removable_versions(versions: Sequence[StoredVersion], planned: Iterable[Item], config: RetentionConfig) -> set[int]:
+def removable_versions(
+    versions: Sequence[RegistryVersion], planned: Iterable[Item], config: RetentionConfig
+) -> set[int]:
     """The planned versions that may still be removed: an alias may have moved since the plan was made."""
     still = set(kept_versions(versions, config))
     keys = {item.key for item in planned}
-    return {version.number for version in versions if version.key in keys and version.number not in still}
+    return {version.number for version in versions if version_key(version) in keys and version.number not in still}

@@ -15,7 +15,7 @@ from rnnlm.models.model_factory import build_model
 from rnnlm.registry import bundle, promotion
 from rnnlm.registry.champion_comparison import PAIRED_LOSSES
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.registry.tag_names import facts_of, set_facts
+from rnnlm.registry.registry_version import read_version, set_facts
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import DatasetRecord
@@ -49,8 +49,8 @@ def test_a_better_candidate_takes_over_and_keeps_its_evidence(contest: Contest) 
     assert evidence.candidate_nats_per_byte == pytest.approx(nats["candidate"] / evidence.byte_count)
     assert evidence.champion_nats_per_byte == pytest.approx(nats["champion"] / evidence.byte_count)
     with reaching_mlflow(contest.home) as client:
-        assert facts_of(client.get_model_version(NAME, "2"))["parent_version"] == "1"
-        assert facts_of(client.get_model_version(NAME, "1"))["replaced_by"] == "2"
+        assert read_version(client, NAME, 2).facts["parent_version"] == "1"
+        assert read_version(client, NAME, 1).facts["replaced_by"] == "2"
     assert contest.register("good") == second.model_copy(update={"skipped": True, "seconds": pytest.approx(0, abs=60)})
 
 
@@ -168,7 +168,7 @@ def test_cleaning_does_not_hide_what_the_champion_was_trained_on(contest: Contes
 def test_cleaning_that_hides_text_is_no_comparison(contest: Contest, digits: str, digests: str, refused: bool) -> None:
     contest.register("poor")
     with reaching_mlflow(contest.home) as client:
-        set_facts(client, NAME, "1", {"document_digests": digests})
+        set_facts(client, NAME, 1, {"document_digests": digests})
     corpus = contest.config.corpus.model_copy(update={"digits": digits})
     contest.config = contest.config.model_copy(update={"corpus": corpus})
     candidate = contest.register("good")
@@ -188,11 +188,11 @@ def test_each_comparison_with_a_champion_has_a_smaller_chance_of_error(contest: 
 def test_a_champion_without_kept_documents_is_compared_and_the_reason_says_so(contest: Contest, tmp_path: Path) -> None:
     contest.register("poor")
     with reaching_mlflow(contest.home) as client:
-        set_facts(client, NAME, "1", {"training_documents": None})
+        set_facts(client, NAME, 1, {"training_documents": None})
     same = contest.register("fair")  # the same dataset: what the champion was trained on is known by that
     assert (same.alias, "not known" in same.reason) == ("champion", False)
     with reaching_mlflow(contest.home) as client:
-        set_facts(client, NAME, "2", {"training_documents": None})
+        set_facts(client, NAME, 2, {"training_documents": None})
         client.set_model_version_tag(NAME, "2", "dataset_id", "another")
     better = contest.register("good")
     assert better.alias == "champion"

@@ -3,17 +3,16 @@
 import getpass
 import socket
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from rnnlm.errors import ModelError
-from rnnlm.registry.champion_history import Change, all_versions, champion_before, read_history
+from rnnlm.registry.champion_history import Change, champion_before, read_history
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.mlflow_database import champions_in_file
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.registry_version import RegistryVersion, champion_of, read_version, read_versions
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 
@@ -58,11 +57,9 @@ def test_deleted_versions_are_passed_over() -> None:
 
 
 def test_versions_without_a_history_say_by_their_alias_that_they_were_champion() -> None:
-    from mlflow.entities.model_registry import ModelVersion, ModelVersionTag
-
-    def registered(number: int, alias: str) -> Any:
-        tags = [ModelVersionTag("alias", alias), ModelVersionTag("reason", "better")]
-        return ModelVersion(NAME, str(number), creation_timestamp=1_700_000_000_000, tags=tags)
+    def registered(number: int, alias: str) -> RegistryVersion:
+        facts = {"alias": alias, "reason": "better"}
+        return RegistryVersion(name=NAME, number=number, created_ms=1_700_000_000_000, facts=facts)
 
     history = read_history([registered(2, "champion"), registered(3, "challenger"), registered(1, "champion")])
     assert [(change.version, change.when, change.why) for change in history] == [
@@ -92,7 +89,7 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
     assert champion(contest) == 1
     assert (taken_back.version, taken_back.before, taken_back.why) == (1, 2, "no reason given")
     with reaching_mlflow(contest.home) as client:
-        history = read_history(all_versions(client, NAME))
+        history = read_history(read_versions(client, NAME))
     assert [(one.number, one.version, one.how) for one in history] == [
         (1, 1, "first"),
         (2, 2, "hand"),
@@ -100,8 +97,8 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
     ]
     assert show_version(contest.home, NAME, "2").changes == (change,)
     with reaching_mlflow(contest.home) as client:
-        assert facts_of(client.get_model_version(NAME, "2"))["replaced_by"] == "1"
-        assert "replaced_by" not in facts_of(client.get_model_version(NAME, "1"))
+        assert read_version(client, NAME, 2).facts["replaced_by"] == "1"
+        assert "replaced_by" not in read_version(client, NAME, 1).facts
 
 
 @pytest.mark.long
@@ -133,10 +130,12 @@ def test_a_champion_by_hand_is_what_the_next_candidate_must_beat(contest: Contes
 @pytest.mark.long
 def test_champions_read_from_the_file_are_those_of_mlflows_client(decided: Contest) -> None:
     with reaching_mlflow(decided.home) as client:
-        told, champion = all_versions(client, NAME), client.get_model_version_by_alias(NAME, "champion")
+        told, champion = read_versions(client, NAME), champion_of(client, NAME)
     found = champions_in_file(decided.home.mlflow_database)
     number, versions = found[NAME]
     assert list(found) == [NAME]
-    assert number == int(champion.version)
-    assert {version.version: version.tags for version in versions} == {int(one.version): one.tags for one in told}
+    assert champion is not None
+    assert number == champion.number
+    facts = {version.number: (version.facts, version.created) for version in versions}
+    assert facts == {one.number: (one.facts, one.created) for one in told}
     assert read_history(versions) == read_history(told)

@@ -22,8 +22,8 @@ from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry import bundle
 from rnnlm.registry.bundle import LIBRARY
 from rnnlm.registry.model_lookup import model_folder
+from rnnlm.registry.registry_version import facts_of
 from rnnlm.registry.stored_versions import delete_unfinished_models
-from rnnlm.registry.tag_names import facts_of
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
 from tests.configs import plain_model
@@ -74,9 +74,9 @@ def test_the_first_version_is_champion_and_says_what_it_is(register: Registrar) 
         version = client.get_model_version_by_alias(NAME, "champion")
         run = client.get_run(version.run_id)
     assert version.tags["dataset_id"] == register.dataset.dataset_id
-    assert facts_of(version)["corpus_digest"] == register.dataset.corpus_digest
+    assert facts_of(version.tags)["corpus_digest"] == register.dataset.corpus_digest
     assert version.tags["run_id"] == register.run.run_id
-    assert float(facts_of(version)["test_perplexity"]) == register.evaluation.scores["test"].perplexity
+    assert float(facts_of(version.tags)["test_perplexity"]) == register.evaluation.scores["test"].perplexity
     assert run.info.status == "FINISHED"  # MLflow was away in training: this run was made for the version
     assert run.data.tags["rnnlm.run_id"] == register.run.run_id
 

@@ -15,8 +15,8 @@ from rnnlm.home import Home
 from rnnlm.registry.bundle import TRAINING_DOCUMENTS, model_digest
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import model_folder
+from rnnlm.registry.registry_version import read_version
 from rnnlm.registry.starting_model import choose_start
-from rnnlm.registry.tag_names import facts_of
 from rnnlm.reports.pipeline_page import training_report
 from rnnlm.reports.registry_page import lineage_report
 from rnnlm.sequences.dataset_reader import connect
@@ -213,7 +213,7 @@ def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, t
     own = pq.read_table(tmp_path / "own.parquet")["sha256"].to_pylist()
     assert known == sorted({*own, *(fingerprint[:16] for fingerprint in unseen[:40])})
     with reaching_mlflow(contest.home) as client:
-        tags = facts_of(client.get_model_version(NAME, "2"))
+        tags = read_version(client, NAME, 2).facts
     assert (tags["started_from"], tags["training_documents"]) == (f"{NAME}/1", str(len(known)))
     next_one = contest.register("good", force=True)
     assert next_one.evidence is not None
@@ -230,7 +230,7 @@ def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> N
         "trained on"
     )
     with reaching_mlflow(contest.home) as client:
-        assert "training_documents" not in facts_of(client.get_model_version(NAME, "2"))  # nor is it known of this one
+        assert "training_documents" not in read_version(client, NAME, 2).facts  # nor is it known of this one
     assert not (evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS).exists()
 
 

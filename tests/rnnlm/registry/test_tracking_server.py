@@ -12,7 +12,7 @@ from rnnlm.models.model_factory import load_model
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
 from rnnlm.registry.registration import register_model
-from rnnlm.registry.tag_names import facts_of
+from rnnlm.registry.registry_version import read_version
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker, run_url
@@ -70,7 +70,7 @@ def test_the_evidence_of_a_comparison_travels_through_a_server(contest: Contest,
     assert better.alias == "champion"
     assert "not known" not in better.reason
     with reaching_mlflow(contest.home) as client:
-        model = facts_of(client.get_model_version(better.name, "2"))["logged_model_id"]
+        model = read_version(client, better.name, 2).facts["logged_model_id"]
         uri = client.get_logged_model(model).artifact_location
     kept = {Path(found.path).name for found in list_artifacts(artifact_uri=f"{uri}/evidence", tracking_uri=server)}
     assert kept == {"characters.json", "configuration.json", "losses.parquet", "training_documents.parquet"}

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from rnnlm.home import Home, write_json
 from rnnlm.registry.bundle import find_bundle_damage, local_artifacts
-from rnnlm.registry.champion_history import set_champion
+from rnnlm.registry.champion_history import read_history, set_champion
 from rnnlm.registry.promotion_commands import roll_back
-from rnnlm.registry.stored_versions import StoredVersion, read_store
+from rnnlm.registry.registry_version import RegistryVersion, read_version, read_versions, registry_version
+from rnnlm.registry.stored_versions import read_store
 from rnnlm.storage.stages import find_damage, mark_complete
 from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow
 from rnnlm.training.training_run import UNMARKED
@@ -94,13 +95,13 @@ def random_history(home: Home, seed: int, nights: int = 10) -> None:
         with reaching_mlflow(home) as client:
             held = client.get_registered_model(name).aliases
             if "champion" not in held or draw.random() < 0.4:
-                set_champion(client, client.get_model_version(name, str(number)), "hand", "")
+                set_champion(client, read_version(client, name, number), "hand", "")
             else:
                 client.set_registered_model_alias(name, "challenger", str(number))
             if draw.random() < 0.15:
                 client.set_registered_model_alias(name, "production", str(draw.randint(1, number)))
-            lived = read_store(home).versions
-        if draw.random() < 0.15 and sum(len(one.changes) for one in lived if one.name == name) > 1:
+            history = read_history(read_versions(client, name))
+        if draw.random() < 0.15 and len(history) > 1:
             roll_back(home, name)
     age_versions(home, 50)
 
@@ -111,7 +112,7 @@ def check_aliases(home: Home) -> int:
     with reaching_mlflow(home) as client:
         for version in held:
             for alias in version.aliases:
-                registered = client.get_model_version_by_alias(version.name, alias)
+                registered = registry_version(client.get_model_version_by_alias(version.name, alias))
                 artifacts = local_artifacts(registered)
                 assert artifacts is not None
                 assert find_bundle_damage(registered, artifacts) is None
@@ -120,11 +121,11 @@ def check_aliases(home: Home) -> int:
     return len(held)
 
 
-def lineage_damage(home: Home, version: StoredVersion) -> list[str]:
+def lineage_damage(home: Home, version: RegistryVersion) -> list[str]:
     folders = (
-        home.runs / version.run_id,
-        home.datasets / version.dataset_id,
-        home.corpora / version.corpus_digest[:16],
-        home.descriptions / version.dataset_id,
+        home.runs / version.facts["run_id"],
+        home.datasets / version.facts["dataset_id"],
+        home.corpora / version.facts["corpus_digest"][:16],
+        home.descriptions / version.facts["dataset_id"],
     )
     return [f"{folder}: {damage}" for folder in folders if (damage := find_damage(folder, UNMARKED))]

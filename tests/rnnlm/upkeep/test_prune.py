@@ -57,9 +57,9 @@ def test_never_removes_what_a_registered_alias_needs(tracked_home: Home, seed: i
     assert check_aliases(tracked_home) == held
     assert chains(tracked_home) == before
     living = read_store(tracked_home)
-    assert names_in(tracked_home.runs) == {version.run_id for version in living.versions}
+    assert names_in(tracked_home.runs) == {version.facts["run_id"] for version in living.versions}
     assert {item.name for item in living.items if item.kind == "model"} == {
-        version.logged_model_id for version in living.versions
+        version.facts["logged_model_id"] for version in living.versions
     }
     assert len(names_in(tracked_home.artifacts / "experiments" / "models")) == len(living.versions)
     assert {item.kind for item in pruned.removed} >= {"version", "model", "run", "mlflow-run", "dataset", "corpus"}
@@ -249,11 +249,11 @@ def test_the_next_run_finishes_what_a_killed_one_began(tracked_home: Home, chang
     assert done.returncode == 9
     assert check_aliases(tracked_home) == held
     for version in read_store(tracked_home).versions:
-        assert (tracked_home.runs / version.run_id).is_dir()
-        assert (tracked_home.datasets / version.dataset_id).is_dir()
+        assert (tracked_home.runs / version.facts["run_id"]).is_dir()
+        assert (tracked_home.datasets / version.facts["dataset_id"]).is_dir()
     soon = time.time() + 2 * 24 * 3600  # what the killed one renamed counts as used until tomorrow
     prune_home(tracked_home, STRICT, now=soon)
     assert chains(tracked_home) == before
     assert check_aliases(tracked_home) == held
-    assert names_in(tracked_home.runs) == {version.run_id for version in read_store(tracked_home).versions}
+    assert names_in(tracked_home.runs) == {version.facts["run_id"] for version in read_store(tracked_home).versions}
     assert not [path for folder in ("runs", "datasets", "corpora") for path in (tracked_home.root / folder).glob(".*")]

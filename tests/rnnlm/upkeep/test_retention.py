@@ -1,5 +1,7 @@
 """The items that are kept, over many random histories of a registry: a pure function, so thousands can be tried."""
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -7,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnlm.registry.champion_history import Change, champion_before
-from rnnlm.registry.stored_versions import Item, Key, StoredVersion
-from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory
+from rnnlm.registry.registry_version import RegistryVersion
+from rnnlm.registry.stored_versions import Item, Key
+from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory, lineage, version_key
 from rnnlm.upkeep.retention import (
     DAY_SECONDS,
     RetentionPlan,
@@ -24,34 +27,52 @@ NOW = 1_000 * DAY_SECONDS
 OLD = NOW - 500 * DAY_SECONDS
 
 
-def version(number: int, name: str = "rnnlm-toy", **facts: Any) -> StoredVersion:
-    defaults: dict[str, Any] = {
-        "created": OLD,
-        "mlflow_run_id": f"mlflow-{name}-{number}",
+def version(
+    number: int,
+    name: str = "rnnlm-toy",
+    *,
+    created: float = OLD,
+    aliases: tuple[str, ...] = (),
+    changes: Iterable[Change] = (),
+    comparison: int | None = None,
+    **facts: str,
+) -> RegistryVersion:
+    defaults = {
         "logged_model_id": f"model-{name}-{number}",
         "run_id": f"run-{name}-{number}",
         "dataset_id": f"dataset-{name}-{number}",
         "corpus_digest": f"{name}-{number:06d}"[-16:],
+        **{f"promotion.{one.number:04d}": one.model_dump_json() for one in changes},
     }
-    return StoredVersion(name=name, number=number, **(defaults | facts))
+    if comparison is not None:
+        defaults["evidence"] = json.dumps({"comparison": comparison})
+    return RegistryVersion(
+        name=name,
+        number=number,
+        facts=defaults | facts,
+        aliases=aliases,
+        created_ms=round(created * 1000),
+        mlflow_run_id=f"mlflow-{name}-{number}",
+    )
 
 
 def change(number: int, of: int, how: str = "evidence", before: int | None = None) -> Change:
     return Change(number=number, version=of, before=before, how=how, who="", when="", why="")
 
 
-def inventory_of(versions: list[StoredVersion], *others: Item) -> Inventory:
+def inventory_of(versions: list[RegistryVersion], *others: Item) -> Inventory:
     """The versions with all their files, and other items."""
     items: list[Item] = list(others)
     for one in versions:
-        items.append(Item(kind="version", name=f"{one.name}/{one.number}", bytes=0, used=one.created, needs=one.needs))
-        for kind, name in one.needs:
+        kind, name = version_key(one)
+        items.append(Item(kind=kind, name=name, bytes=0, used=one.created_ms / 1000, needs=lineage(one)))
+        for kind, name in lineage(one):
             below: tuple[Key, ...] = ()
             if kind == "run":
-                below = (("dataset", one.dataset_id),)
+                below = (("dataset", one.facts["dataset_id"]),)
             elif kind == "dataset":
-                below = (("corpus", one.corpus_digest[:16]),)
-            items.append(Item(kind=kind, name=name, bytes=10, used=one.created, needs=below, group=one.name))
+                below = (("corpus", one.facts["corpus_digest"][:16]),)
+            items.append(Item(kind=kind, name=name, bytes=10, used=one.created_ms / 1000, needs=below, group=one.name))
     return Inventory(items={item.key: item for item in items}, versions=tuple(versions))
 
 
@@ -74,7 +95,7 @@ def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
 @st.composite
 def histories(draw: st.DrawFn) -> Inventory:
     """Several registered models; promotions and rollbacks in any order, by hand too; shared runs and datasets."""
-    versions: list[StoredVersion] = []
+    versions: list[RegistryVersion] = []
     for name in draw(st.lists(st.sampled_from(["rnnlm-a", "rnnlm-b", "other"]), min_size=1, max_size=3, unique=True)):
         numbers = draw(st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True).map(sorted))
         changes = draw(champions_of(numbers))
@@ -93,9 +114,9 @@ def histories(draw: st.DrawFn) -> Inventory:
                     run_id=f"run-{shared}",
                     dataset_id=f"dataset-{shared}",
                     corpus_digest=f"{shared:016d}",
-                    parent=draw(st.sampled_from([None, *numbers])),
+                    **draw(st.sampled_from([{}, *({"parent_version": str(of)} for of in numbers)])),
                     comparison=draw(st.sampled_from([None, 1, 2, 3, 4])),
-                    changes=tuple(one for one in changes if one.version == number),
+                    changes=[one for one in changes if one.version == number],
                 )
             )
     return inventory_of(versions)
@@ -123,12 +144,12 @@ def test_a_plan_is_final_and_keeps_what_aliases_and_kept_items_need(
     assert not removed & set(plan.kept)
     for one in inventory.versions:
         if one.aliases:
-            assert one.key in plan.kept
-            assert not removed & set(one.needs)
+            assert version_key(one) in plan.kept
+            assert not removed & set(lineage(one))
     for key in plan.kept:
         assert not removed & set(inventory.items[key].needs)
     items = {key: item for key, item in inventory.items.items() if key in plan.kept}
-    versions = tuple(one for one in inventory.versions if one.key in plan.kept)
+    versions = tuple(one for one in inventory.versions if version_key(one) in plan.kept)
     rest = Inventory(items=items, versions=versions)
     assert plan_retention(rest, config, NOW).removed == ()
 
@@ -141,7 +162,7 @@ def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
 ) -> None:
     """Although the history of removed versions is gone with their tags."""
 
-    def highest(versions: list[StoredVersion], champion: int | None) -> int:
+    def highest(versions: list[RegistryVersion], champion: int | None) -> int:
         return max((one.comparison or 0 for one in versions if one.parent == champion), default=0)
 
     for versions in by_name(inventory.versions).values():
@@ -163,7 +184,7 @@ def test_versions_are_removed_before_what_they_need() -> None:
 def test_a_thousand_nights_are_bounded() -> None:
     """One version, run, dataset and corpus a night, every tenth a champion, pruned every week."""
     config = RetentionConfig(versions=5, champions=3, datasets=2, days=30)
-    versions: list[StoredVersion] = []
+    versions: list[RegistryVersion] = []
     changes = 0
     for night in range(1, 1_001):
         now = night * DAY_SECONDS
@@ -171,12 +192,17 @@ def test_a_thousand_nights_are_bounded() -> None:
         changes += promoted
         if promoted:
             versions = [one.model_copy(update={"aliases": ()}) for one in versions]
-        new = version(night, created=now, aliases=("champion",) if promoted else ("challenger",))
+        new = version(
+            night,
+            created=now,
+            aliases=("champion",) if promoted else ("challenger",),
+            changes=[change(changes, night)] if promoted else [],
+        )
         versions = [
             one.model_copy(update={"aliases": tuple(alias for alias in one.aliases if alias != "challenger")})
             for one in versions
         ]
-        versions.append(new.model_copy(update={"changes": (change(changes, night),)}) if promoted else new)
+        versions.append(new)
         if night % 7 == 0:
             plan = plan_retention(inventory_of(versions), config, now)
             versions = [one for one in versions if ("version", f"{one.name}/{one.number}") in plan.kept]

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from rnnlm.registry.mlflow_database import TaggedVersion
-from rnnlm.registry.tag_names import as_tags, facts_of, set_facts
+from rnnlm.registry.registry_version import as_tags, facts_of, read_version, set_facts
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.registrar import Registrar
 from tests.rnnlm.registry.test_registration import NAME
@@ -15,8 +14,8 @@ def test_facts_come_back_from_their_tags() -> None:
     facts = {"alias": "champion", "reason": 'better: "1.2"', "test_perplexity": "80.5", "run_id": "aa"}
     tags = as_tags(facts)
     assert set(tags) == {"alias", "run_id", "facts"}
-    assert facts_of(TaggedVersion(1, tags, 0)) == facts
-    assert facts_of(TaggedVersion(1, facts, 0)) == facts  # a tag for each, as before
+    assert facts_of(tags) == facts
+    assert facts_of(facts) == facts  # a tag for each, as before
 
 
 @pytest.mark.long
@@ -25,12 +24,12 @@ def test_facts_of_older_versions_are_replaced_and_removed(register: Registrar) -
     with reaching_mlflow(register.home) as client:
         client.set_model_version_tag(NAME, "1", "replaced_by", "7")
         client.set_model_version_tag(NAME, "1", "note", "of a person")
-        before = facts_of(client.get_model_version(NAME, "1"))
-        set_facts(client, NAME, "1", {"replaced_by": None, "reason": "another", "alias": "challenger"})
+        before = read_version(client, NAME, 1).facts
+        set_facts(client, NAME, 1, {"replaced_by": None, "reason": "another", "alias": "challenger"})
         version = client.get_model_version(NAME, "1")
-        after = facts_of(version)
+        after = facts_of(version.tags)
         client.set_model_version_tag(NAME, "1", "note", "changed")
-        assert facts_of(client.get_model_version(NAME, "1"))["note"] == "changed"
+        assert read_version(client, NAME, 1).facts["note"] == "changed"
     assert before["replaced_by"] == "7"
     assert "replaced_by" not in after
     assert (after["reason"], after["alias"], version.tags["alias"]) == ("another", "challenger", "challenger")

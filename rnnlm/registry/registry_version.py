@@ -1,0 +1,135 @@
+"""A registered version, and its facts as tags in MLflow: five that people filter by, and one with all others as JSON.
+
+MLflow's list of versions shows every tag of every version, whatever its name. Its search finds the others by LIKE:
+``tags.facts LIKE '%"corpus_digest": "8c0ff25c%'``.
+"""
+
+import json
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rnnlm.storage.records import Evidence, ListedVersion, Record
+from rnnlm.tracking.mlflow_store import all_pages
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+SHOWN_FACTS = ("alias", "corpus_name", "dataset_id", "run_id", "tokenizer")
+FACTS = "facts"  # tag: a JSON object of all other facts
+
+
+class RegistryVersion(Record):
+    """A version of a registered model, as MLflow stores it."""
+
+    name: str
+    number: int
+    facts: dict[str, str] = {}  # docs/reference/registry.md lists them; those of another program are its tags
+    aliases: tuple[str, ...] = ()
+    created_ms: int = 0  # milliseconds since 1970
+    mlflow_run_id: str = ""
+    source: str = ""  # where MLflow keeps its files
+    description: str = ""  # the model card
+
+    @property
+    def uri(self) -> str:
+        return f"models:/{self.name}/{self.number}"
+
+    @property
+    def created(self) -> str:
+        """ISO 8601, UTC."""
+        return datetime.fromtimestamp(self.created_ms / 1000, UTC).isoformat(timespec="seconds")
+
+    @property
+    def parent(self) -> int | None:
+        """The champion that it was compared with."""
+        return int(self.facts["parent_version"]) if "parent_version" in self.facts else None
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """The evidence that its alias was decided on."""
+        value = self.facts.get("evidence")
+        return Evidence(**json.loads(value)) if value else None
+
+    @property
+    def comparison(self) -> int | None:
+        """The number of its comparison with its parent; None: there was no evidence."""
+        return json.loads(self.facts["evidence"]).get("comparison", 1) if "evidence" in self.facts else None
+
+    def figure(self, fact: str) -> float | None:
+        """A numeric fact; None if another program registered the version."""
+        return float(self.facts[fact]) if fact in self.facts else None
+
+    def listed(self) -> ListedVersion:
+        return ListedVersion(
+            name=self.name,
+            version=self.number,
+            aliases=self.aliases,
+            validation_perplexity=self.figure("validation_perplexity"),
+            test_perplexity=self.figure("test_perplexity"),
+            bits_per_byte=self.figure("bits_per_byte"),
+            dataset_id=self.facts.get("dataset_id", ""),
+            created=self.created,
+        )
+
+
+def registry_version(version: "ModelVersion", aliases: dict[str, str] | None = None) -> RegistryVersion:
+    """MLflow's version as ours. aliases: alias → number, of the registered model; a search does not return them."""
+    number = int(version.version)
+    return RegistryVersion(
+        name=version.name,
+        number=number,
+        facts=facts_of(version.tags),
+        aliases=tuple(sorted(alias for alias, holder in (aliases or {}).items() if int(holder) == number)),
+        created_ms=version.creation_timestamp,
+        mlflow_run_id=version.run_id or "",
+        source=version.source or "",
+        description=version.description or "",
+    )
+
+
+def read_version(client: "MlflowClient", name: str, number: int) -> RegistryVersion:
+    return registry_version(client.get_model_version(name, str(number)), aliases_of(client, name))
+
+
+def read_versions(client: "MlflowClient", name: str, filter_string: str = "") -> list[RegistryVersion]:
+    """All versions of a registered model, which must exist, or those that MLflow's filter finds."""
+    aliases = aliases_of(client, name)
+    found = all_pages(partial(client.search_model_versions, f"name = '{name}'{filter_string}"))
+    return [registry_version(version, aliases) for version in found]
+
+
+def aliases_of(client: "MlflowClient", name: str) -> dict[str, str]:
+    return dict(client.get_registered_model(name).aliases)
+
+
+def champion_of(client: "MlflowClient", name: str) -> RegistryVersion | None:
+    number = aliases_of(client, name).get("champion")
+    return read_version(client, name, int(number)) if number else None
+
+
+def as_tags(facts: dict[str, str]) -> dict[str, str]:
+    """Facts as the tags that keep them."""
+    others = {fact: value for fact, value in sorted(facts.items()) if fact not in SHOWN_FACTS}
+    shown = {fact: value for fact, value in facts.items() if fact in SHOWN_FACTS}
+    return shown | {FACTS: json.dumps(others, ensure_ascii=False)}
+
+
+def facts_of(tags: dict[str, str]) -> dict[str, str]:
+    """The facts in a version's tags. Versions of rnnlm 0.3 and older have a tag for each fact."""
+    others: dict[str, str] = json.loads(tags.get(FACTS, "{}"))
+    return {name: value for name, value in tags.items() if name != FACTS} | others
+
+
+def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, str | None]) -> None:
+    """Set facts of a version, those that are not shown in one step; None removes one. Call it under the lock."""
+    version = str(number)
+    tags = client.get_model_version(name, version).tags
+    kept: dict[str, str | None] = json.loads(tags.get(FACTS, "{}"))
+    given = {fact: value for fact, value in (kept | facts).items() if value is not None}
+    for tag, value in as_tags(given).items():
+        if tags.get(tag) != value:
+            client.set_model_version_tag(name, version, tag, value)
+    for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS):  # of rnnlm 0.3 and older
+        client.delete_model_version_tag(name, version, tag)

@@ -11,7 +11,6 @@ from flows.commands.command import FlowSession, Given, Session, add_command, fie
 from flows.commands.options import Corpus, Model, Set, show_warnings
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError, HomeError
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.lab.harness.harness_config import HarnessConfig
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -71,7 +70,7 @@ def evaluate_command(
     adaptations: dict[str, Any] = {
         "dynamic": dynamic_settings.section(DynamicConfig) if dynamic else None,
         "cache": cache_settings.section(CacheConfig) if cache else None,
-        "kneser_ney": NgramConfig() if interpolate else None,
+        "kneser_ney": interpolate is not None,
     }
     from rnnlm.registry.model_lookup import model_folder
 

@@ -139,7 +139,7 @@ def test_n_grams_are_counted_and_scored_equally(forms: Forms, tmp_path: Path) ->
     scores = []
     for name, dataset in (("file", forms.file), ("parts", forms.parts)):
         model = train_kneser_ney(Home(tmp_path / name), dataset, config)
-        scores.append(score_ngram_split(model, dataset, "test", config))
+        scores.append(score_ngram_split(model, dataset, "test"))
     assert scores[0].tokens == scores[1].tokens > 0
     assert scores[0].summed_nll_nats == pytest.approx(scores[1].summed_nll_nats, rel=1e-12)
 

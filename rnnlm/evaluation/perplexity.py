@@ -45,7 +45,7 @@ def evaluate_run(
         if mixture is None:  # counts without a share, only to be compared with
             counts, seconds = count_training_split(dataset, COMPARED_ORDER)
             mixture = CountMixture(counts, np.zeros(COMPARED_ORDER))
-        scores = {}
+        scores: dict[str, object] = {}
         for split in config.splits:
             alone = split == "train" and not mixture.is_alone
             network_nll = stored_network_nll(home, dataset, run, split, config.batch_size, force=force)

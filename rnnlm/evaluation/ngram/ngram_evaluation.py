@@ -95,7 +95,9 @@ def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None) -> tuple[S
     generator = np.random.default_rng(config.seed)
     with open_model(model) as connection:
         for _ in range(config.samples):
-            context, drawn, words = [BOS] if tokenizer else [], [], []
+            context = [BOS] if tokenizer else []
+            drawn: list[int] = []
+            words: list[str] = []
             while len(drawn) < config.maximum_tokens and not (tokenizer and drawn[-1:] == [EOS]):
                 ids, tokens, probabilities = next_distribution(connection, config.method, context + drawn)
                 index = int(generator.choice(len(ids), p=probabilities / probabilities.sum()))

@@ -23,8 +23,7 @@ import pyarrow as pa  # noqa: E402
 
 from rnnlm.evaluation.ngram.kneser_ney import count_ngrams  # noqa: E402
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig  # noqa: E402
-from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_database  # noqa: E402
-from rnnlm.evaluation.ngram.ngram_evaluation import open_scores  # noqa: E402
+from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_database, open_model  # noqa: E402
 from rnnlm.sequences.sql_tables import insert, table  # noqa: E402
 from rnnlm.storage.sql_statements import statement  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS  # noqa: E402
@@ -105,7 +104,7 @@ def size_of(path: Path) -> int:
 
 def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
     """One row of the table."""
-    text, model = folder / "text.duckdb", NgramRecord(folder=folder, method="kneser-ney", order=config.order)
+    text, model = folder / "text.duckdb", NgramRecord(folder=folder, config=config)
     write_text(text, tokens)
     watch = Watch(Path(f"{model.database}.tmp"))  # where DuckDB spills
     watch.start()
@@ -114,7 +113,7 @@ def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
         count_ngrams(connection, VOCABULARY, config.order)
     trained, trained_cpu = time.perf_counter(), time.process_time()
     watch.over.set()
-    with open_scores(model, text, config) as connection:
+    with open_model(model, text) as connection:
         table(connection, "ngram/measure_score", {"split": "test"})
         row = connection.execute("select count(*) from ngrams where ngram_order = ?", [config.order]).fetchone()
         assert row is not None

@@ -16,7 +16,8 @@ import numpy as np
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution, open_scores
+from rnnlm.evaluation.ngram.ngram_database import open_model
+from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
 from rnnlm.home import Home
 
@@ -38,7 +39,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder))
         model = train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(options.file))), config)
-        with open_scores(model, None, config) as connection:
+        with open_model(model) as connection:
             rows = connection.execute(TEST_WORDS).fetchall()
             taken = [rows[index] for index in np.linspace(0, len(rows) - 1, options.contexts).astype(int)]
             probabilities = []

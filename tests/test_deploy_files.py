@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
 PAGE = (ROOT / "docs" / "how-to" / "team.md").read_text(encoding="utf-8")
 NAME = re.compile(r"\b(?:RNNLM|PREFECT|MLFLOW|POSTGRES|MINIO|PG|AWS|OMP|HF)_?[A-Z][A-Z0-9_]+\b|\bDO_NOT_TRACK\b")
 IMAGE = re.compile(r"registry\.example\.org/rnnlm:[\w.-]+")
@@ -89,16 +90,14 @@ def test_every_file_names_the_image_of_this_version() -> None:
 
 def test_every_image_has_an_exact_tag() -> None:
     images = [image for path in MANIFESTS for image in re.findall(r"image: (\S+)", path.read_text(encoding="utf-8"))]
-    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
-    images += [service["image"] for service in compose.values()]
+    images += [service["image"] for service in COMPOSE.values()]
     assert [image for image in images if not re.search(r":[\w.-]*\d[\w.-]*$|^\$\{RNNLM_IMAGE:\?\}$", image)] == []
 
 
 def test_compose_and_kubernetes_start_the_servers_with_the_same_commands() -> None:
-    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
     for service in ("prefect", "mlflow"):
-        assert containers(service)[service]["command"] == compose[service]["command"]
-    assert containers("mlflow")["bucket"]["command"] == compose["bucket"]["command"]
+        assert containers(service)[service]["command"] == COMPOSE[service]["command"]
+    assert containers("mlflow")["bucket"]["command"] == COMPOSE["bucket"]["command"]
 
 
 def containers(manifest: str) -> dict[str, dict[str, Any]]:
@@ -118,26 +117,23 @@ def test_every_container_that_stays_has_probes_and_resources_and_no_privileges()
 
 
 def test_every_compose_service_has_a_health_check_or_ends() -> None:
-    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
-    for name, service in compose.items():
+    for name, service in COMPOSE.items():
         ends = service["restart"] == "on-failure"
         assert service["healthcheck"] == {"disable": True} if ends else "test" in service["healthcheck"], name
 
 
 def environment_of(service: str) -> list[dict[str, str]]:
     """The variables of a server in the compose file and in the manifests; secrets by the name of their key."""
-    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"][service]
     manifest = {
         one["name"]: one.get("value", "") or one["valueFrom"]["secretKeyRef"]["key"]
         for one in containers(service)[service]["env"]
     }
-    return [compose["environment"], manifest]
+    return [COMPOSE[service]["environment"], manifest]
 
 
 def test_only_the_proxy_can_be_reached() -> None:
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
-    assert [name for name, service in services.items() if service.get("ports")] == ["proxy"]
-    assert [name for name, service in services.items() if {"network_mode", "privileged"} & service.keys()] == []
+    assert [name for name, service in COMPOSE.items() if service.get("ports")] == ["proxy"]
+    assert [name for name, service in COMPOSE.items() if {"network_mode", "privileged"} & service.keys()] == []
     text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
     sites = dict(re.findall(r"^(\S+) \{\n\timport tls\n\treverse_proxy (\S+)\n\}", text, re.MULTILINE))
     guarded = {"prefect": "prefect:4200", "mlflow": "mlflow:5000", "rnnlm": "serve:8000"}

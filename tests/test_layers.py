@@ -2,9 +2,12 @@
 
 import ast
 import importlib.util
+import os
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,7 +51,16 @@ def test_relative_imports_are_resolved() -> None:
 def test_no_two_modules_have_the_same_name() -> None:
     """A file name must be enough to know which idea is meant."""
     names = [path.stem for path in FILES if path.is_relative_to(ROOT / "rnnlm") and path.stem != "__init__"]
-    assert {name for name in names if names.count(name) > 1} == set()
+    assert repeated(names) == set()
+
+
+def repeated(names: Iterable[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def top_level_nodes() -> Iterator[ast.stmt]:
+    for path in FILES:
+        yield from ast.parse(path.read_text(encoding="utf-8")).body
 
 
 def test_every_task_is_run_by_a_flow_or_an_engine() -> None:
@@ -87,22 +99,14 @@ def test_flow_files_cannot_shadow_a_library() -> None:
 
 @pytest.mark.slow
 def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
-    import os
-    import subprocess
-
     lacking = {ROOT / place for place, package in NEEDS_EXTRA.items() if importlib.util.find_spec(package) is None}
     importable = [path for path in FILES if path.stem != "served_model" and path not in lacking]
     modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in importable]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PREFECT"))}
     environment |= {"HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path / "unused")}
     script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    done = subprocess.run(
-        [sys.executable, "-c", script, *modules],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-c", script, *modules]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     made = {path.name for path in tmp_path.iterdir()} - {".config", ".cache", "unused"}
     assert made == set()
@@ -133,20 +137,13 @@ def test_no_two_modules_have_a_constant_of_the_same_name() -> None:
     """The same name never means two things, and the same value never stands in two places."""
     names = [
         target.id
-        for path in FILES
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in top_level_nodes()
         if isinstance(node, ast.Assign | ast.AnnAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name) and target.id.isupper()
     ]
-    assert {name for name in names if names.count(name) > 1} == REPEATED
+    assert repeated(names) == REPEATED
 
 
 def test_no_two_classes_have_the_same_name() -> None:
-    names = [
-        node.name
-        for path in FILES
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ClassDef)
-    ]
-    assert {name for name in names if names.count(name) > 1} == set()
+    assert repeated(node.name for node in top_level_nodes() if isinstance(node, ast.ClassDef)) == set()

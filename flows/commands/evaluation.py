@@ -11,7 +11,6 @@ from flows.commands.command import SectionFields, Session, fields
 from flows.commands.options import Corpus, Model, Set
 from rnnlm.config import CorpusConfig, Section
 from rnnlm.errors import ConfigError, HomeError
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.lab.harness.harness_config import HarnessConfig
 from rnnlm.registry.model_lookup import corpus_settings, model_folder, run_model_folder
@@ -69,7 +68,7 @@ def evaluate_command(
     adaptations: dict[str, Any] = {
         "dynamic": dynamic_settings if dynamic else None,
         "cache": cache_settings if cache else None,
-        "kneser_ney": NgramConfig() if interpolate else None,
+        "kneser_ney": interpolate is not None,
     }
     folder = model_folder(session.home, model)
     source = corpus_to_evaluate(folder, corpus, set or [])

@@ -8,7 +8,10 @@ from rnnlm.metrics import Score, perplexity
 from rnnlm.sequences.dataset_reader import connect, training_counts
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.records import DatasetRecord, Split
+from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import BOS, PAD
+
+NEVER_PREDICTED = [PAD, BOS]
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,9 @@ class SplitFacts:
 def baselines(dataset: DatasetRecord, split: Split) -> Baselines:
     """Perplexity of a whole split under the uniform and the unigram distribution."""
     with connect(dataset) as connection:
-        (row,) = table(connection, "queries/measure_baselines", {"split": split})
-    return Baselines(float(row["predictable_tokens"]), perplexity(row["unigram_nll_nats_per_token"]))
+        targets = connection.execute(statement("queries/count_targets"), {"split": split}).fetchnumpy()
+    nll_nats = -np.average(unigram(dataset)[targets["token_id"]], weights=targets["count"])
+    return Baselines(float(dataset.vocabulary_size - len(NEVER_PREDICTED)), perplexity(float(nll_nats)))
 
 
 def split_facts(dataset: DatasetRecord, split: Split) -> SplitFacts:
@@ -48,12 +52,17 @@ def split_facts(dataset: DatasetRecord, split: Split) -> SplitFacts:
 
 
 def unigram_log_probabilities(dataset: DatasetRecord) -> np.ndarray:
-    """(vocabulary,) float32: natural logarithms; 0 for `<pad>` and `<bos>`, which are never predicted.
+    """unigram() as float32, for the bias of a head."""
+    return unigram(dataset).astype(np.float32)
 
-    The distribution of the unigram baseline: a token never seen in training counts as seen once.
+
+def unigram(dataset: DatasetRecord) -> np.ndarray:
+    """(vocabulary,) float64: natural logarithms of the shares of the training split's tokens; 0 for NEVER_PREDICTED.
+
+    A token never seen in training counts as seen once.
     """
     weights = np.maximum(training_counts(dataset), 1).astype(np.float64)
-    weights[[PAD, BOS]] = 0.0
+    weights[NEVER_PREDICTED] = 0.0
     logarithms = np.log(np.maximum(weights, 1.0) / weights.sum())
-    logarithms[[PAD, BOS]] = 0.0
-    return logarithms.astype(np.float32)
+    logarithms[NEVER_PREDICTED] = 0.0
+    return logarithms

@@ -22,6 +22,7 @@ from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.storage.records import DatasetRecord, Split
 
 COUNTED_TOKENS = 20_000_000
+COMPARED_ORDER = 5  # of counts that are only compared or interpolated with a network
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
 GOLDEN = (5**0.5 - 1) / 2
 PRECISION = 1e-6  # of a share

@@ -8,7 +8,7 @@ import numpy as np
 from rnnlm.config import EvaluationConfig, result_settings
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
-from rnnlm.evaluation.count_shares import count_training_split
+from rnnlm.evaluation.count_shares import COMPARED_ORDER, count_training_split
 from rnnlm.evaluation.token_losses import network_nll_of_split, stored_network_nll, stored_nll, with_contexts
 from rnnlm.home import Home
 from rnnlm.metrics import Score, perplexity
@@ -20,8 +20,6 @@ from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split, SplitScore
 from rnnlm.storage.stages import stage, stage_key, write_json_once
-
-COMPARED_ORDER = 5  # of the counts beside a model that has none
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ def evaluate_run(
         if mixture is None:  # counts without a share, only to be compared with
             counts, seconds = count_training_split(dataset, COMPARED_ORDER)
             mixture = CountMixture(counts, np.zeros(COMPARED_ORDER))
-        scores = {}
+        scores: dict[str, object] = {}
         for split in config.splits:
             alone = split == "train" and not mixture.is_alone
             network_nll = stored_network_nll(home, dataset, run, split, config.batch_size, force=force)

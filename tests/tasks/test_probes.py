@@ -13,15 +13,24 @@ from rnnlm.home import Home
 from rnnlm.lab.probes import abilities
 from rnnlm.lab.probes.echo import measure_echo
 from rnnlm.lab.probes.gradients import measure_gradients as measured
+from rnnlm.lab.probes.kind_probes import stored_ability
 from rnnlm.lab.probes.probe_config import AbilitiesConfig
 from rnnlm.lab.probes.probe_records import AbilityComparison, GradientCurve, metric_name
 from rnnlm.reports.probe_page import abilities_page, echo_page, gradients_page
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from tasks.probes import log_probe, probe_abilities, probe_echo, probe_gradients
+from tasks.probes import log_probe, probe_abilities, probe_ability, probe_echo, probe_gradients
 from tests.ability_scores import ability_score
 from tests.tasks.comparisons import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, tracked
+
+
+@pytest.mark.long
+def test_a_network_is_measured_and_stored(home: Home) -> None:
+    score = probe_ability.fn(stored_ability, home, ABILITIES, "elman", "parity", 0, False)
+    assert score == abilities.measure_ability(ABILITIES, "elman", "parity", seed=0)
+    assert len(stored(home)) == 1
+
 
 PROGRAM = """
 import sys

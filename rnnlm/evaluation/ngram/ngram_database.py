@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from rnnlm.errors import ConfigError, DatasetError
-from rnnlm.evaluation.ngram.ngram_config import Method, NgramConfig
+from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.sequences.sql_tables import create_token_type
@@ -19,6 +19,7 @@ from rnnlm.storage.records import StageRecord
 from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import STAGE_VERSIONS, write_once
 
+SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
 NGRAM_TABLES = ("ngrams", "openings", "contexts", "discounts", "vocabulary")
 
 
@@ -26,12 +27,11 @@ class NgramRecord(StageRecord):
     """A trained n-gram model: one DuckDB file, only ever read."""
 
     folder: Path
-    method: Method
-    order: int  # tokens of the longest n-gram, the predicted one included
+    config: NgramConfig  # of its training, and of the memory and threads for reading it
 
     @property
     def database(self) -> Path:
-        return self.folder / f"ngram-{self.method}-{self.order}.duckdb"
+        return self.folder / f"ngram-{self.config.method}-{self.config.order}.duckdb"
 
 
 def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path], None]) -> NgramRecord:
@@ -41,17 +41,16 @@ def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: C
     """
     model = {"method": config.method, "order": config.order}
     facts = {"stage": STAGE_VERSIONS["ngram"], **model, "duckdb": version("duckdb"), **source}
-    folder = home.ngrams / digest_of(facts)[:16]
+    record = NgramRecord(folder=home.ngrams / digest_of(facts)[:16], config=config)
 
     def build(partial: Path) -> None:
         start = time.perf_counter()
-        train(NgramRecord(folder=partial, **model).database)
+        train(partial / record.database.name)
         write_json(partial / "ngram.json", {"training_seconds": time.perf_counter() - start, **facts})
 
-    skipped = write_once(home, folder, build)
-    return NgramRecord(
-        folder=folder, **model, seconds=read_json(folder / "ngram.json")["training_seconds"], skipped=skipped
-    )
+    skipped = write_once(home, record.folder, build)
+    seconds = read_json(record.folder / "ngram.json")["training_seconds"]
+    return record.model_copy(update={"seconds": seconds, "skipped": skipped})
 
 
 @contextmanager
@@ -88,19 +87,19 @@ def open_database(
 
 
 @contextmanager
-def open_model(
-    model: NgramRecord, config: NgramConfig, dataset: Path | None = None
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A trained model, read-only, with its own positions or the dataset's.
+def open_model(model: NgramRecord, dataset: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A trained model, read-only, with the view log_probabilities over the dataset; the textbook has its own text.
 
     It spills beside its folder, under a name that write_once removes if the process was killed.
     """
     with (
         tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.folder.name}.spill-") as spill,
-        open_database(model.database, config, dataset, spill=Path(spill)) as connection,
+        open_database(model.database, model.config, dataset, spill=Path(spill)) as connection,
     ):
         if dataset is not None:
             connection.execute(statement("ngram/view_positions"))
+        if dataset is not None or model.config.method == "textbook":
+            connection.execute(statement(SCORES[model.config.method]))
         yield connection
 
 

@@ -1,9 +1,7 @@
 """Train, score and sample an n-gram model on a corpus, all in SQL: the command `rnnlm ngram`."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 import duckdb
 import numpy as np
@@ -24,7 +22,6 @@ from rnnlm.storage.records import DatasetRecord, Record, Sample, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
 
-SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
 DISTRIBUTIONS = {"kneser-ney": "ngram/distribute_kneser_ney", "textbook": "ngram/distribute_textbook"}
 
 
@@ -52,9 +49,10 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
     else:
         model = train_textbook(home, obtain_corpus(home, pipeline.corpus), config)
     start = time.perf_counter()
-    test = score_ngram_split(model, dataset, "test", config)
-    valid = score_ngram_split(model, dataset, "valid", config) if dataset else None
+    test = score_ngram_split(model, dataset, "test")
+    valid = score_ngram_split(model, dataset, "valid") if dataset else None
     seconds = model.seconds + time.perf_counter() - start
+    unknown = split_facts(dataset, "test").unknown_tokens / test.tokens if dataset else unknown_rate(model)
     return NgramResult(
         method=config.method,
         order=config.order,
@@ -62,54 +60,46 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
         test_perplexity=test.perplexity,
         validation_perplexity=valid.perplexity if valid else None,
         tokens=test.tokens,
-        unknown_rate=split_facts(dataset, "test").unknown_tokens / test.tokens
-        if dataset
-        else unknown_rate(model, config),
+        unknown_rate=unknown,
         seconds=seconds,
-        samples=sample_texts(model, tokenizer, config),
+        samples=sample_texts(model, tokenizer),
     )
 
 
-@contextmanager
-def open_scores(model: NgramRecord, dataset: Path | None, config: NgramConfig) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The model's file with the view log_probabilities, over the dataset, or over the positions of the textbook."""
-    with open_model(model, config, dataset) as connection:
-        connection.execute(statement(SCORES[model.method]))
-        yield connection
-
-
-def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split, config: NgramConfig) -> Score:
+def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split) -> Score:
     """The score of a whole split. The textbook's model holds its own text and takes no dataset.
 
     Its scores sum to more than 1, so that its figure is not a perplexity.
     """
-    with open_scores(model, dataset.database if dataset else None, config) as connection:
+    with open_model(model, dataset.database if dataset else None) as connection:
         (row,) = table(connection, "ngram/measure_score", {"split": split})
     if not row["tokens"]:
         raise DatasetError(f"the {split} split holds no token to predict; give a longer text")
     return Score(**row)
 
 
-def unknown_rate(model: NgramRecord, config: NgramConfig) -> float:
+def unknown_rate(model: NgramRecord) -> float:
     """The share of the textbook's test words that are not in its training part."""
-    with open_model(model, config) as connection:
+    with open_model(model) as connection:
         [(rate,)] = connection.execute(statement("ngram/measure_unknown_rate"), {"split": "test"}).fetchall()
     return float(rate)
 
 
-def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None, config: NgramConfig) -> tuple[Sample, ...]:
-    """config.samples texts, the same for the same seed: SQL gives each distribution, NumPy draws from it.
+def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None) -> tuple[Sample, ...]:
+    """The configured number of texts, the same for the same seed: SQL gives each distribution, NumPy draws from it.
 
     Kneser-Ney starts from <bos> and stops at <eos>; the textbook's stream has neither and no tokenizer: it starts
     from the empty context and stops at config.maximum_tokens.
     """
+    config, samples = model.config, []
     generator = np.random.default_rng(config.seed)
-    samples = []
-    with open_model(model, config) as connection:
+    with open_model(model) as connection:
         for _ in range(config.samples):
-            context, drawn, words = [BOS] if tokenizer else [], [], []
+            context = [BOS] if tokenizer else []
+            drawn: list[int] = []
+            words: list[str] = []
             while len(drawn) < config.maximum_tokens and not (tokenizer and drawn[-1:] == [EOS]):
-                ids, tokens, probabilities = next_distribution(connection, model.method, context + drawn)
+                ids, tokens, probabilities = next_distribution(connection, config.method, context + drawn)
                 index = int(generator.choice(len(ids), p=probabilities / probabilities.sum()))
                 drawn.append(int(ids[index]))
                 words.append(str(tokens[index]))

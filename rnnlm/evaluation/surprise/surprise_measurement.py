@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -110,7 +111,7 @@ def query_surprise(folder: Path) -> SurpriseTables:
     worst = {"sequences": literal(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
     spilled = folder / ".spilled"
     # One thread sums in one order: the same files give the same figures to the last bit.
-    settings = {"memory_limit": "512MiB", "temp_directory": str(spilled), "threads": 1}
+    settings: dict[str, Any] = {"memory_limit": "512MiB", "temp_directory": str(spilled), "threads": 1}
     with duckdb.connect(config=settings) as connection:
         (totals,) = table(connection, "surprise/measure_split", of_tokens)
         by = {

@@ -11,8 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnlm.errors import ConfigError
-from rnnlm.evaluation.count_shares import best_share, count_training_split, mean_nll, split_log_probabilities
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.evaluation.count_shares import (
+    COMPARED_ORDER,
+    best_share,
+    count_training_split,
+    mean_nll,
+    split_log_probabilities,
+)
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import GradientRms, measure_gradient_rms
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order, segments
@@ -40,14 +45,14 @@ class Adaptations:
 
     dynamic: DynamicConfig | None = None
     cache: CacheConfig | None = None
-    kneser_ney: NgramConfig | None = None
+    kneser_ney: bool = False  # interpolate with counts of the training split
     tune: bool = False  # choose rate and decay, theta and share on the validation split
 
     @property
     def needs_other_splits(self) -> bool:
         """True if something is fitted on the validation split or counted on the training split."""
         scaled = self.dynamic is not None and self.dynamic.scaled
-        return self.tune or scaled or self.kneser_ney is not None
+        return self.tune or scaled or self.kneser_ney
 
 
 class Variant(Record):
@@ -73,12 +78,11 @@ def measure_adaptations(
     """
     static = static_log_probabilities(model, dataset, split)
     variants = [variant("static", static, {}), *adapted(model, dataset, split, wanted)]
-    if wanted.kneser_ney is not None:
-        order = wanted.kneser_ney.order
-        counts, _ = count_training_split(dataset, order)
+    if wanted.kneser_ney:
+        counts, _ = count_training_split(dataset, COMPARED_ORDER)
         on_valid, here = (split_log_probabilities(counts, dataset, part)[0] for part in ("valid", split))
         share = best_share(static_log_probabilities(model, dataset, "valid"), on_valid)
-        variants.append(variant(f"with {order}-gram Kneser-Ney", mixed(static, here, share), {"share": share}))
+        variants.append(variant(f"with {COMPARED_ORDER}-gram Kneser-Ney", mixed(static, here, share), {"share": share}))
     return AdaptationTable(split=split, tokens=len(static), variants=tuple(variants))
 
 

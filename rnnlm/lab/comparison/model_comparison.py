@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import ModelKind, PipelineConfig, result_settings
 from rnnlm.config.moved_settings import flatten
-from rnnlm.evaluation.count_shares import count_training_split, split_log_probabilities
+from rnnlm.evaluation.count_shares import COMPARED_ORDER, count_training_split, split_log_probabilities
 from rnnlm.evaluation.perplexity import SummedLosses, split_score
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file
@@ -34,7 +34,6 @@ from rnnlm.training.history import HISTORY, read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64
 STATE_BYTES = 4  # of a float32
-ORDER = 5  # of the count-based model
 
 
 class TrainedModel(Record):
@@ -195,7 +194,7 @@ def trained_result(
 
 def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
     """The 5-gram model of the same training tokens. It has no seeds, and its state is its last four tokens."""
-    counts, _ = count_training_split(dataset, ORDER)
+    counts, _ = count_training_split(dataset, COMPARED_ORDER)
     nll = {split: -split_log_probabilities(counts, dataset, split)[0] for split in SPLITS[1:]}
     validation, test = (split_score(dataset, split, SummedLosses(float(nll[split].sum()))) for split in SPLITS[1:])
     tokens = dataset.predicted_tokens["train"]
@@ -210,7 +209,7 @@ def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndar
     result = ModelResult(
         model="kneser-ney",
         parameters=counts.stored_counts,
-        state_bytes=STATE_BYTES * (ORDER - 1),
+        state_bytes=STATE_BYTES * (COMPARED_ORDER - 1),
         runs=(run,),
         loss_by_position=loss_by_position(StoredSplit(dataset, "test"), nll["test"]),
     )

@@ -69,7 +69,7 @@ def draw_echo(found: EchoComparison, picture: Path) -> None:
             }
             if line:
                 dots = {"marker": "o", "markersize": 2 + 2 * width, "linewidth": width}
-                axes.plot(line.keys(), line.values(), color=colour, label=start, **dots)
+                axes.plot(list(line), list(line.values()), color=colour, label=start, **dots)
         axes.axhline(chance, color=INK, linewidth=0.8, linestyle=":")
         axes.annotate("guessing", (distances[0], chance), xytext=(0, 4), textcoords="offset points", color=INK)
         axes.set_xscale("log")

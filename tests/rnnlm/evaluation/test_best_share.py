@@ -28,7 +28,7 @@ def test_a_mixture_is_the_weighted_sum_of_probabilities(
 
 
 @pytest.mark.parametrize("lean", [0.1, 0.3, 1.0, 2.0, 10.0])
-def test_the_best_share_is_that_of_a_fine_grid_and_beats_both_models(lean: float) -> None:
+def test_the_best_share_equals_a_fine_grid_and_beats_both_models(lean: float) -> None:
     """2,000 probabilities of each model; the larger `lean`, the worse the second."""
     first, second = DRAW.uniform(0.01, 1.0, (2, 2_000))
     first, second = np.log(first), np.log(second**lean)

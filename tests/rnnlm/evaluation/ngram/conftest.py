@@ -6,9 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.evaluation.ngram.ngram_database import NgramRecord
-from rnnlm.evaluation.ngram.ngram_evaluation import open_scores
+from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import statement
 
@@ -16,13 +14,11 @@ Rows = list[list[int]]
 WriteDataset = Callable[..., DatasetRecord]
 
 
-def log_probabilities(
-    model: NgramRecord, dataset: DatasetRecord | None, config: NgramConfig, split: str = "test"
-) -> list[float]:
-    """Natural logarithms of every predicted token of a split, in stored order."""
-    query = "select log_probability from log_probabilities where split = ? order by sequence_id, position"
-    with open_scores(model, dataset.database if dataset else None, config) as connection:
-        return [value for (value,) in connection.execute(query, [split]).fetchall()]
+def log_probabilities(model: NgramRecord, dataset: DatasetRecord | None) -> list[float]:
+    """Natural logarithms of every predicted token of the test split, in stored order."""
+    query = "select log_probability from log_probabilities where split = 'test' order by sequence_id, position"
+    with open_model(model, dataset.database if dataset else None) as connection:
+        return [value for (value,) in connection.execute(query).fetchall()]
 
 
 @pytest.fixture

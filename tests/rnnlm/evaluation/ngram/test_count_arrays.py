@@ -39,20 +39,20 @@ def test_array_probabilities_equal_those_of_sql(
     dataset = write_dataset(VOCABULARY, train=random_rows(draw, sentences), test=test)
     config = NgramConfig(order=order)
     trained = train_kneser_ney(home, dataset, config)
-    with open_model(trained, config) as connection:
+    with open_model(trained) as connection:
         model = read_count_model(connection, order, VOCABULARY)
     save_file(model.arrays(), tmp_path / "counts.safetensors")
 
-    stored = log_probabilities(trained, dataset, config)
+    stored = log_probabilities(trained, dataset)
     before, words = contexts(rows_from_lists(test), order - 1)
     for one in (model, count_model_of(load_file(tmp_path / "counts.safetensors"), VOCABULARY)):
         found, lengths = one.log_probabilities(before, words)
         np.testing.assert_allclose(found, stored, rtol=1e-12)
         assert lengths.max() == order - 1
 
-    with open_model(trained, config) as connection:
+    with open_model(trained) as connection:
         for context in [[], [BOS], [4], [19], [5, 19], [19, 5], test[0], test[1][:3], [BOS, 4, 5, 6, 7]]:
-            ids, _, expected = next_distribution(connection, trained.method, context)
+            ids, _, expected = next_distribution(connection, "kneser-ney", context)
             distribution, known = model.distribution(context[::-1])
             assert known < order
             np.testing.assert_allclose(distribution[ids], expected, rtol=1e-12)

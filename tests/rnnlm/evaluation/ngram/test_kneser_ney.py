@@ -23,9 +23,8 @@ PREDICTABLE = 20 - 2  # of a vocabulary of 20
 
 
 def distribution(model: NgramRecord, context: Sequence[int]) -> dict[int, float]:
-    config = NgramConfig(order=model.order)
-    with open_model(model, config) as connection:
-        ids, _, probabilities = next_distribution(connection, model.method, context)
+    with open_model(model) as connection:
+        ids, _, probabilities = next_distribution(connection, model.config.method, context)
     return dict(zip(ids.tolist(), probabilities.tolist(), strict=True))
 
 
@@ -101,9 +100,9 @@ def test_every_probability_is_the_one_of_the_formulas(
     expected = [
         math.log(slow.probability(row[place], tuple(row[:place]))) for row in test for place in range(1, len(row))
     ]
-    got = log_probabilities(model, dataset, config)
+    got = log_probabilities(model, dataset)
     np.testing.assert_allclose(got, expected, rtol=1e-9)
-    score = score_ngram_split(model, dataset, "test", config)
+    score = score_ngram_split(model, dataset, "test")
     assert score.tokens == len(expected)
     assert score.perplexity == pytest.approx(math.exp(-sum(got) / len(got)))
 
@@ -193,7 +192,7 @@ def test_token_ids_above_two_bytes_are_counted(home: Home, write_dataset: WriteD
     narrow = NgramConfig(order=2)
     wide = dataset.model_copy(update={"vocabulary_size": 70_000, "dataset_id": "wide"})
     figures = [
-        score_ngram_split(train_kneser_ney(home, record, narrow), record, "test", narrow).perplexity
+        score_ngram_split(train_kneser_ney(home, record, narrow), record, "test").perplexity
         for record in (dataset, wide)
     ]
     assert figures[0] == pytest.approx(figures[1])

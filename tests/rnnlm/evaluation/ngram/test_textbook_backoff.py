@@ -47,20 +47,20 @@ def random_text(seed: int, sentences: int) -> str:
     return "\n".join(" ".join(draw.choices(words, weights, k=draw.randint(1, 9))) + "." for _ in range(sentences))
 
 
-def trained(home: Home, path: Path, text: str, order: int) -> tuple[NgramRecord, NgramConfig]:
+def trained(home: Home, path: Path, text: str, order: int) -> NgramRecord:
     path.write_text(text, encoding="utf-8")
     config = NgramConfig(method="textbook", order=order)
-    return train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(path))), config), config
+    return train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(path))), config)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_every_score_is_the_one_of_the_book(home: Home, tmp_path: Path, order: int) -> None:
     text = random_text(order, 60)
-    model, config = trained(home, tmp_path / "text.txt", text, order)
-    got = list(map(math.exp, log_probabilities(model, None, config)))
+    model = trained(home, tmp_path / "text.txt", text, order)
+    got = list(map(math.exp, log_probabilities(model, None)))
     expected = slow_scores(text, order)
     assert got == pytest.approx(expected)
-    score = score_ngram_split(model, None, "test", config)
+    score = score_ngram_split(model, None, "test")
     assert score.tokens == len(expected)
     assert score.perplexity == pytest.approx(math.exp(-sum(map(math.log, expected)) / len(expected)))
 
@@ -74,21 +74,21 @@ def test_words_of_lines_equal_those_of_one_text(tmp_path: Path) -> None:
 
 def test_the_first_test_word_has_no_context(home: Home, tmp_path: Path) -> None:
     """`a b` nine times, then `b a`: N = 18, V = 2. p(b) = (9 + 1) / (18 + 2); p(a | b) = 8 / 8 within the test part."""
-    model, config = trained(home, tmp_path / "text.txt", "a b " * 9 + "b a", 2)
-    got = list(map(math.exp, log_probabilities(model, None, config)))
+    model = trained(home, tmp_path / "text.txt", "a b " * 9 + "b a", 2)
+    got = list(map(math.exp, log_probabilities(model, None)))
     assert got == pytest.approx([0.5, 1.0])
 
 
 def test_unknown_rate_is_the_share_of_unseen_test_words(home: Home, tmp_path: Path) -> None:
-    model, config = trained(home, tmp_path / "text.txt", "a b " * 18 + "a new b word", 3)
-    assert unknown_rate(model, config) == 2 / 4
+    model = trained(home, tmp_path / "text.txt", "a b " * 18 + "a new b word", 3)
+    assert unknown_rate(model) == 2 / 4
 
 
 def test_textbook_scores_are_normalized_before_sampling(home: Home, tmp_path: Path) -> None:
     """After `a` in `a b a b … c`: b has 1; a keeps (9 + 1) / 21 and c (1 + 1) / 21 ... of N = 18, V = 3."""
-    model, config = trained(home, tmp_path / "text.txt", "c a " + "b a " * 8 + "b a", 2)
-    with open_model(model, config) as connection:
-        ids, words, probabilities = next_distribution(connection, model.method, [2])  # c, a, b are 1, 2, 3
+    model = trained(home, tmp_path / "text.txt", "c a " + "b a " * 8 + "b a", 2)
+    with open_model(model) as connection:
+        ids, words, probabilities = next_distribution(connection, "textbook", [2])  # c, a, b are 1, 2, 3
     assert words.tolist() == ["c", "a", "b"]
     scores = [2 / 21, 10 / 21, 8 / 8]
     assert probabilities.tolist() == pytest.approx([score / sum(scores) for score in scores])
@@ -98,7 +98,7 @@ def test_given_splits_are_one_stream(home: Home, toy_folder: Path) -> None:
     config = NgramConfig(method="textbook", order=3)
     model = train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(toy_folder))), config)
     words = (300 + 40 + 40) * 9
-    assert score_ngram_split(model, None, "test", config).tokens == words - int(0.9 * words)
+    assert score_ngram_split(model, None, "test").tokens == words - int(0.9 * words)
 
 
 def test_a_text_of_a_single_word_is_refused(home: Home, tmp_path: Path) -> None:

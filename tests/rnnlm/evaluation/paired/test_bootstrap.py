@@ -75,8 +75,9 @@ def test_error_probabilities_sum_to_the_promised_one() -> None:
 
 def test_a_model_is_not_better_than_itself(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CANDIDATE, BYTES)
-    evidence = measure_evidence(losses, RegistryConfig())
-    assert (evidence.difference, evidence.lower, evidence.upper) == (0.0, 0.0, 0.0)
+    for blocks in (False, True):  # without a difference there is no correlation either
+        evidence = measure_evidence(losses, RegistryConfig(), blocks=blocks)
+        assert (evidence.difference, evidence.lower, evidence.upper) == (0.0, 0.0, 0.0)
 
 
 def test_many_documents_are_drawn_in_runs_of_neighbours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

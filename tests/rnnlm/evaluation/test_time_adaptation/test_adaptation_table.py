@@ -6,7 +6,6 @@ from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.count_shares import best_share, count_training_split, split_log_probabilities
 from rnnlm.evaluation.external_corpus import compare_on_corpus
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.score_tables import adaptation_rows
 from rnnlm.evaluation.test_time_adaptation import adaptation_table
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
@@ -21,8 +20,6 @@ from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
 
-NGRAM = NgramConfig(order=3, threads=1)
-
 
 @pytest.fixture
 def trained(toy_run: RunRecord) -> LanguageModel:
@@ -33,9 +30,9 @@ def trained(toy_run: RunRecord) -> LanguageModel:
 def test_each_adaptation_is_a_row_of_the_table(
     toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord, trained: LanguageModel
 ) -> None:
-    wanted = Adaptations(DynamicConfig(scaled=True), CacheConfig(size=50), NGRAM)
+    wanted = Adaptations(DynamicConfig(scaled=True), CacheConfig(size=50), kneser_ney=True)
     comparison = measure_adaptations(trained, toy_dataset, "test", wanted)
-    names = ["static", "dynamic", "cache", "dynamic + cache", "with 3-gram Kneser-Ney"]
+    names = ["static", "dynamic", "cache", "dynamic + cache", "with 5-gram Kneser-Ney"]
     assert [variant.name for variant in comparison.variants] == names
     assert comparison.tokens == 400
     static, *_, mixture = comparison.variants
@@ -43,7 +40,7 @@ def test_each_adaptation_is_a_row_of_the_table(
     assert network is not None
     assert static.perplexity == pytest.approx(network.perplexity, rel=1e-9)
     # The share of the counts is fitted on the validation split alone.
-    counts, _ = count_training_split(toy_dataset, NGRAM.order)
+    counts, _ = count_training_split(toy_dataset, 5)
     neural = static_log_probabilities(trained, toy_dataset, "valid")
     of_counts, _ = split_log_probabilities(counts, toy_dataset, "valid")
     assert mixture.settings == {"share": best_share(neural, of_counts)}
@@ -114,7 +111,7 @@ def test_fitted_adaptations_require_the_test_split(
 ) -> None:
     path = tmp_path_factory.mktemp("texts") / "other.txt"
     path.write_text("the dog sees the cat .\n" * 5)
-    wanted = Adaptations(kneser_ney=NGRAM)
+    wanted = Adaptations(kneser_ney=True)
     with pytest.raises(ConfigError, match="--split test"):
         compare_on_corpus(home, toy_run.model_folder, CorpusConfig(source=str(path)), wanted)
     with pytest.raises(ConfigError, match="not on valid"):

@@ -5,10 +5,11 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home
+from rnnlm.lab.comparison.comparison_plots import KIND_COLOURS, OWN_KIND_COLOUR, colour_of
 from rnnlm.lab.comparison.model_comparison import kneser_ney_result
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.training.training_run import run_training
-from tests.configs import changed
+from tests.configs import KINDS, changed
 from tests.conftest import untracked
 
 
@@ -23,3 +24,8 @@ def test_a_comparison_counts_like_a_run(home: Home, toy_config: PipelineConfig, 
     assert result.runs[0].test.perplexity == pytest.approx(expected.perplexity)
     assert len(nll) == expected.tokens
     assert result.parameters > 100
+
+
+def test_every_kind_has_a_colour_also_one_that_is_not_listed() -> None:
+    assert {*KINDS, "kneser-ney"} == KIND_COLOURS.keys()
+    assert colour_of("own") == OWN_KIND_COLOUR

@@ -1,6 +1,7 @@
 """What a model writes after a context: in a batch as alone, up to a stop."""
 
-from rnnlm.generation.sampling import Sampling
+from rnnlm.generation.inference_weights import InferenceWeights
+from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.lab.harness.generate_until import write_answers
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
@@ -28,6 +29,13 @@ def continued(model: LanguageModel, tokenizer: TextTokenizer, ids: list[int], to
         new.append(int(log_probabilities_of(model, ids + new)[-1].argmax()))
     text = "".join("\n" if token_id == EOS else f" {tokenizer.decode([token_id])}" for token_id in new)
     return text.replace("\n ", "\n")
+
+
+def test_a_sentence_ends_with_eos_as_in_our_own_loop(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
+    ids = continue_ids(InferenceWeights(sentence_model), [BOS, *tokenizer.encode("the cat")], GREEDY, EOS)
+    (answer,) = write_answers(sentence_model, tokenizer, "sentence", ["the cat"], [], GREEDY)
+    assert ids[-1] == EOS
+    assert answer == " " + tokenizer.decode(ids)
 
 
 def test_a_sentence_reads_only_its_own_line(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:

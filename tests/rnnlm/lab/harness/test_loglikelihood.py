@@ -133,6 +133,7 @@ def test_a_whole_file_costs_what_evaluate_says(
     (tmp_path / "text.txt").write_text(text, encoding="utf-8")
     evaluated = score_corpus(home, folder, CorpusConfig(source=str(tmp_path / "text.txt")))
     cut = STREAM if mode == "stream" else SENTENCE
-    (nats,) = text_log_likelihoods(load_model(folder), tokenizer, cut, [text], 64)
+    nats, last = text_log_likelihoods(load_model(folder), tokenizer, cut, [text, "the cat"], 1)
+    assert nats < 10 * last < 0  # in the order of the texts
     assert evaluated.split == "all"
     assert -nats / math.log(2) / len(text.encode()) == pytest.approx(evaluated.bits_per_byte, rel=1e-6)

@@ -42,6 +42,7 @@ def test_given_tokens_need_not_be_predicted() -> None:
     found = right_by_position(successor(), batches([9, 4, 5, 6]), given_tokens=2)
     assert found.right == (0.0, 0.0, 1.0, 1.0)
     assert found.exact == (None, None, 1.0, 1.0)
+    assert right_by_position(successor(), [], given_tokens=2).rows == ()
 
 
 def test_exact_positions_are_those_of_a_greedy_continuation() -> None:

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 import torch
@@ -221,7 +222,7 @@ class Failing(UntrackedRun):
         self.left = at
 
     @contextmanager
-    def open(self, run_id: str) -> Iterator["Failing"]:
+    def open(self, run_id: str) -> Iterator[Self]:
         if self.left == 0:
             raise RuntimeError("the power is cut here")
         yield self

@@ -19,7 +19,7 @@ from rnnlm.training.checkpointing.run_lookup import PROCESSES_SETTING, find_unfi
 from rnnlm.training.distributed.join import join
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
-from tests.conftest import untracked
+from tests.conftest import UntrackedRun, untracked
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -35,10 +35,8 @@ def stream(
 class InterruptingError(BaseException): ...
 
 
-class Interrupting:
+class Interrupting(UntrackedRun):
     """A tracker that sends this process SIGTERM once a new checkpoint is there."""
-
-    mlflow_run_id: str | None = None
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -51,13 +49,6 @@ class Interrupting:
         if self.checkpoints() - self.before:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def flush(self) -> None: ...
-
-    def __enter__(self) -> "Interrupting":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
 
 def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int:
     """Train until the next checkpoint; the last step that is kept."""
@@ -68,7 +59,7 @@ def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int
     before = signal.signal(signal.SIGTERM, interrupted)
     try:
         with pytest.raises(InterruptingError):
-            run_training(home, config, dataset, lambda run_id: Interrupting(home))
+            run_training(home, config, dataset, Interrupting(home).open)
     finally:
         signal.signal(signal.SIGTERM, before)
     (folder,) = home.runs.glob("*/checkpoints")

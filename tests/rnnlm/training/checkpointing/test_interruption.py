@@ -5,7 +5,9 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +20,21 @@ from tests.rnnlm.training.checkpointing.test_resuming import alive, configured, 
 from tests.rnnlm.training.trainer import Trainer
 
 
+@contextmanager
+def handled(number: int, handler: Any) -> Iterator[None]:
+    """Inside, the signal has this handler."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.fixture(autouse=True)
 def python_handles_interrupts() -> Iterator[None]:
     """As in a terminal: a shell's background job, tests in one too, begins with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    with handled(signal.SIGINT, signal.default_int_handler):
+        yield
 
 
 def test_a_deferred_signal_is_delivered_after_the_loop() -> None:
@@ -49,14 +60,11 @@ def test_the_handler_of_another_program_gets_its_signal() -> None:
     def handler(number: int, frame: object) -> None:
         raise TerminationSignal
 
-    before = signal.signal(signal.SIGTERM, handler)
-    try:
+    with handled(signal.SIGTERM, handler):
         with pytest.raises(TerminationSignal), defer_signals() as interruption, interruption.deferred():
             os.kill(os.getpid(), signal.SIGTERM)
             interruption.raise_if_received()
         assert signal.getsignal(signal.SIGTERM) is handler
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_second_signal_and_one_during_validation_are_delivered_at_once() -> None:
@@ -75,26 +83,23 @@ def test_a_second_signal_and_one_during_validation_are_delivered_at_once() -> No
 def test_a_repeated_alarm_waits_for_the_checkpoint() -> None:
     """A time limit repeats its alarm, perhaps in the middle of a long step."""
     done = []
-    before = signal.signal(signal.SIGALRM, lambda number, frame: done.append("stopped"))
-    try:
-        with pytest.raises(InterruptedTraining), defer_signals() as interruption, interruption.deferred():
-            signal.raise_signal(signal.SIGALRM)
-            signal.raise_signal(signal.SIGALRM)
-            done.append("checkpoint")
-            interruption.raise_if_received()
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    with (
+        handled(signal.SIGALRM, lambda number, frame: done.append("stopped")),
+        pytest.raises(InterruptedTraining),
+        defer_signals() as interruption,
+        interruption.deferred(),
+    ):
+        signal.raise_signal(signal.SIGALRM)
+        signal.raise_signal(signal.SIGALRM)
+        done.append("checkpoint")
+        interruption.raise_if_received()
     assert done == ["checkpoint", "stopped"]
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with defer_signals() as interruption, interruption.deferred():
-            os.kill(os.getpid(), signal.SIGINT)
-            interruption.raise_if_received()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with handled(signal.SIGINT, signal.SIG_IGN), defer_signals() as interruption, interruption.deferred():
+        os.kill(os.getpid(), signal.SIGINT)
+        interruption.raise_if_received()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from rnnlm.errors import TrainingError
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
-from rnnlm.training.checkpointing.run_lookup import PROCESSES_SETTING, find_unfinished
 from rnnlm.training.distributed.join import join
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
@@ -89,33 +88,6 @@ def test_an_interrupted_run_of_two_processes_ends_bit_identical(
     again = run_training(home, config, stream, untracked, force=True)
     assert (again.model_folder / "model.safetensors").read_bytes() == weights
     assert again.best_validation_perplexity == run.best_validation_perplexity
-
-
-@pytest.mark.slow
-def test_a_run_of_four_processes_continues_with_two_and_one(
-    home: Home, toy_config: PipelineConfig, stream: DatasetRecord, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = {
-        "training.epochs": 12,
-        "training.batch_size": 6,  # rows 2, 2, 1, 1
-        "training.window_length": 5,
-        "training.distributed.processes": 4,
-        "training.checkpoints.every_seconds": 0.2,
-    }
-    config = changed(toy_config, settings)
-    changes = [(interrupt(home, config, stream), 2)]
-    folder = next(home.runs.glob("*/checkpoints")).parent
-    config, dataset = find_unfinished(home, folder.name, {PROCESSES_SETTING: 2})
-    changes.append((interrupt(home, config, dataset), 1))
-    config, dataset = find_unfinished(home, folder.name, {PROCESSES_SETTING: 1})
-    run = run_training(home, config, dataset, untracked)
-    assert run.run_id == folder.name
-    assert [(change.step, change.processes) for change in run.process_changes] == changes
-    assert "the number of processes is 1" in caplog.text
-    alone = run_training(home, changed(config, {"training.distributed.processes_at_start": None}), stream, untracked)
-    assert alone.run_id != run.run_id
-    assert run.best_validation_perplexity == pytest.approx(alone.best_validation_perplexity, rel=0.01)
-    assert run.trained_tokens == alone.trained_tokens
 
 
 @pytest.mark.slow

@@ -3,9 +3,11 @@
 import json
 import logging
 import math
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,8 +20,9 @@ from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.storage.stages import is_complete
+from rnnlm.storage.stages import is_complete, mark_complete
 from rnnlm.training.samples import write_samples
+from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import UntrackedRun, untracked
@@ -210,3 +213,23 @@ def test_a_zero_bias_with_the_sampled_loss_gives_a_warning(
     sampled = {"training.loss.kind": "sampled", "training.loss.sampled_classes": 8, "training.epochs": 1}
     run_training(home, changed(toy_config, {**sampled, "model.head_bias": bias}), toy_dataset, untracked)
     assert ("--set model.head_bias=unigram" in caplog.text) == (bias == "zero")
+
+
+def test_an_older_run_whose_marker_names_sample_pages_is_complete(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    mark_complete(toy_run.folder)  # as it was: with the pages
+    next((toy_run.folder / "samples").iterdir()).write_text("I like this one")
+    assert run_training(home, toy_config, toy_dataset, untracked).skipped
+
+
+def test_seeds_cover_python_numpy_and_torch() -> None:
+    def draw() -> tuple[float, float, float]:
+        seed_everything(7, deterministic=True)
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    try:
+        assert draw() == draw()
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)

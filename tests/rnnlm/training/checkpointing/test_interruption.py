@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.checkpointing.interruption import InterruptedTraining, defer_signals
+from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption, defer_signals
 from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import alive, configured, result
 from tests.rnnlm.training.trainer import Trainer
@@ -135,3 +136,16 @@ def trained_steps(folder: Path) -> int:
         return 0
     whole = [json.loads(line) for line in lines if line.endswith("\n")]
     return max((line["step"] for line in whole), default=0)
+
+
+def test_no_signal_is_deferred_in_another_thread() -> None:
+    seen: list[Interruption] = []
+
+    def work() -> None:
+        with defer_signals() as interruption:
+            seen.append(interruption)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen[0].received is None

@@ -37,7 +37,7 @@ from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.history import Tracker
 
 logger = logging.getLogger(__name__)
-# This module does without torch, whose import takes seconds in every process that a restart begins.
+# This module and worker.py do without torch, whose import takes seconds in every process that a restart begins.
 STORE = "RNNLM_PROCESS_STORE"  # environment variable: the file through which processes on one machine find each other
 WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment variable: exit when standard input ends, because the launcher is gone
 LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON

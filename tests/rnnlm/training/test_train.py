@@ -195,7 +195,7 @@ def test_a_resumed_run_with_all_features_is_bit_identical(
                 raise KilledError
             train_step(*arguments)
 
-        loop.train_step = take_or_die  # type: ignore[method-assign]
+        loop.train_step = take_or_die  # type: ignore[assignment, method-assign]
         return loop, loop.run()[0]
 
     whole, best = attempt(tmp_path / "whole", kill=False)

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from hypothesis import settings
@@ -146,10 +146,13 @@ class UntrackedRun:
 
     def flush(self) -> None: ...
 
+    @contextmanager
+    def open(self, run_id: str) -> Iterator[Self]:
+        """Takes the place of tracking.open_tracker."""
+        yield self
 
-@contextmanager
-def untracked(run_id: str) -> Iterator[UntrackedRun]:
-    yield UntrackedRun()
+
+untracked = UntrackedRun().open
 
 
 @pytest.fixture(scope="session")

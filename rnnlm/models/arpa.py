@@ -1,6 +1,6 @@
 """Export a model's counts to an ARPA file, which KenLM, SRILM, Kaldi and pyctcdecode read.
 
-Each n-gram stands there with log₁₀ of its interpolated probability. An n-gram that is also a context has log₁₀ of its
+Each n-gram is listed with log₁₀ of its interpolated probability. An n-gram that is also a context has log₁₀ of its
 gamma as its back-off weight, so that a reader of the file finds the probabilities of count_model.py:
 
     p(w | context) = the listed one, else gamma(context) p(w | shorter context); gamma of an unknown context is 1.

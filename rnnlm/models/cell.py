@@ -29,7 +29,7 @@ class InitialWeights:
 class Cell(nn.Module):
     """One layer of a model. `step` is its definition; `sequence` computes the same for all time steps, faster.
 
-    The state is one row of S numbers for each text in the batch, whatever a kind keeps in it. A text begins with zeros.
+    The state is one row of S numbers for each text in the batch; their meaning depends on the kind. Texts begin at 0.
     """
 
     precision: torch.dtype | None = None  # of `product` with the inputs of all time steps; None: as the weights

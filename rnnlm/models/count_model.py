@@ -145,7 +145,7 @@ def search(
     """Binary search of each wanted value in a range of its own; values ascend within each range.
 
     first: range r is values[first[r]:first[r + 1]]. ranges, wanted: (queries,). Returns the places, and whether the
-    value stands there.
+    value is there.
     """
     low, end = first[ranges].astype(np.int64), first[ranges + 1].astype(np.int64)
     size = end - low

@@ -26,7 +26,7 @@ def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
 
 
 def layer_class(kind: Kind) -> type[Any]:
-    """As cell_class(); ValueError for what is no Cell, as the folder of a model may name anything."""
+    """The class of the kind's layers. ValueError if it is no Cell: the folder of a model may name any class."""
     found = cell_class(kind)
     if not (isinstance(found, type) and issubclass(found, Cell)):
         raise ValueError(f"{kind.name} is not a Cell (rnnlm/models/cell.py)")

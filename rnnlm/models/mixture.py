@@ -95,7 +95,7 @@ def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
 def histories(input_ids: np.ndarray, length: int) -> np.ndarray:
     """(rows, t) token ids, each row from its beginning → (rows, t, length): at each step those read last, last first.
 
-    0 stands where there is none.
+    0 where there is none.
     """
     padded = np.pad(input_ids, [(0, 0), (length, 0)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, length + 1, axis=1)

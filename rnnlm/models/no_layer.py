@@ -1,4 +1,4 @@
-"""The layer of a model without a network: its output is zero, so the head's bias alone speaks. Imports only torch."""
+"""The layer of a model without a network: its output is zero, so only the head's bias counts. Imports only torch."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from .cell import Cell
 
 
 class NoLayer(Cell):
-    """h' = 0. With a head bias of log frequencies the network is the unigram model, and counts say all the rest."""
+    """h' = 0. With a head bias of log frequencies the network is the unigram model; counts do the rest."""
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__(hidden_size, state_size=1)

@@ -251,7 +251,7 @@ def stored_rows(path: Path) -> TokenRows:
 
 
 def in_batches(parts: Iterable[TokenRows]) -> Iterator[TokenRows]:
-    """The same rows in larger parts: an insertion costs more than the rows of one shard."""
+    """Join parts to larger ones, because an insertion costs more than the rows of one shard."""
     waiting: list[TokenRows] = []
     for part in parts:
         waiting.append(part)

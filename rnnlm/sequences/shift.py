@@ -35,7 +35,7 @@ def padding_mask(target_ids: torch.Tensor) -> torch.Tensor:
 def contexts(rows: TokenRows, length: int) -> tuple[np.ndarray, np.ndarray]:
     """(tokens, length) the tokens before each predicted one, the last one first; (tokens,) the predicted tokens.
 
-    A context begins with its row: 0 stands where there is no token.
+    A context begins with its row; before that it is filled with 0.
     """
     ids = rows.token_ids
     positions = np.arange(len(ids)) - np.repeat(rows.offsets[:-1], rows.lengths)

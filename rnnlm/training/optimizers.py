@@ -48,8 +48,8 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
 class LazyAdamW(AdamW):
     """AdamW (Loshchilov and Hutter 2019) that updates only the rows named by a sparse gradient.
 
-    Other rows keep their moments, too, instead of decaying them, so the cost of a step depends on the batch and not on
-    the vocabulary. The bias correction counts the steps of the whole parameter.
+    Other rows keep their moments instead of decaying them, so the cost of a step depends on the batch and not on the
+    vocabulary. The bias correction counts the steps of the whole parameter.
     """
 
     by_rows: tuple[Tensor, ...] = ()  # parameters with dense gradients whose zero rows are skipped in the same way

@@ -1,6 +1,6 @@
 """Choose the size of a network and the length of its training for the minutes that training may take: `--minutes`.
 
-The rule and the trials behind it stand in docs/explanation/minutes.md.
+docs/explanation/minutes.md explains the rule and the trials behind it.
 """
 
 import functools
@@ -155,8 +155,8 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
 def enough_tokens(in_time: float, text_tokens: int) -> float:
     """Smallest number of tokens that a network must read; one that cannot is too large.
 
-    in_time: tokens that DEFAULT_UNITS units read in the minutes. With four times as much time twice as many are enough,
-    so that the network grows, too (Hoffmann et al. 2022); of a longer text somewhat more.
+    in_time: tokens that DEFAULT_UNITS units read in the minutes. In four times the time a network must read only twice
+    as many, so that it grows with the time (Hoffmann et al. 2022). For a longer text the number is somewhat larger.
     """
     return math.sqrt(3e6 * in_time) * (min(text_tokens, 10_000_000) / 1e6) ** 0.2
 

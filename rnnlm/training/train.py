@@ -105,11 +105,9 @@ def train(
         return perplexity(nats / tokens)
 
     def feed(first_batch: int) -> Iterable[Batch]:
-        batches = training_batches(config, dataset, process_group, first_batch)
-        if device.type == "cuda" and dataset.predicted_tokens["train"] <= training.feed.resident_tokens:
-            batches.device = device
-            return batches
-        return training_loader(batches, training.feed.reader_processes)
+        fits = device.type == "cuda" and dataset.predicted_tokens["train"] <= training.feed.resident_tokens
+        batches = training_batches(config, dataset, process_group, first_batch, device if fits else None)
+        return batches if fits else training_loader(batches, training.feed.reader_processes)
 
     history = History(folder / HISTORY) if is_main else None
 
@@ -484,8 +482,13 @@ def warn_of_slow_settings(job: Job, device: torch.device) -> None:
 
 
 def training_batches(
-    config: PipelineConfig, dataset: DatasetRecord, process_group: ProcessGroup, first_batch: int = 0
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    process_group: ProcessGroup,
+    first_batch: int = 0,
+    device: torch.device | None = None,
 ) -> TrainingBatches:
+    """This rank's share of all batches from the first_batch-th on. device: holds the whole split; None: read it."""
     training = config.training
     return TrainingBatches(
         StoredSplit(dataset, "train"),
@@ -497,6 +500,7 @@ def training_batches(
         process_group.rank,
         process_group.size,
         first_batch,
+        device,
     )
 
 

@@ -62,22 +62,21 @@ class Checkpoints:
     def write(self, step: int, state: dict[str, Any]) -> bool:
         """True if the checkpoint was written. A full or read-only disk only causes a warning."""
         start = time.monotonic()
-        written = self.process_group.is_main and self.try_write(step, state)
+        written = False
+        if self.process_group.is_main:
+            try:
+                write_checkpoint(self.path(step), step, state)
+                written = True
+            except (OSError, SafetensorError) as error:
+                message = "%s: cannot be written (%s); training continues, older ones stay"
+                logger.warning(message, self.path(step), error)
+            for old in self.steps()[: -self.kept] if written else ():
+                shutil.rmtree(self.path(old), ignore_errors=True)
         self.written = time.monotonic()
         self.cost_seconds = self.written - start
         if not self.process_group.max(written):
             return False
         self.last_step = step
-        return True
-
-    def try_write(self, step: int, state: dict[str, Any]) -> bool:
-        try:
-            write_checkpoint(self.path(step), step, state)
-        except (OSError, SafetensorError) as error:
-            logger.warning("%s: cannot be written (%s); training continues, older ones stay", self.path(step), error)
-            return False
-        for old in self.steps()[: -self.kept]:
-            shutil.rmtree(self.path(old), ignore_errors=True)
         return True
 
     def steps(self) -> list[int]:
@@ -95,25 +94,21 @@ class Checkpoints:
         """
         if not self.process_group.is_main:
             self.process_group.barrier()  # wait until rank 0 has renamed damaged ones
-        state = self.find_newest()
-        if self.process_group.is_main:
-            self.process_group.barrier()
-        return state
-
-    def find_newest(self) -> dict[str, Any] | None:
-        steps = self.steps()
-        for step in reversed(steps):
+        steps, state = self.steps(), None
+        while steps and state is None:
+            step = steps.pop()
             try:
                 state = read_checkpoint(self.path(step))
                 self.last_step = step
-                return state
             except (ValueError, SafetensorError) as error:
                 logger.warning("%s: not used (%s); trying the one before it", self.path(step), error)
                 if self.process_group.is_main:
                     rename_damaged(self.path(step))
-        if steps:
-            logger.warning("%s: no usable checkpoint left; training starts over", self.folder)
-        return None
+                if not steps:
+                    logger.warning("%s: no usable checkpoint left; training starts over", self.folder)
+        if self.process_group.is_main:
+            self.process_group.barrier()
+        return state
 
 
 def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:

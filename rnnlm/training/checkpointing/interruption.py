@@ -72,7 +72,7 @@ def defer_signals() -> Iterator[Interruption]:
     except InterruptedTraining as interrupted:
         restore_handlers(before)
         signal.raise_signal(interrupted.number)
-        raise  # the old handler returned: training has ended all the same
+        raise  # the old handler returned, but training has ended
     finally:
         restore_handlers(before)
 

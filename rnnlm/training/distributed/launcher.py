@@ -37,7 +37,7 @@ from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.history import Tracker
 
 logger = logging.getLogger(__name__)
-# This module does without torch, whose import takes seconds in every process that a restart begins.
+# This module and worker.py do without torch, whose import takes seconds in every process that a restart begins.
 STORE = "RNNLM_PROCESS_STORE"  # environment variable: the file through which processes on one machine find each other
 WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment variable: exit when standard input ends, because the launcher is gone
 LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON
@@ -274,28 +274,26 @@ def read_worker_errors(folder: Path) -> list[dict[str, Any]]:
 
 
 def describe_failure(launch: Launch, output: Output, code: int) -> str:
-    """Which process died and why, in at most three lines."""
-    advice = advise(launch.restarts)
     killed = [(code, process) for code, process in output.exit_codes if code < 0 and code != -signal.SIGTERM]
-    if killed:  # then the others fail as a consequence
+    reason = None
+    if killed:
         number, process = killed[-1]
         name = signal.Signals(-number).name
-        return (
-            f"training process {process} of {launch.processes} was killed ({name}), possibly out of memory;\n{advice}"
-        )
-    found = read_worker_errors(launch.folder)
-    if found:
-        return f"{describe_error(found[0])};\n{advice}\n(more in {launch.folder})"
+        reason = f"training process {process} of {launch.processes} was killed ({name})"
     last = output.lines[-1] if output.lines else "no output"
-    return f"the training processes ended with code {code}: {last[:200]};\n{advice}"
+    otherwise = f"the training processes ended with code {code}: {last[:200]}"
+    return failure_message(launch.folder, launch.restarts, reason, otherwise)
 
 
-def describe_error(error: dict[str, Any]) -> str:
-    """A worker's error in one line."""
-    first_line = str(error["message"]).strip().splitlines()[:1]
-    return f"training process {error['rank']} failed: {error['kind']}: {' '.join(first_line)[:200]}"
-
-
-def advise(restarts: int) -> str:
+def failure_message(folder: Path, restarts: int, killed: str | None, otherwise: str) -> str:
+    """Which process failed and why, in at most three lines. killed: says so; then others fail as a consequence."""
     tried = f"restarts did not help (training.distributed.restarts={restarts}); " if restarts else ""
-    return f"{tried}run again: training resumes from the last checkpoint"
+    advice = f"{tried}run again: training resumes from the last checkpoint"
+    if killed is not None:
+        return f"{killed}, possibly out of memory;\n{advice}"
+    found = read_worker_errors(folder)
+    if not found:
+        return f"{otherwise};\n{advice}"
+    first_line = " ".join(str(found[0]["message"]).strip().splitlines()[:1])[:200]
+    failed = f"training process {found[0]['rank']} failed: {found[0]['kind']}: {first_line}"
+    return f"{failed};\n{advice}\n(more in {folder})"

@@ -25,8 +25,7 @@ from rnnlm.training.distributed.launcher import (
     STOP_TIMEOUT_SECONDS,
     WATCH_STDIN,
     Job,
-    advise,
-    describe_error,
+    failure_message,
     read_worker_errors,
 )
 from rnnlm.training.distributed.process_group import TIMEOUT, choose_backend
@@ -126,21 +125,15 @@ def stop_with_standard_input(lease: Lease) -> None:
 def find_cause(error: Exception, job: Job, folder: Path) -> RnnlmError:
     """The worker's error that ended training, or why there is no worker."""
     distributed = job.config.training.distributed
-    advice = advise(distributed.restarts)
     failures: dict[int, Any] = getattr(error, "worker_failures", {})
     for failure in failures.values():
         if isinstance(failure, RnnlmError):
             return failure
     lost = [rank for rank, failure in failures.items() if hasattr(failure, "health_check_failure")]
-    if lost:  # then the others fail as a consequence
-        return TrainingError(
-            f"training process {lost[0]} of {distributed.processes} was killed or its node was lost, possibly out of "
-            f"memory;\n{advice}"
-        )
-    found = read_worker_errors(folder)
-    if found:
-        return TrainingError(f"{describe_error(found[0])};\n{advice}\n(more in {folder})")
-    return EngineError(f"Ray Train failed: {' '.join(str(error).splitlines()[:2])[:200]};\n{advice}")
+    killed = f"training process {lost[0]} of {distributed.processes} was killed or its node was lost" if lost else None
+    otherwise = f"Ray Train failed: {' '.join(str(error).splitlines()[:2])[:200]}"
+    kind = TrainingError if lost or read_worker_errors(folder) else EngineError
+    return kind(failure_message(folder, distributed.restarts, killed, otherwise))
 
 
 if __name__ == "__main__":

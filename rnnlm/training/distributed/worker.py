@@ -22,7 +22,6 @@ from filelock import FileLock
 from rnnlm.display.progress import SHARE
 from rnnlm.errors import ConfigError, RnnlmError
 from rnnlm.home import write_json
-from rnnlm.models.devices import choose_rank_device
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.distributed.launcher import (
     LOCK_FILE,
@@ -34,9 +33,6 @@ from rnnlm.training.distributed.launcher import (
     Job,
     read_worker_errors,
 )
-from rnnlm.training.distributed.process_group import join_process_group
-from rnnlm.training.samples import write_samples
-from rnnlm.training.train import train
 
 
 def main(path: Path) -> None:
@@ -46,6 +42,12 @@ def main(path: Path) -> None:
 
 def train_rank(path: Path, interruption: Interruption) -> None:
     """Train the job as one rank of the process group. path: of the job."""
+    # Here, because worker_process does without torch, whose import takes seconds.
+    from rnnlm.models.devices import choose_rank_device
+    from rnnlm.training.distributed.process_group import join_process_group
+    from rnnlm.training.samples import write_samples
+    from rnnlm.training.train import train
+
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     device = choose_rank_device(job.config.training.device)
     with join_process_group(device) as process_group:

@@ -183,3 +183,18 @@ def test_processors_see_the_whole_text_with_a_carried_state(
         assert torch.equal(found[0].sequences, found[1].sequences)
         differs |= carried.shape != without.shape or not torch.allclose(carried, without, atol=1e-3)
     assert differs
+
+
+def test_a_prompt_costs_only_the_logits_of_its_last_token(
+    model: RnnlmForCausalLM, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = []
+    whole = model.language_model.logits
+
+    def logits(hidden: torch.Tensor) -> torch.Tensor:
+        shapes.append(tuple(hidden.shape[:2]))
+        return whole(hidden)
+
+    monkeypatch.setattr(model.language_model, "logits", logits)
+    model.generate(torch.tensor([prompts[-1]]), max_new_tokens=2, do_sample=False, eos_token_id=None)
+    assert shapes == [(1, 1), (1, 1)]

@@ -10,9 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.models.hugging_face import RnnlmForCausalLM
-from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import connect
-from tests.configs import plain_model
 from tests.rnnlm.conftest import Storyteller
 
 pytest.importorskip("accelerate", reason="Trainer needs accelerate: pip install '.[trainer]'")
@@ -57,12 +55,6 @@ def trainer(
     return Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows, data_collator=collate)
 
 
-def fresh(storyteller: Storyteller) -> RnnlmForCausalLM:
-    config = plain_model({"hidden_size": 16, "head_bias": "zero"})
-    built = build_model(config, storyteller.tokenizer.vocabulary_size, seed=1)
-    return RnnlmForCausalLM.from_language_model(built)
-
-
 def test_trainer_measures_the_same_loss(storyteller: Storyteller, tmp_path: Path) -> None:
     """On the whole split in one batch, for Trainer takes the mean over batches whatever they hold."""
     rows = stored_rows(storyteller, "valid", 1_000)
@@ -74,50 +66,3 @@ def test_trainer_measures_the_same_loss(storyteller: Storyteller, tmp_path: Path
     predictions = run.predict(rows[:4]).predictions
     assert predictions.shape[0] == 4  # logits alone, without the state
     assert predictions.shape[-1] == storyteller.tokenizer.vocabulary_size
-
-
-@pytest.mark.slow
-def test_a_resumed_training_ends_as_an_unbroken_one(storyteller: Storyteller, tmp_path: Path) -> None:
-    rows = stored_rows(storyteller, "train", 64)
-    settings = {"max_steps": 6, "save_steps": 3}
-    whole = trainer(fresh(storyteller), rows, tmp_path, **settings)
-    whole.train()
-    checkpoint = tmp_path / "checkpoint-3"
-    assert (checkpoint / "model.safetensors").exists()
-    assert not list(checkpoint.glob("pytorch_model*.bin"))
-    resumed = trainer(fresh(storyteller), rows, tmp_path / "again", **settings)
-    resumed.train(resume_from_checkpoint=str(checkpoint))
-    for name, weight in whole.model.state_dict().items():
-        torch.testing.assert_close(resumed.model.state_dict()[name], weight, msg=name)
-    read = RnnlmForCausalLM.from_pretrained(checkpoint)
-    assert not torch.equal(read.language_model.head.weight, whole.model.language_model.head.weight)
-
-
-@pytest.mark.slow
-def test_accumulated_gradients_train_like_one_batch(storyteller: Storyteller, tmp_path: Path) -> None:
-    """With labels, which Trainer counts: 4 batches of 4 rows are one of 16, whatever their lengths."""
-
-    def labelled(rows: list[Row]) -> dict[str, torch.Tensor]:
-        ids = pad_sequence([torch.tensor([*row["input_ids"], 3]) for row in rows], batch_first=True)
-        return {"input_ids": ids, "labels": ids.masked_fill(ids == 0, -100)}
-
-    rows = stored_rows(storyteller, "train", 16)
-    before = fresh(storyteller).language_model.head.weight
-    weights = []
-    for size, steps in ((16, 1), (4, 4)):
-        run = trainer(
-            fresh(storyteller),
-            rows,
-            tmp_path,
-            labelled,
-            max_steps=1,
-            per_device_train_batch_size=size,
-            gradient_accumulation_steps=steps,
-            optim="sgd",  # which moves by the gradient itself
-            learning_rate=1.0,
-            max_grad_norm=0.0,
-        )
-        run.train()
-        weights.append(run.model.language_model.head.weight.detach().clone())
-    torch.testing.assert_close(weights[0], weights[1], atol=1e-5, rtol=1e-4)
-    assert (weights[0] - before).abs().max() > 1e-2

@@ -207,3 +207,16 @@ def test_a_batch_of_long_rows_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_from_lists([[0] * length for length in (1, 1, 2, 2, 3, 9, 15, 40)])
     found = [group.tolist() for group in batches.length_groups(np.arange(len(rows)), rows.lengths, 4)]
     assert found == [[0, 1, 2, 3], [4, 5], [6], [7]]
+
+
+def test_a_stream_shorter_than_its_lanes_still_trains() -> None:
+    tokens = TokenRows(np.array([2, 5, 3], dtype=np.int32), np.array([0, 3]))
+    batches = training_batches(tokens, "stream", 20, 35, seed=0, epoch=0)
+    assert sum(batch.predicted_tokens for batch in batches) >= 1
+    assert TrainingBatches(tokens, "stream", 20, 35, 0).batches_an_epoch == 1
+
+
+def test_rows_of_similar_length_share_a_batch() -> None:
+    batches = training_batches(sentences(2000), "sentence", 16, 35, seed=0, epoch=0)
+    size = sum(batch.target_ids.numel() for batch in batches)
+    assert sum(batch.predicted_tokens for batch in batches) / size > 0.95

@@ -13,10 +13,11 @@ from rnnlm.errors import ConfigError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
 from rnnlm.presets import build_config
+from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.truncation import beginnings, first_rows
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, SPECIAL_TOKENS, TextTokenizer
-from tests.rnnlm.sequences.test_dataset_writer import store
+from tests.rnnlm.sequences.test_dataset_writer import rows, store
 from tests.rnnlm.sequences.test_segmentation import lists
 
 WORD_BITS = PLAIN_GAP_BITS  # for each gap between two words
@@ -108,3 +109,12 @@ def test_a_running_text_has_no_long_lines() -> None:
     with pytest.raises(ConfigError, match=r"long_lines=truncate needs mode=sentence"):
         build_config(overrides=["sequences.mode=stream", "sequences.long_lines=truncate"])
     assert SequencesConfig(mode="stream").long_lines == "continue"
+
+
+@pytest.mark.long
+def test_only_the_first_row_of_a_long_sentence_is_stored(home: Home, tmp_path: Path) -> None:
+    """The training lines are `a b a b a`, a blank one and `a c`."""
+    dataset = store(home, tmp_path / "c", context_length=4, long_lines="truncate")
+    assert rows(dataset, "token_ids") == [[2, 4, 5, 4, 5], [2, 4, 6, 3]]
+    assert dataset.predicted_tokens == {"train": 7, "valid": 3, "test": 4}
+    assert list(training_counts(dataset)) == [0, 0, 0, 1, 3, 2, 1]

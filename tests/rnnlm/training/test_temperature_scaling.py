@@ -142,3 +142,20 @@ def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_
     assert math.exp(nats / tokens) == pytest.approx(scaled.best_validation_perplexity, rel=1e-6)
     weights = load_model(plain.model_folder).stack.cells[0].U
     assert torch.equal(model.stack.cells[0].U, weights)
+
+
+def test_a_model_that_is_always_right_gets_the_lowest_temperature() -> None:
+    model = network()
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.copy_(functional.one_hot(torch.tensor(5), 12).float())
+    ids = torch.full((1, 4), 5)
+    assert fit_temperature(model, lambda: [Batch(ids, ids, False, 4)]).temperature == pytest.approx(0.1)
+
+
+def test_equal_logits_are_not_scaled() -> None:
+    model = network()
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.zero_()
+    assert fit_temperature(model, batches).temperature == 1.0

@@ -127,3 +127,18 @@ def test_dropout_is_for_rows_of_words_more_than_for_layers(
     size = chosen(dataset, tokens, speed, f"model.hidden_size={units}")
     assert size.maximum_tokens == pytest.approx(tokens_read, rel=1e-3)
     assert size.dropout == dropout
+
+
+def test_a_short_text_gets_a_small_network(toy_dataset: DatasetRecord) -> None:
+    sizes = [chosen(toy_dataset, tokens, 40_000).hidden_size for tokens in (300, 3_000, 30_000)]
+    assert sizes == sorted(set(sizes))
+
+
+def test_settings_given_explicitly_are_measured_separately(
+    home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_budget, "MEASURED_SECONDS", 0.02)
+    settings = ["training.minutes=0.01", "training.loss.kind=exact", "training.device=cpu"]
+    for own in ([], ["model.hidden_size=256"], ["training.precision=float32"], ["training.dropout.inputs=0.2"]):
+        fit_to_minutes(home, build_config("default", [*settings, *own]), toy_dataset)
+    assert len(list(home.starts.glob("size-*.json"))) == 4

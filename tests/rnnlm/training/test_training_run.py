@@ -3,9 +3,11 @@
 import json
 import logging
 import math
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,14 +20,16 @@ from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.storage.stages import is_complete
+from rnnlm.storage.stages import is_complete, mark_complete
 from rnnlm.training.samples import write_samples
+from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
+from tests.conftest import UntrackedRun, untracked
 
 
-class Listener:
-    mlflow_run_id: str | None = "of-mlflow"
+class Listener(UntrackedRun):
+    mlflow_run_id = "of-mlflow"
     called = flushed = 0
 
     def __call__(self) -> None:
@@ -33,10 +37,6 @@ class Listener:
 
     def flush(self) -> None:
         self.flushed += 1
-
-    @contextmanager
-    def open(self, run_id: str) -> Iterator["Listener"]:
-        yield self
 
 
 def test_a_run_leaves_model_history_and_marker(
@@ -76,7 +76,7 @@ def test_every_loss_trains_a_model_with_a_low_exact_perplexity(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, settings: dict[str, object]
 ) -> None:
     config = changed(toy_config, {"training.epochs": 3, **settings})
-    run = run_training(home, config, toy_dataset, Listener().open)
+    run = run_training(home, config, toy_dataset, untracked)
     assert run.best_validation_perplexity < 0.7 * baselines(toy_dataset, "valid").unigram_perplexity
 
 
@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_weights_bit_by_bit(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
     before = (toy_run.model_folder / "model.safetensors").read_bytes()
-    run_training(home, toy_config, toy_dataset, Listener().open, force=True)
+    run_training(home, toy_config, toy_dataset, untracked, force=True)
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == before
 
 
@@ -103,7 +103,7 @@ def test_an_edited_sample_page_does_not_damage_a_run(
 ) -> None:
     page = next((toy_run.folder / "samples").iterdir())
     page.write_text("I like this one")
-    assert run_training(home, toy_config, toy_dataset, Listener().open).skipped
+    assert run_training(home, toy_config, toy_dataset, untracked).skipped
     assert page.read_text() == "I like this one"
 
 
@@ -130,7 +130,7 @@ def test_a_finished_run_stays_until_its_replacement_is_complete(
     kept = toy_run.folder.with_name(f".{toy_run.run_id}.replaced")
     assert (kept / "model" / "model.safetensors").read_bytes() == weights
     assert ("history.jsonl differs from its sha256; training again" in caplog.text) is not force
-    assert not run_training(home, toy_config, toy_dataset, Listener().open).skipped
+    assert not run_training(home, toy_config, toy_dataset, untracked).skipped
     assert not kept.exists()
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == weights
 
@@ -144,7 +144,7 @@ def test_different_settings_make_a_different_run(
         "model.tie_embeddings": True,
     }
     config = changed(toy_config, settings)
-    run = run_training(home, config, toy_dataset, Listener().open)
+    run = run_training(home, config, toy_dataset, untracked)
     assert run.run_id != toy_run.run_id
     network = load_model(run.model_folder)
     assert network.head.weight is network.embedding.weight
@@ -162,7 +162,7 @@ def test_schedule_and_validations_fit_the_token_budget(
         "training.batch_size": 10,
     }
     config = changed(toy_config, settings)
-    run = run_training(home, config, toy_dataset, Listener().open)
+    run = run_training(home, config, toy_dataset, untracked)
     lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
     rates = [line["metrics"]["learning_rate"] for line in lines if line["kind"] == "training"]
     assert run.trained_tokens == 1_000
@@ -178,7 +178,7 @@ def test_validation_uses_a_sample_of_bounded_size(
     found = {}
     for tokens in (None, 100):
         config = changed(toy_config, {"training.validation.tokens": tokens})
-        run = run_training(home, config, toy_dataset, Listener().open)
+        run = run_training(home, config, toy_dataset, untracked)
         source = tuning_sample(StoredSplit(toy_dataset, "valid"), tokens)
         network = load_model(run.model_folder)
         nats, count = nll_of_batches(network, evaluation_batches(source, toy_dataset.mode, 64))
@@ -198,7 +198,7 @@ def test_slow_bfloat16_gives_a_warning_with_advice(
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: processor)
     config = changed(toy_config, {"training.precision": "bfloat16", "training.epochs": 1, "training.device": "cpu"})
-    run_training(home, config, toy_dataset, Listener().open)
+    run_training(home, config, toy_dataset, untracked)
     assert ("--set training.precision=float32" in caplog.text) == ("avx2" in processor)
 
 
@@ -211,5 +211,25 @@ def test_a_zero_bias_with_the_sampled_loss_gives_a_warning(
     bias: str,
 ) -> None:
     sampled = {"training.loss.kind": "sampled", "training.loss.sampled_classes": 8, "training.epochs": 1}
-    run_training(home, changed(toy_config, {**sampled, "model.head_bias": bias}), toy_dataset, Listener().open)
+    run_training(home, changed(toy_config, {**sampled, "model.head_bias": bias}), toy_dataset, untracked)
     assert ("--set model.head_bias=unigram" in caplog.text) == (bias == "zero")
+
+
+def test_an_older_run_whose_marker_names_sample_pages_is_complete(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    mark_complete(toy_run.folder)  # as it was: with the pages
+    next((toy_run.folder / "samples").iterdir()).write_text("I like this one")
+    assert run_training(home, toy_config, toy_dataset, untracked).skipped
+
+
+def test_seeds_cover_python_numpy_and_torch() -> None:
+    def draw() -> tuple[float, float, float]:
+        seed_everything(7, deterministic=True)
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+    try:
+        assert draw() == draw()
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)

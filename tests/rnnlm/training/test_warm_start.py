@@ -4,29 +4,26 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 import torch
 
-from rnnlm.config import ModelConfig, PipelineConfig, TokenizerConfig, TrainingConfig
+from rnnlm.config import ModelConfig, PipelineConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ModelError
-from rnnlm.evaluation.baselines import unigram_log_probabilities
-from rnnlm.evaluation.token_losses import nll_of_batches
-from rnnlm.home import Home, digest_of
+from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.model_factory import build_model, load_model
+from rnnlm.models.model_factory import build_model
 from rnnlm.registry.bundle import model_digest
-from rnnlm.sequences.data_feed import evaluation_batches
-from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.storage.stages import mark_complete
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training.checkpointing.run_lookup import find_unfinished
-from rnnlm.training.training_run import name_run, run_training, used_settings
-from rnnlm.training.warm_start import begin_with, copy_weights, find_difference, shared_tokens, start_folder
+from rnnlm.training.training_run import name_run, run_training
+from rnnlm.training.warm_start import copy_weights, find_difference, shared_tokens, start_folder
 from tests.configs import changed, plain_model
 from tests.conftest import UntrackedRun, untracked
 
@@ -117,22 +114,6 @@ def started_from(home: Home, run: RunRecord, rows: int) -> StartedFrom:
     return start
 
 
-def test_with_one_vocabulary_the_first_loss_is_the_earlier_models(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
-) -> None:
-    start = started_from(home, toy_run, toy_dataset.vocabulary_size)
-    model = build_model(toy_config.model, toy_dataset.vocabulary_size, 7, unigram_log_probabilities(toy_dataset))
-
-    def loss(model: LanguageModel) -> tuple[float, int]:
-        source = StoredSplit(toy_dataset, "valid")
-        return nll_of_batches(model, evaluation_batches(source, toy_dataset.mode, 64))
-
-    earlier = loss(load_model(toy_run.model_folder))
-    assert loss(model) != earlier
-    begin_with(model, toy_dataset.tokenizer_folder, start_folder(home, start))
-    assert loss(model) == earlier
-
-
 def test_a_damaged_copy_is_refused(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
@@ -189,13 +170,6 @@ def test_another_way_to_split_text_is_refused(
     assert find_difference(toy_config.model, tokenizer.folder, toy_run.model_folder) == told
 
 
-def test_the_warm_start_setting_changes_no_cold_runs_digest() -> None:
-    """Else no run that an earlier version finished would be found again. The digest was printed by commit 84421ff."""
-    digest = "49fa6bad1055d5f7fb332f399e2f698ff8f5af8bdbc37521a3d825abacc12763"
-    assert digest_of(used_settings(TrainingConfig(), warm=False)) == digest
-    assert digest_of(used_settings(TrainingConfig(start_from="champion"), warm=False)) == digest
-
-
 def test_the_run_id_depends_on_the_weights_and_not_on_their_name(
     toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
@@ -221,7 +195,7 @@ class Failing(UntrackedRun):
         self.left = at
 
     @contextmanager
-    def open(self, run_id: str) -> Iterator["Failing"]:
+    def open(self, run_id: str) -> Iterator[Self]:
         if self.left == 0:
             raise RuntimeError("the power is cut here")
         yield self

@@ -12,7 +12,6 @@ from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints, pack, unpack
-from rnnlm.training.history import Measurement
 from rnnlm.training.seeding import preserve_random_states, random_states, seed_everything, set_random_states
 from rnnlm.training.train import TrainingLoop
 from tests.rnnlm.training.loops import make_loop, network
@@ -20,16 +19,13 @@ from tests.rnnlm.training.loops import make_loop, network
 STEPS = 30
 
 
-def fresh_loop(folder: Path | None = None, **settings: object) -> TrainingLoop:
-    """A sampled loss makes the gradient of the embedding sparse."""
+def fresh_loop(folder: Path | None = None) -> TrainingLoop:
     seed_everything(0, deterministic=False)
     ids = torch.randint(4, 12, (2, STEPS * 5 + 1), generator=torch.Generator().manual_seed(1))
     windows = [ids[:, first : first + 6] for first in range(0, STEPS * 5, 5)]
     batches = [Batch(window[:, :-1], window[:, 1:], index > 0, 10) for index, window in enumerate(windows)]
-    plain = {"schedule.kind": "cosine", "averaging.kind": "exponential", "loss.kind": "sampled"}
     checkpoints = None if folder is None else Checkpoints(folder, 50, 0.0)
-    model = network(hidden_size=8, tie_embeddings=True)
-    return make_loop(model, batches, plain | settings, noisy_loss, checkpoints=checkpoints)
+    return make_loop(network(hidden_size=8, tie_embeddings=True), batches, loss=noisy_loss, checkpoints=checkpoints)
 
 
 def noisy_loss(model: LanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
@@ -72,31 +68,3 @@ def test_validation_measurements_and_checkpoints_change_no_random_state(tmp_path
     loud.validate, loud.record = validate, lambda measurement: random.seed(0)
     loud.validation_steps = frozenset(range(4, STEPS, 4))
     assert all(map(torch.equal, quiet, weights(loud)))
-
-
-@pytest.mark.parametrize("stop_at", [1, 10, 11, 29])
-def test_a_loop_read_from_disk_continues_exactly(tmp_path: Path, stop_at: int) -> None:
-    """Weights, sparse moments, schedule, carried state, generators, and the averaged weights."""
-    whole = fresh_loop()
-    expected = weights(whole)
-    stopped = fresh_loop(tmp_path / "c")
-
-    def stop(measurement: Measurement) -> None:
-        if measurement.step > stop_at:
-            raise KeyboardInterrupt
-
-    stopped.record = stop
-    with pytest.raises(KeyboardInterrupt):
-        stopped.run()
-    again = fresh_loop(tmp_path / "c")
-    draw_from_all()
-    again.resume()
-    assert again.step == stop_at
-    assert again.model.head.weight is again.model.embedding.weight  # tied as before
-    assert all(map(torch.equal, weights(again), expected))
-    assert whole.averaging is not None
-    assert again.averaging is not None
-    averaged, averaged_again = whole.averaging.state_dict(), again.averaging.state_dict()
-    assert averaged["updates"] == 2
-    assert all(torch.equal(value, averaged_again[name]) for name, value in averaged.items())
-    assert again.tokens == whole.tokens == 10 * STEPS

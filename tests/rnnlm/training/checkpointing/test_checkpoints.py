@@ -177,3 +177,8 @@ def test_a_checkpoint_waits_until_it_costs_little_time(tmp_path: Path, monkeypat
     assert not checkpoints.due
     now += 95.0
     assert checkpoints.due  # 120 s after the last
+
+
+def test_another_format_is_not_read(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rnnlm.training.checkpointing.checkpoints.CHECKPOINT_FORMAT", 3)
+    assert checkpoints.load_newest() is None

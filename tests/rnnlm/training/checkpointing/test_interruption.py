@@ -3,27 +3,39 @@
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.checkpointing.interruption import InterruptedTraining, defer_signals
+from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption, defer_signals
 from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import alive, configured, result
 from tests.rnnlm.training.trainer import Trainer
 
 
+@contextmanager
+def handled(number: int, handler: Any) -> Iterator[None]:
+    """Inside, the signal has this handler."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.fixture(autouse=True)
 def python_handles_interrupts() -> Iterator[None]:
     """As in a terminal: a shell's background job, tests in one too, begins with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    with handled(signal.SIGINT, signal.default_int_handler):
+        yield
 
 
 def test_a_deferred_signal_is_delivered_after_the_loop() -> None:
@@ -49,14 +61,11 @@ def test_the_handler_of_another_program_gets_its_signal() -> None:
     def handler(number: int, frame: object) -> None:
         raise TerminationSignal
 
-    before = signal.signal(signal.SIGTERM, handler)
-    try:
+    with handled(signal.SIGTERM, handler):
         with pytest.raises(TerminationSignal), defer_signals() as interruption, interruption.deferred():
             os.kill(os.getpid(), signal.SIGTERM)
             interruption.raise_if_received()
         assert signal.getsignal(signal.SIGTERM) is handler
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_second_signal_and_one_during_validation_are_delivered_at_once() -> None:
@@ -75,26 +84,23 @@ def test_a_second_signal_and_one_during_validation_are_delivered_at_once() -> No
 def test_a_repeated_alarm_waits_for_the_checkpoint() -> None:
     """A time limit repeats its alarm, perhaps in the middle of a long step."""
     done = []
-    before = signal.signal(signal.SIGALRM, lambda number, frame: done.append("stopped"))
-    try:
-        with pytest.raises(InterruptedTraining), defer_signals() as interruption, interruption.deferred():
-            signal.raise_signal(signal.SIGALRM)
-            signal.raise_signal(signal.SIGALRM)
-            done.append("checkpoint")
-            interruption.raise_if_received()
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    with (
+        handled(signal.SIGALRM, lambda number, frame: done.append("stopped")),
+        pytest.raises(InterruptedTraining),
+        defer_signals() as interruption,
+        interruption.deferred(),
+    ):
+        signal.raise_signal(signal.SIGALRM)
+        signal.raise_signal(signal.SIGALRM)
+        done.append("checkpoint")
+        interruption.raise_if_received()
     assert done == ["checkpoint", "stopped"]
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with defer_signals() as interruption, interruption.deferred():
-            os.kill(os.getpid(), signal.SIGINT)
-            interruption.raise_if_received()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with handled(signal.SIGINT, signal.SIG_IGN), defer_signals() as interruption, interruption.deferred():
+        os.kill(os.getpid(), signal.SIGINT)
+        interruption.raise_if_received()
 
 
 @pytest.mark.parametrize(
@@ -130,3 +136,16 @@ def trained_steps(folder: Path) -> int:
         return 0
     whole = [json.loads(line) for line in lines if line.endswith("\n")]
     return max((line["step"] for line in whole), default=0)
+
+
+def test_no_signal_is_deferred_in_another_thread() -> None:
+    seen: list[Interruption] = []
+
+    def work() -> None:
+        with defer_signals() as interruption:
+            seen.append(interruption)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen[0].received is None

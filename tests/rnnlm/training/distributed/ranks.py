@@ -1,4 +1,4 @@
-"""What test_launcher.py runs in each of two processes: python ranks.py WHAT FOLDER."""
+"""Programs that test_launcher.py runs in each of two processes: python ranks.py PROGRAM FOLDER."""
 
 import json
 import os

@@ -101,6 +101,8 @@ def train(case: Case, folder: Path, process_group: ProcessGroup, stop: str, proc
         process_group,
     )
     loop.validation_steps = frozenset({CHECKPOINT})
+    for cell in model.stack.cells:
+        cell.precision = None  # float64, as the weights
     steps: dict[str, Any] = {}
 
     class Watched(Updater):

@@ -8,8 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -24,6 +22,7 @@ from rnnlm.storage.stages import is_complete
 from rnnlm.training.distributed.launcher import Launch, run_processes
 from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_training
+from tests.conftest import UntrackedRun
 
 RANKS = Path(__file__).parent / "ranks.py"
 
@@ -59,13 +58,11 @@ def test_processes_reach_each_other_on_loopback_only(tmp_path: Path) -> None:
     assert {address for found in ranks for address in found["listening"]} == {"127.0.0.1"}  # gloo's
 
 
-class Following:
+class Following(UntrackedRun):
     """A tracker that follows history.jsonl from outside of the processes that write it, as the real one does.
 
     kill: kill a process of the run once it has written a checkpoint.
     """
-
-    mlflow_run_id: str | None = None
 
     def __init__(self, home: Home, kill: bool = False) -> None:
         self.home, self.kill, self.killed = home, kill, False
@@ -76,13 +73,6 @@ class Following:
         if self.kill and not self.killed and list(self.home.runs.glob("*/checkpoints/step-*/COMPLETE")):
             self.killed = True
             os.kill(workers_of(os.getpid())[-1], signal.SIGKILL)
-
-    def flush(self) -> None:
-        self()
-
-    @contextmanager
-    def open(self, run_id: str) -> Iterator["Following"]:
-        yield self
 
 
 def workers_of(pid: int) -> list[int]:

@@ -15,11 +15,10 @@ from rnnlm.errors import TrainingError
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
-from rnnlm.training.checkpointing.run_lookup import PROCESSES_SETTING, find_unfinished
 from rnnlm.training.distributed.join import join
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
-from tests.conftest import untracked
+from tests.conftest import UntrackedRun, untracked
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -35,10 +34,8 @@ def stream(
 class InterruptingError(BaseException): ...
 
 
-class Interrupting:
+class Interrupting(UntrackedRun):
     """A tracker that sends this process SIGTERM once a new checkpoint is there."""
-
-    mlflow_run_id: str | None = None
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -51,13 +48,6 @@ class Interrupting:
         if self.checkpoints() - self.before:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def flush(self) -> None: ...
-
-    def __enter__(self) -> "Interrupting":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
 
 def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int:
     """Train until the next checkpoint; the last step that is kept."""
@@ -68,7 +58,7 @@ def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int
     before = signal.signal(signal.SIGTERM, interrupted)
     try:
         with pytest.raises(InterruptingError):
-            run_training(home, config, dataset, lambda run_id: Interrupting(home))
+            run_training(home, config, dataset, Interrupting(home).open)
     finally:
         signal.signal(signal.SIGTERM, before)
     (folder,) = home.runs.glob("*/checkpoints")
@@ -98,33 +88,6 @@ def test_an_interrupted_run_of_two_processes_ends_bit_identical(
     again = run_training(home, config, stream, untracked, force=True)
     assert (again.model_folder / "model.safetensors").read_bytes() == weights
     assert again.best_validation_perplexity == run.best_validation_perplexity
-
-
-@pytest.mark.slow
-def test_a_run_of_four_processes_continues_with_two_and_one(
-    home: Home, toy_config: PipelineConfig, stream: DatasetRecord, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = {
-        "training.epochs": 12,
-        "training.batch_size": 6,  # rows 2, 2, 1, 1
-        "training.window_length": 5,
-        "training.distributed.processes": 4,
-        "training.checkpoints.every_seconds": 0.2,
-    }
-    config = changed(toy_config, settings)
-    changes = [(interrupt(home, config, stream), 2)]
-    folder = next(home.runs.glob("*/checkpoints")).parent
-    config, dataset = find_unfinished(home, folder.name, {PROCESSES_SETTING: 2})
-    changes.append((interrupt(home, config, dataset), 1))
-    config, dataset = find_unfinished(home, folder.name, {PROCESSES_SETTING: 1})
-    run = run_training(home, config, dataset, untracked)
-    assert run.run_id == folder.name
-    assert [(change.step, change.processes) for change in run.process_changes] == changes
-    assert "the number of processes is 1" in caplog.text
-    alone = run_training(home, changed(config, {"training.distributed.processes_at_start": None}), stream, untracked)
-    assert alone.run_id != run.run_id
-    assert run.best_validation_perplexity == pytest.approx(alone.best_validation_perplexity, rel=0.01)
-    assert run.trained_tokens == alone.trained_tokens
 
 
 @pytest.mark.slow

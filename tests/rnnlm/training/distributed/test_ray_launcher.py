@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -24,7 +23,7 @@ from rnnlm.training.distributed.ray_launcher import choose_gpu
 from rnnlm.training.distributed.ray_worker import Lease
 from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_training
-from tests.conftest import Chain, toy_pipeline_config, untracked
+from tests.conftest import Chain, UntrackedRun, toy_pipeline_config, untracked
 from tests.ray_cluster import ROOT, two_nodes, workers_that_run
 
 PATIENCE_SECONDS = 400
@@ -62,10 +61,8 @@ def expected(config: PipelineConfig, dataset: DatasetRecord, tmp_path_factory: p
     return run_training(Home(tmp_path_factory.mktemp("torchrun")), config, dataset, untracked)
 
 
-class Watching:
+class Watching(UntrackedRun):
     """A tracker that ends a test which takes too long, and acts once when the first checkpoint is there."""
-
-    mlflow_run_id: str | None = None
 
     def __init__(self, home: Home, act: Callable[[], None] = lambda: None) -> None:
         self.home = home
@@ -80,12 +77,6 @@ class Watching:
         if checkpoint_steps(self.home) and not self.acted:
             self.acted = True
             self.act()
-
-    def flush(self) -> None: ...
-
-    @contextmanager
-    def open(self, run_id: str) -> Iterator["Watching"]:
-        yield self
 
 
 def ray_workers() -> list[psutil.Process]:

@@ -82,3 +82,9 @@ class PrefectQuery:
             if run["deployment_id"] in names:
                 soonest.setdefault(names[run["deployment_id"]], datetime.fromisoformat(run["expected_start_time"]))
         return soonest
+
+    def logs(self, run_id: str, logger: str, **more: Any) -> list[dict[str, Any]]:
+        """The run's log records, the newest first. logger: the beginning of its name."""
+        chosen = {"flow_run_id": {"any_": [run_id]}, **more}
+        found = self.post("logs/filter", logs=chosen, sort="TIMESTAMP_DESC", limit=50)
+        return [record for record in found if record["name"].startswith(logger)]

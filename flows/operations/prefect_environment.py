@@ -50,7 +50,7 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
 
 
 def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:
-    """What `prefect server`, `prefect worker` and `mlflow ui` need on this home, at the ports of `running`."""
+    """Variables of `prefect server`, `prefect worker` and `mlflow ui` on this home, at the ports of `running`."""
     port = running.prefect_port if running else PREFECT_PORT
     return {
         **password_variables(home_password(home), port),

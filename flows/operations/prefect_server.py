@@ -16,7 +16,7 @@ from rnnlm.serving.middleware import LOOPBACK_NAMES, OwnOrigin
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-LINGER_SECONDS = 10.0
+LINGER_SECONDS = 10.0  # for requests that are being answered when the input ends
 
 
 def guarded_app() -> "ASGIApp":

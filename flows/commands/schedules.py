@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 FOLLOW_SECONDS = 2.0  # between two looks at the run
+LOOKS_AFTER_END = 3  # the last log lines arrive some seconds after the final state
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnlm schedules lists it.")]
 
 
@@ -127,6 +128,7 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
     """Show the library's lines in the run's log on standard error as they come, and return its final state."""
     after: dict[str, Any] = {}  # the lines that are still to be shown, and the last one that was
     shown: set[str] = set()
+    looks_left = LOOKS_AFTER_END
     while True:
         with contextlib.suppress(httpx.HTTPError):  # the server is being started again
             [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
@@ -136,6 +138,8 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
                     shown.add(log["id"])
                     after = {"timestamp": {"after_": log["timestamp"]}}
             if run["state"]["type"] in FINISHED:
+                looks_left -= 1
+            if looks_left == 0:
                 return dict(run["state"])
         time.sleep(FOLLOW_SECONDS)
 

@@ -68,8 +68,9 @@ class LazyGroup(TyperGroup):
             from flows.commands.command import load_command
 
             imported = importlib.import_module(f"flows.commands.{module}")
-            self.commands[name] = load_command(imported, name, SUBCOMMANDS.get(name, ()))
-            self.commands[name].rich_help_panel = heading
+            command = load_command(imported, name, SUBCOMMANDS.get(name, ()))
+            command.rich_help_panel = heading
+            self.commands[name] = command
         return self.commands.get(name)
 
     def format_help(self, context: Any, formatter: Any) -> None:

@@ -129,8 +129,8 @@ def test_names_of_tests_are_short() -> None:
     assert [name for name in re.findall(r"def (test_\w+)", tests) if name.count("_") > 12] == []
 
 
-# Type variables, each command's typer app, and what a module repeats that travels alone with every model.
-REPEATED = {"APP", "LOWEST_TEMPERATURE", "R", "SAMPLING_DEFAULTS", "T"}
+# Type variables, and what a module repeats that travels alone with every model.
+REPEATED = {"LOWEST_TEMPERATURE", "R", "SAMPLING_DEFAULTS", "T"}
 
 
 def test_no_two_modules_have_a_constant_of_the_same_name() -> None:

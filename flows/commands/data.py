@@ -8,8 +8,15 @@ import typer
 
 from flows.commands.command import ReadingSession, Session, fields
 from flows.commands.options import RequiredCorpus, Set, complete_models, dataset_config
+from rnnlm.corpora.catalogue import CATALOGUE
+from rnnlm.display.text_layout import columns, labelled
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
+from rnnlm.presets import build_config
+from rnnlm.registry.model_lookup import model_folder
+from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from rnnlm.tokenizers.token_colors import coloured
 
 if TYPE_CHECKING:
     from rnnlm.evaluation.ngram.ngram_evaluation import NgramResult
@@ -24,9 +31,6 @@ def corpora_command(session: ReadingSession) -> None:
 
     rnnlm corpora
     """
-    from rnnlm.corpora.catalogue import CATALOGUE
-    from rnnlm.display.text_layout import labelled
-
     rows = [{field: getattr(entry, field) for field in CATALOGUE_FIELDS} for entry in CATALOGUE.values()]
     blocks = [
         "\n".join([row["name"], *(labelled(f"  {field}", row[field]) for field in CATALOGUE_FIELDS[1:] if row[field])])
@@ -48,7 +52,6 @@ def inspect_command(
     rnnlm inspect 'data/**/*.md' --json
     """
     from rnnlm.corpora.inspection import inspect_source
-    from rnnlm.presets import build_config
     from rnnlm.reports.inspection_page import inspection_text
 
     found = inspect_source(build_config("default", set or (), source))
@@ -81,11 +84,6 @@ def tokenize_command(
 
     rnnlm tokenize --text 'a list' --show
     """
-    from rnnlm.registry.model_lookup import model_folder
-    from rnnlm.sequences.dataset_lookup import find_dataset
-    from rnnlm.tokenizers.text_tokenizer import load_tokenizer
-    from rnnlm.tokenizers.token_colors import coloured
-
     dataset = find_dataset(session.home, source) if source else None
     tokenizer = load_tokenizer(dataset.tokenizer_folder if dataset else model_folder(session.home, source))
     text = sys.stdin.read() if text is None else text
@@ -113,7 +111,6 @@ def describe_command(
     rnnlm describe 5d41402a
     """
     from rnnlm.reports.dataset_page import description_page
-    from rnnlm.sequences.dataset_lookup import find_dataset
     from rnnlm.sequences.dataset_report import describe_dataset
 
     record = find_dataset(session.home, dataset)
@@ -143,8 +140,6 @@ def ngram_command(
 
 def ngram_text(result: "NgramResult") -> str:
     """A one-row table, a warning if its figure is no perplexity, and the samples."""
-    from rnnlm.display.text_layout import columns
-
     figures = {"test perplexity" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
     if result.validation_perplexity is not None:
         figures["validation perplexity"] = f"{result.validation_perplexity:.2f}"

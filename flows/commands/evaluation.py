@@ -10,9 +10,12 @@ import typer
 from flows.commands.command import SectionFields, Session, fields
 from flows.commands.options import Corpus, Model, Set
 from rnnlm.config import CorpusConfig, Section
+from rnnlm.display.text_layout import columns
 from rnnlm.errors import ConfigError, HomeError
+from rnnlm.evaluation.score_tables import adaptation_rows, score_table
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.lab.harness.harness_config import HarnessConfig
+from rnnlm.presets import build_config
 from rnnlm.registry.model_lookup import corpus_settings, model_folder, run_model_folder
 from rnnlm.storage.records import HarnessRecord
 
@@ -72,9 +75,7 @@ def evaluate_command(
     }
     folder = model_folder(session.home, model)
     source = corpus_to_evaluate(folder, corpus, set or [])
-    from rnnlm.display.text_layout import columns
     from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
-    from rnnlm.evaluation.score_tables import adaptation_rows, score_table
     from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations
 
     if any(adaptations.values()):
@@ -87,8 +88,6 @@ def evaluate_command(
 
 def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:
     """The corpus as the model's own was read, changed by --set; without --corpus, its own."""
-    from rnnlm.presets import build_config
-
     own = corpus_settings(folder)
     if corpus is None and "source" not in own:
         raise ConfigError("the settings that this model was trained with are not in this home; give --corpus")
@@ -193,7 +192,6 @@ def lm_eval_command(
     rnnlm lm-eval rnnlm-python-docs --tasks blimp --limit 100
     """
     folder = model_folder(session.home, model)
-    from rnnlm.display.text_layout import columns
     from rnnlm.lab.harness.harness_run import run_harness
 
     record = run_harness(session.home, folder, config)

@@ -11,6 +11,7 @@ import typer
 from flows.commands.command import Session, fields
 from flows.commands.options import Model
 from rnnlm.config import GenerationConfig
+from rnnlm.display.text_layout import columns, visible
 from rnnlm.registry.model_lookup import (
     best_versions,
     list_models,
@@ -18,7 +19,9 @@ from rnnlm.registry.model_lookup import (
     of_dataset,
     registered_name_and_version,
 )
+from rnnlm.reports.registry_page import change_line, lineage_report, model_row
 from rnnlm.serving.serving_config import ServingConfig, bound_socket
+from tasks.operations.registry_turn import registry_turn
 
 if TYPE_CHECKING:
     from rnnlm.registry.champion_history import Change
@@ -39,9 +42,6 @@ def models_command(
     rnnlm models --best
     rnnlm models show rnnlm-python-docs@challenger
     """
-    from rnnlm.display.text_layout import columns
-    from rnnlm.reports.registry_page import model_row
-
     versions = list_models(session.home)
     nothing = "no models of that dataset: rnnlm models" if versions and dataset else "no models yet: rnnlm run"
     if dataset:
@@ -58,7 +58,6 @@ def models_show_command(session: Session, model: Model = None) -> None:
     rnnlm models show rnnlm-python-docs@challenger
     """
     from rnnlm.registry.lineage import show_version
-    from rnnlm.reports.registry_page import lineage_report
 
     details = show_version(session.home, *registered_name_and_version(session.home, model))
     session.print_result(lineage_report(details), details)
@@ -74,7 +73,6 @@ def promote_command(
     rnnlm promote rnnlm-python-docs/3 --reason 'better on our tickets'
     """
     from rnnlm.registry.promotion_commands import promote_by_hand
-    from tasks.operations.registry_turn import registry_turn
 
     name, version = registered_name_and_version(session.home, model)
     with registry_turn(session.home):
@@ -92,7 +90,6 @@ def rollback_command(
     rnnlm rollback rnnlm-python-docs
     """
     from rnnlm.registry.promotion_commands import roll_back
-    from tasks.operations.registry_turn import registry_turn
 
     with registry_turn(session.home):
         change = roll_back(session.home, name, reason)
@@ -100,8 +97,6 @@ def rollback_command(
 
 
 def print_change(session: Session, change: "Change", name: str) -> None:
-    from rnnlm.reports.registry_page import change_line
-
     text = f"{name} version {change.version} is champion: {change_line(change)}"
     session.print_result(text, change)
 
@@ -143,8 +138,6 @@ def generate_command(
 
 def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
     """Prompt and continuation as one text; --json gives the exact characters."""
-    from rnnlm.display.text_layout import visible
-
     texts = ["\n".join(map(visible, sample.whole.strip().split("\n"))) for sample in samples]
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
     session.print_result(separator.join(texts), samples[0] if len(samples) == 1 else samples)

@@ -7,6 +7,7 @@ import typer
 
 from flows.commands.command import ReadingSession
 from flows.commands.options import complete_runs
+from rnnlm.display.text_layout import columns
 from rnnlm.models.kinds import NETWORKS
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ def runs_command(session: ReadingSession) -> None:
 
     rnnlm runs
     """
-    from rnnlm.display.text_layout import columns
     from rnnlm.tracking.run_comparison import list_runs
 
     runs = list_runs(session.home)
@@ -63,8 +63,6 @@ def run_row(run: "RunOverview") -> dict[str, Any]:
 
 def comparison_text(comparison: "RunComparison") -> str:
     """A table with a column per run: scores first, then the settings that differ."""
-    from rnnlm.display.text_layout import columns
-
     names = [run.run_id[:8] for run in comparison.runs]
     scores = {
         "test bits/byte": [figure(run.bits_per_byte, 3) for run in comparison.runs],

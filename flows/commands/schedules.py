@@ -12,6 +12,7 @@ import typer
 from flows.commands.command import Session, some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
+from rnnlm.corpora.download import corpus_name
 from rnnlm.display.text_layout import columns, labelled
 from rnnlm.errors import ConfigError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 FOLLOW_SECONDS = 2.0  # between two looks at the run
+LOOKS_AFTER_END = 3  # the last log lines arrive some seconds after the final state
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnlm schedules lists it.")]
 
 
@@ -37,7 +39,6 @@ def schedule_command(
     rnnlm schedule --corpus notes.txt --cron '30 4 * * 1-5' --timezone Europe/Berlin --name notes
     """
     from flows.operations.schedules import absolute_source, check_name, check_timing, list_schedules, schedule
-    from rnnlm.corpora.download import corpus_name
 
     settings = options.pipeline_config(absolute_source(corpus))
     name = name or corpus_name(settings.corpus)
@@ -125,19 +126,20 @@ def trigger_command(
 
 def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
     """Show the library's lines in the run's log on standard error as they come, and return its final state."""
-    from flows.service.status import read_logs
-
     after: dict[str, Any] = {}  # the lines that are still to be shown, and the last one that was
     shown: set[str] = set()
+    looks_left = LOOKS_AFTER_END
     while True:
         with contextlib.suppress(httpx.HTTPError):  # the server is being started again
             [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
-            for log in reversed(read_logs(query, run, "rnnlm", **after)):
+            for log in reversed(query.logs(run_id, "rnnlm", **after)):
                 if log["id"] not in shown:
                     print(log["message"], file=sys.stderr, flush=True)
                     shown.add(log["id"])
                     after = {"timestamp": {"after_": log["timestamp"]}}
             if run["state"]["type"] in FINISHED:
+                looks_left -= 1
+            if looks_left == 0:
                 return dict(run["state"])
         time.sleep(FOLLOW_SECONDS)
 

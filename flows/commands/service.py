@@ -11,18 +11,24 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
+import httpx
 import typer
 
 from flows.commands.command import Session
+from flows.operations.home_servers import PASSWORD_FILE, RunningHome, home_password, read_running
+from flows.operations.prefect_environment import PREFECT_PORT, home_defaults, server_variables
+from flows.operations.prefect_query import PrefectQuery
+from flows.service.home_processes import stop_home
 from flows.service.service_process import SERVICES, LogReader, last_lines, log_file
+from flows.service.supervisor import Supervisor, start_detached
+from flows.service.systemd_unit import install_unit
 from rnnlm.display.text_layout import labelled, shorten, text_tables
 from rnnlm.errors import ConfigError, RnnlmError
 
 if TYPE_CHECKING:
-    from flows.operations.home_servers import RunningHome
     from flows.service.status import HomeStatus
 
-PREFECT_PORT, MLFLOW_PORT = 4200, 5000
+MLFLOW_PORT = 5000  # where `mlflow ui` listens
 Port = Annotated[int, typer.Option("--port", metavar="N", help="Port of Prefect's server and UI.", min=1, max=65_535)]
 MlflowPort = Annotated[
     int, typer.Option("--mlflow-port", metavar="N", help="Port of MLflow's server and UI.", min=1, max=65_535)
@@ -48,11 +54,7 @@ def up_command(
     rnnlm up
     rnnlm up --detach --port 4300 --mlflow-port 5100
     """
-    from flows.operations.home_servers import read_running
-
     if install:
-        from flows.service.systemd_unit import install_unit
-
         lines = install_unit(session.home, port, mlflow_port)
         session.print_result("\n".join(lines), lines)
         return
@@ -69,23 +71,19 @@ def up_command(
         running = wait_until_up(session, port, mlflow_port)
         session.print_result(up_text(session, running), asdict(running))
         return
-    from flows.service.supervisor import Supervisor
 
     def show(line: str) -> None:
         if not quiet:
             print(line, file=sys.stderr, flush=True)
 
-    def when_ready(running: "RunningHome") -> None:
+    def when_ready(running: RunningHome) -> None:
         session.print_result(up_text(session, running), asdict(running))
 
     Supervisor(session.home, port, mlflow_port, show).run(when_ready)
 
 
-def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome":
+def wait_until_up(session: Session, port: int, mlflow_port: int) -> RunningHome:
     """Start `rnnlm up` in the background. RnnlmError with its last lines if it ends."""
-    from flows.operations.home_servers import read_running
-    from flows.service.supervisor import start_detached
-
     print("starting Prefect, MLflow, the deployments and a worker …", file=sys.stderr, flush=True)
     process = start_detached(session.home, port, mlflow_port)
     while True:
@@ -100,11 +98,7 @@ def wait_until_up(session: Session, port: int, mlflow_port: int) -> "RunningHome
         raise RnnlmError("\n".join(["rnnlm up ended while starting:", *last[-2:]]))
 
 
-def up_text(session: Session, running: "RunningHome") -> str:
-    import httpx
-
-    from flows.operations.home_servers import PASSWORD_FILE, home_password
-    from flows.operations.prefect_query import PrefectQuery
+def up_text(session: Session, running: RunningHome) -> str:
     from flows.service.status import next_runs
     from rnnlm.tracking.mlflow_store import TRAINING_VIEW
 
@@ -127,8 +121,6 @@ def down_command(session: Session) -> None:
 
     rnnlm down
     """
-    from flows.service.home_processes import stop_home
-
     stopped = stop_home(session.home)
     session.print_result("stopped" if stopped else "nothing was running", {"stopped": stopped})
 
@@ -206,9 +198,6 @@ def env_command(session: Session) -> None:
 
     eval "$(rnnlm env)"
     """
-    from flows.operations.home_servers import read_running
-    from flows.operations.prefect_environment import home_defaults, server_variables
-
     wanted = home_defaults(session.home) | server_variables(session.home, read_running(session.home))
     variables = {name: os.environ.get(name, value) for name, value in sorted(wanted.items())}
     lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from flows.commands.command import Session, fields
+from flows.operations.run_locks import lock_restored_runs, oldest_living_run
 from rnnlm.errors import HomeError
+from rnnlm.upkeep.backup_archive import find_archive_damage, read_manifest
 from rnnlm.upkeep.retention_config import RetentionConfig
 
 
@@ -23,7 +25,6 @@ def prune_command(
     rnnlm prune --versions 10 --days 90
     """
     from flows.operations.prefect_history import remove_old_flow_runs
-    from flows.operations.run_locks import oldest_living_run
     from rnnlm.reports.upkeep_page import prune_text
     from rnnlm.upkeep.prune import prune_home
 
@@ -65,7 +66,6 @@ def backup_command(
 def verify_backup(session: Session, archive: Path) -> None:
     """Print what is in the archive. HomeError if a file of it is damaged."""
     from rnnlm.reports.upkeep_page import verified_text
-    from rnnlm.upkeep.backup_archive import find_archive_damage, read_manifest
 
     manifest = read_manifest(archive)
     damaged = find_archive_damage(archive, manifest)
@@ -89,7 +89,6 @@ def restore_command(
 
     RNNLM_HOME=/srv/rnnlm rnnlm restore /mnt/backup/rnnlm/20261124T230000Z-1a2b3c4d.rnnlm-backup.tar
     """
-    from flows.operations.run_locks import lock_restored_runs
     from rnnlm.reports.upkeep_page import restore_text
     from rnnlm.upkeep.restore import restore_home
 

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from flows.operations.automations import deploy_automations
 from flows.operations.console import show_library_lines
-from flows.operations.dead_runs import settle_dead_runs
-from flows.operations.interrupted_runs import resume_interrupted
 from flows.operations.prefect_query import WORK_POOL, wait_for_server
 from rnnlm.home import Home
 from rnnlm.storage.package_files import package_file
@@ -63,6 +60,10 @@ def deploy_all(home: Home) -> list[str]:
     with the server, and starts interrupted ones again.
     """
     from prefect.client.orchestration import get_client
+
+    from flows.operations.automations import deploy_automations
+    from flows.operations.dead_runs import settle_dead_runs
+    from flows.operations.interrupted_runs import resume_interrupted
 
     show_library_lines()
     wait_for_server(os.environ["PREFECT_API_URL"])

@@ -1,4 +1,4 @@
-"""What commands know of a home's own servers: their ports and the password, both from files in the home.
+"""Ports and password of a home's own servers, as commands read them from files in the home.
 
 The ports are valid while `rnnlm up` holds a lock. The servers need a password because loopback keeps no one out: every
 user of the machine and every page in a browser can reach it, and anyone who reaches an open Prefect API can make its

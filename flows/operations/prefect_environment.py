@@ -9,8 +9,8 @@ from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 from rnnlm.upkeep import HISTORY_DAYS
 
-DEFAULT_PORT = 4200  # where `prefect server start` listens
-LOCAL_API = f"http://127.0.0.1:{DEFAULT_PORT}/api"
+PREFECT_PORT = 4200  # where `prefect server start` listens
+LOCAL_API = f"http://127.0.0.1:{PREFECT_PORT}/api"
 VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "true",  # MLflow takes only "true"; Prefect takes it too
@@ -50,8 +50,8 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
 
 
 def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:
-    """What `prefect server`, `prefect worker` and `mlflow ui` need on this home, at the ports of `running`."""
-    port = running.prefect_port if running else DEFAULT_PORT
+    """Variables of `prefect server`, `prefect worker` and `mlflow ui` on this home, at the ports of `running`."""
+    port = running.prefect_port if running else PREFECT_PORT
     return {
         **password_variables(home_password(home), port),
         "RNNLM_HOME": str(home.root),

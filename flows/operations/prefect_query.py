@@ -2,6 +2,7 @@
 
 import functools
 import os
+import time
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from flows.operations.home_servers import credentials
 from rnnlm.errors import ConfigError
 from rnnlm.runtime.polling import poll_until
 
+BUSY_SECONDS = 15.0
 STARTUP_SECONDS = 120.0  # a server takes long to start on a busy machine
 WORK_POOL = "rnnlm"  # as in prefect.yaml
 # Types of a flow run's state
@@ -49,9 +51,16 @@ class PrefectQuery:
         self.trust_env = trust_env
 
     def post(self, path: str, **body: Any) -> Any:
-        """The answer's JSON. httpx.HTTPError if the server does not answer, or refuses."""
-        answer = httpx.post(f"{self.api}/{path}", json=body, auth=self.auth, timeout=30, trust_env=self.trust_env)
-        return answer.raise_for_status().json()
+        """The answer's JSON. httpx.HTTPError if the server does not answer, or refuses.
+
+        A server whose SQLite file is busy answers 503, without having done anything; it is asked again.
+        """
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            answer = httpx.post(f"{self.api}/{path}", json=body, auth=self.auth, timeout=30, trust_env=self.trust_env)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+                return answer.raise_for_status().json()
+            time.sleep(0.5)
 
     @functools.cached_property
     def flow_names(self) -> dict[str, str]:
@@ -82,3 +91,9 @@ class PrefectQuery:
             if run["deployment_id"] in names:
                 soonest.setdefault(names[run["deployment_id"]], datetime.fromisoformat(run["expected_start_time"]))
         return soonest
+
+    def logs(self, run_id: str, logger: str, **more: Any) -> list[dict[str, Any]]:
+        """The run's log records, the newest first. logger: the beginning of its name."""
+        chosen = {"flow_run_id": {"any_": [run_id]}, **more}
+        found = self.post("logs/filter", logs=chosen, sort="TIMESTAMP_DESC", limit=50)
+        return [record for record in found if record["name"].startswith(logger)]

@@ -16,7 +16,7 @@ from rnnlm.serving.middleware import LOOPBACK_NAMES, OwnOrigin
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-STOP_SECONDS = 10.0
+LINGER_SECONDS = 10.0  # for requests that are being answered when the input ends
 
 
 def guarded_app() -> "ASGIApp":
@@ -44,7 +44,7 @@ def run_server(listener: socket.socket, *, temporary: bool) -> None:
         while os.read(0, 1024):
             pass
         server.should_exit = True
-        time.sleep(STOP_SECONDS)
+        time.sleep(LINGER_SECONDS)
         os._exit(1)
 
     if temporary:

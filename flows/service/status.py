@@ -171,7 +171,7 @@ def message_of(run: dict[str, Any]) -> str:
 
 def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
     """The last log line of the library, which says how far the run is."""
-    logs = read_logs(query, run, "rnnlm.")
+    logs = query.logs(run["id"], "rnnlm.")
     return logs[0]["message"].strip().partition("\n")[0] if logs else ""
 
 
@@ -180,16 +180,9 @@ def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
     _, stopped, reason = message_of(run).partition("\n")[0].partition(f"{CHAMPION_STAYS}: ")
     if stopped:
         return f"{run['name']} stopped: {reason}"
-    warnings = read_logs(query, run, data_gates.logger.name, level={"ge_": logging.WARNING})
+    warnings = query.logs(run["id"], data_gates.logger.name, level={"ge_": logging.WARNING})
     found = (log["message"].removeprefix("gates: ") for log in reversed(warnings))
     return f"{run['name']} warned: {' · '.join(found)}" if warnings else ""
-
-
-def read_logs(query: PrefectQuery, run: dict[str, Any], logger: str, **more: Any) -> list[dict[str, Any]]:
-    """The newest first. logger: the beginning of its name."""
-    chosen = {"flow_run_id": {"any_": [run["id"]]}, **more}
-    logs = query.post("logs/filter", logs=chosen, sort="TIMESTAMP_DESC", limit=50)
-    return [log for log in logs if log["name"].startswith(logger)]
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:

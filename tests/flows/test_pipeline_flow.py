@@ -235,9 +235,7 @@ def test_commands_work_on_the_registered_model(
 
 
 @pytest.mark.long
-def test_a_users_error_is_the_state_of_a_tagged_run_without_a_traceback(
-    tracked_home: Home, tmp_path: Path, prefect_server: None
-) -> None:
+def test_a_users_error_is_the_state_of_a_tagged_run(tracked_home: Home, tmp_path: Path, prefect_server: None) -> None:
     config = PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "missing-text.txt")}})
     with pytest.raises(CorpusError, match="missing-text") as raised:
         pipeline_flow(config=config)

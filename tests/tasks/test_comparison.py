@@ -63,7 +63,7 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
 
 
 @pytest.mark.long
-def test_models_are_ranked_written_to_a_folder_and_nested_below_one_mlflow_run(
+def test_models_are_ranked_stored_and_nested_below_one_mlflow_run(
     tracked_home: Home, toy_dataset: DatasetRecord, tmp_path: Path
 ) -> None:
     trained = trained_models(toy_dataset)

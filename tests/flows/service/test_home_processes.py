@@ -1,13 +1,22 @@
-"""Processes of a home are found by their environment and end, whoever is, or is not, waiting for them."""
+"""Processes of a home are found by their environment and stopped; a port that is taken is named with its process."""
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from flows.service.home_processes import find_home_processes, stop_flow_runs, stop_processes, stop_services
+import pytest
+
+from flows.service.home_processes import (
+    check_port,
+    find_home_processes,
+    stop_flow_runs,
+    stop_processes,
+    stop_services,
+)
 from rnnlm.home import Home
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(600)"
@@ -61,3 +70,36 @@ def test_the_end_of_a_paused_workers_flow_run_is_noticed(home: Home) -> None:
     finally:
         worker.kill()
         worker.wait()
+
+
+@pytest.mark.parametrize(("option", "detach"), [("--port", ()), ("--mlflow-port", ("--detach",))])
+def test_up_on_a_busy_port_names_its_process_before_anything_is_started(
+    tmp_path: Path, option: str, detach: tuple[str, ...]
+) -> None:
+    # The process has a command of several lines, which the message shows in one.
+    script = "import socket, sys\nserver = socket.create_server(('127.0.0.1', 0))\n"
+    script += "print(server.getsockname()[1], flush=True)\nsys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1, text=True) as server:
+        assert server.stdout is not None
+        port = server.stdout.readline().strip()
+        begun = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "flows.command_line", "up", *detach, option, port],
+            env=os.environ | {"RNNLM_HOME": str(tmp_path / "home")},
+            capture_output=True,
+            text=True,
+        )
+        seconds = time.monotonic() - begun
+        server.kill()
+    assert done.returncode != 0
+    *_, what, advice = done.stderr.splitlines()
+    assert f"port {port} is not free: process {server.pid} listens there (" in what
+    assert advice == f"stop it, or choose another port with {option}"
+    assert not (tmp_path / "home" / "prefect" / "prefect.db").exists()
+    assert seconds < 15  # 1 s on a quiet machine; the servers take longer to start
+
+
+def test_a_free_port_is_accepted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    check_port(port, "--port")

@@ -47,7 +47,7 @@ OTHER_SPLIT = "other names tell a split and this does not; rename it"
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file on disk, its name in messages, and the name that tells its format."""
+    """A file on disk, its name in messages, and the name that determines its format."""
 
     path: Path
     label: str
@@ -90,7 +90,7 @@ class Opener:
     def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
         """Every text in the order of the files (members of a zip by name, of a tar as stored).
 
-        named: the names of the files tell splits, as in a folder; the name of a single file does not. Documents that
+        named: the names of the files may stand for splits, as in a folder; the name of a single file does not. Documents that
         cannot be read are left out. CorpusError at the end for all texts in another encoding.
         """
         read = 0

@@ -51,10 +51,6 @@ class ResourceVersion:
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
-class DownloadTimeoutError(FetchError):
-    """No time is left for another attempt."""
-
-
 def fetch(
     url: str,
     target: Path,
@@ -120,7 +116,7 @@ class Download:
         self.note.unlink(missing_ok=True)
 
     def forget_what_cannot_be_resumed(self) -> None:
-        """Without a validator or a digest to check, what the server has may be another file: start over."""
+        """Without a validator or a digest to check, the server's file may be another one: start over."""
         version = self.version
         if version is None or not (version.validator or self.sha256):
             self.discard()
@@ -147,7 +143,7 @@ class Download:
                 logger.warning("%s; attempt %d of %d in %.1f s", error, attempt + 1, self.policy.attempts, wait)
                 time.sleep(min(wait, max(0.0, self.deadline - time.monotonic())))
                 self.refuse_delay()
-            except DownloadTimeoutError:
+            except FetchError:  # no time is left
                 raise
             except CorpusError:
                 self.discard()
@@ -281,7 +277,7 @@ class Download:
 
     def refuse_delay(self) -> None:
         if time.monotonic() > self.deadline or self.abandoned.is_set():
-            raise DownloadTimeoutError(
+            raise FetchError(
                 f"{self.label}: took more than {self.policy.maximum_seconds:,.0f} s "
                 "(corpus.maximum_download_seconds);\n"
                 "run again (if the server can resume, the received bytes are kept), or raise it"

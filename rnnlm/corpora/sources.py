@@ -151,7 +151,7 @@ class OnHub:
 
 @dataclass(frozen=True)
 class OnDisk:
-    """A file, or the files of a folder or glob, whose names tell splits."""
+    """A file, or the files of a folder or glob, whose names may stand for splits."""
 
     source: str
     paths: tuple[Path, ...]

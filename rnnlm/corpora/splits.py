@@ -108,7 +108,7 @@ def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
 
 
 def document_start(path: Path, sources: Sources, position: int) -> int | None:
-    """Offset of a document at or soon after `position`; None if it cannot be told.
+    """Offset of a document at or soon after `position`; None if none is found.
 
     Wherever reading begins, a document starts where a source starts, and at a line of text that follows blank lines
     which follow a line of text.

@@ -20,7 +20,7 @@ Row = tuple[str, tuple[Any, ...]]  # where it is, for messages; the cells of the
 
 
 class TableError(CorpusError):
-    """A row is not what its format says."""
+    """A row that is not in the format of its table."""
 
 
 class NoColumnError(TableError):

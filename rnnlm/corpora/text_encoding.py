@@ -1,4 +1,4 @@
-"""Decode files to text with line feeds; errors say where the bytes are not text, and what they may be."""
+"""Decode files to text with line feeds. Errors say where the bytes are not text and which encoding they may be in."""
 
 import codecs
 import io
@@ -97,7 +97,7 @@ def check_encoding(encoding: str) -> None:
 
 
 class Decoding(NamedTuple):
-    """How bytes become text, and what is done where that fails."""
+    """How bytes are decoded, and what is done with undecodable ones."""
 
     encoding: str = "utf-8"
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"

@@ -90,8 +90,8 @@ class Opener:
     def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
         """Every text in the order of the files (members of a zip by name, of a tar as stored).
 
-        named: the names of the files may stand for splits, as in a folder; the name of a single file does not. Documents that
-        cannot be read are left out. CorpusError at the end for all texts in another encoding.
+        named: the names of the files may stand for splits, as in a folder; that of a single file does not. Documents
+        that cannot be read are left out. CorpusError at the end for all texts in another encoding.
         """
         read = 0
         self.alone = len(files) == 1

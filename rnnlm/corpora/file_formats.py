@@ -102,8 +102,6 @@ class Opener:
                     for text in self.readable(roles[member], opened):
                         yield text
                         read += 1
-                    unpacked = opened.meter.unpacked_bytes
-            self.unpacked_bytes += unpacked
         if self.undecodable:
             raise encoding_errors(self.source, self.undecodable, self.text_count)
         if not read:
@@ -158,6 +156,7 @@ class Opener:
             kind = archive_kind(opened.head, opened.plain_name)
             if kind is None:
                 yield "", opened
+                self.unpacked_bytes += opened.meter.unpacked_bytes if wanted else 0
                 return
             if kind == "zip" and not opened.seekable():
                 raise CorpusError(f"{file.label}: is a compressed zip; decompress it once and give the zip")
@@ -169,6 +168,7 @@ class Opener:
                         f"{member.label}: is an archive inside an archive; unpack the outer one and give a folder"
                     )
                 yield name, member
+            self.unpacked_bytes += meter.unpacked_bytes if wanted else 0
 
     @contextlib.contextmanager
     def outermost(self, file: SourceFile) -> Iterator[OpenFile]:

@@ -8,6 +8,8 @@ import lzma
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow
+
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.split_names import uncompressed_name
 from rnnlm.corpora.text_encoding import Readable, printable
@@ -115,6 +117,4 @@ def decompressor(stream: OpenFile, kind: str) -> Any:
         return bz2.BZ2File(stream)
     if kind == "xz":
         return lzma.LZMAFile(stream)
-    import pyarrow
-
     return pyarrow.CompressedInputStream(pyarrow.PythonFile(stream, mode="r"), "zstd")

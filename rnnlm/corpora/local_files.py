@@ -22,7 +22,7 @@ ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
 
 @dataclass(frozen=True)
 class Found:
-    """The files to read, and what is left out."""
+    """Files to read, and files that are left out."""
 
     paths: tuple[Path, ...]
     left_out: tuple[LeftOut, ...] = ()

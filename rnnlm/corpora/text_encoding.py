@@ -11,8 +11,8 @@ from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
 NAMES_SHOWN = 5  # in a message
-GUESSED_BYTES = 64 << 10  # that an encoding is guessed from, around the first undecodable byte
-MOSTLY = 0.3  # share of a file's characters that are undecodable or NUL from which on it is no text
+GUESSED_BYTES = 64 << 10  # around the first undecodable byte, for guessing the encoding
+MOSTLY = 0.3  # with a larger share of undecodable characters or NUL, a file is not text
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
 BYTE_ORDER_MARKS = {  # byte-order mark → encoding; a mark of UTF-32 begins with one of UTF-16

@@ -1,4 +1,4 @@
-"""Whatever bytes come: a corpus or a CorpusError, never another exception, and nothing left behind."""
+"""Any bytes give a corpus or a CorpusError, never another exception, and leave nothing behind."""
 
 import tempfile
 import zipfile

@@ -1,4 +1,4 @@
-"""Lines wrapped at a fixed width are told from sentences, verses and lists."""
+"""Lines wrapped at a fixed width are distinguished from sentences, verses and lists."""
 
 import logging
 import random

@@ -12,11 +12,10 @@ import pyarrow
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.split_names import uncompressed_name
-from rnnlm.corpora.text_encoding import Readable, printable
+from rnnlm.corpora.text_encoding import READ_AT_ONCE, Readable, printable
 from rnnlm.errors import CorpusError
 
 HEAD_BYTES = 512  # of a stream, to detect its kind: a tar's mark ends at byte 263
-READ_AT_ONCE = 1 << 20
 ZIP_READ_AT_ONCE = 4096  # compressed with bzip2 or LZMA, zipfile unpacks all that it reads at once
 RATIO_FROM_BYTES = 16 << 20  # shorter texts may have any ratio: one repeated letter shrinks a lot
 MAGIC = {

@@ -162,8 +162,9 @@ class Opener:
                 raise CorpusError(f"{file.label}: is a compressed zip; decompress it once and give the zip")
             meter = Meter(opened.meter.packed_bytes, self.config, self.unpacked_bytes)
             for name, content in archive_members(opened, kind, file.label, meter, self.config, wanted):
-                member = content and decompressed(content, name, f"{file.label}: {printable(name)}", meter)
-                if member and archive_kind(member.head, member.plain_name):
+                label = f"{file.label}: {printable(name)}"
+                member = None if content is None else decompressed(content, name, label, meter)
+                if member is not None and archive_kind(member.head, member.plain_name):
                     raise CorpusError(
                         f"{member.label}: is an archive inside an archive; unpack the outer one and give a folder"
                     )

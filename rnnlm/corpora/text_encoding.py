@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
-NAMES_SHOWN = 5  # in a message
+FILE_NAMES_SHOWN = 5  # in a message
 GUESSED_BYTES = 64 << 10  # around the first undecodable byte, for guessing the encoding
 MOSTLY = 0.3  # with a larger share of undecodable characters or NUL, a file is not text
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
@@ -247,5 +247,5 @@ def printable(text: str) -> str:
 def shortened(names: Iterable[str]) -> str:
     """The first few names, and the number of others."""
     names = list(names)
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(map(printable, names[:NAMES_SHOWN])) + more
+    more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
+    return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more

@@ -135,7 +135,7 @@ def test_a_note_of_a_corpus_leads_nowhere_else(
     mark_complete(tmp_path / "outside")
     note = home.corpora / "known" / "note.json"
     note.parent.mkdir()
-    facts: dict[str, object] = {"version": None, "obtained": "", "checked": "", "problem": "", "left_out": []}
+    facts: dict[str, object] = {"key": {}, "version": None, "obtained": "", "checked": "", "left_out": []}
     for content in (json.dumps({"digest": name, **facts}), "", "[]", "{}", "3"):
         note.write_text(content)
         assert read_note(home, note) is None

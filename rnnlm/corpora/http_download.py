@@ -132,7 +132,10 @@ class Download:
             resumed, is_last = self.size > 0, attempt == self.policy.attempts
             try:
                 with network_errors_explained(self.label):
-                    return self.within_deadline()
+                    arrived = self.within_deadline()
+                if arrived:
+                    self.check_digest()
+                return arrived
             except TransientError as error:
                 if is_last:
                     return self.use_earlier(error)
@@ -144,6 +147,7 @@ class Download:
                 time.sleep(min(wait, max(0.0, self.deadline - time.monotonic())))
                 self.refuse_delay()
             except FetchError:  # no time is left
+                self.forget_what_cannot_be_resumed()
                 raise
             except CorpusError:
                 self.discard()
@@ -191,7 +195,7 @@ class Download:
     def receive(self) -> bool:
         """One attempt to get the rest of the file, or all of it. False if the server still has the known version.
 
-        TransientError if it broke off, CorpusError if the file is not the expected one.
+        TransientError if it broke off.
         """
         self.forget_what_cannot_be_resumed()
         offset, begun = self.size, self.version
@@ -220,17 +224,21 @@ class Download:
             elif begun is None or not self.is_continued(response, version, begun, offset):
                 self.discard()
                 raise TransientError(f"{self.label}: the server does not continue the file as it began; run again")
+            elif response.status_code == 206:
+                logger.info("%s: resumed at byte %s", self.label, f"{offset:,}")
             if response.status_code != 416:  # there it was complete
                 self.check_space(offset, version.total_bytes)
                 self.append(response, offset, version.total_bytes)
         if version.total_bytes is not None and self.size != version.total_bytes:
             raise TransientError(f"{self.label}: received {self.size} bytes, expected {version.total_bytes}; run again")
+        return True
+
+    def check_digest(self) -> None:
         if self.sha256 and (got := file_digest(self.path)) != self.sha256:
             raise CorpusError(
                 f"{self.label}: sha256 {got[:12]}, expected {self.sha256[:12]};\n"
                 "the file has changed or is damaged; if you trust it, correct corpus.sha256"
             )
-        return True
 
     def is_continued(
         self, response: requests.Response, version: ResourceVersion, begun: ResourceVersion, offset: int

@@ -204,6 +204,15 @@ def test_a_kept_file_that_was_changed_is_downloaded_again(server: Server, target
     assert server.conditions == [None, None]
 
 
+def test_an_unchanged_file_with_another_digest_is_refused(server: Server, target: Path) -> None:
+    assert get(server, target) == TEXT
+    target.unlink()
+    with pytest.raises(CorpusError, match="expected 000000000000"):
+        get(server, target, "0" * 64)
+    assert server.conditions[:2] == [None, '"one"']  # the server answers 304
+    assert not target.exists()
+
+
 def test_a_download_that_is_not_text_leaves_no_corpus(server: Server, home: Home) -> None:
     server.body = b"\x1f\x8b\x08 no gzip"
     with pytest.raises(CorpusError, match="gzip"):

@@ -89,7 +89,7 @@ def check_encoding(encoding: str) -> None:
     """CorpusError if Python has no text encoding of this name."""
     try:
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-        codecs.getincrementaldecoder(encoding)("strict")
+        codecs.getincrementaldecoder(encoding)("strict").decode(b"")
     except (LookupError, ValueError):
         raise CorpusError(
             f"corpus.encoding: {encoding!r} is not a text encoding of Python; try utf-8 or latin-1"
@@ -161,18 +161,18 @@ class Decoder:
         guess = guess_encoding(window, self.encoding)
         if self.decoding.undecodable == "refuse":
             raise EncodingError(self.label, self.encoding, place, guess)
-        if self.decoding.undecodable == "guess":
-            utf_8_until_now = is_utf_8(self.encoding) and not (self.ascii_until_now and data[:start].isascii())
-            if guess and not utf_8_until_now:
-                return self.read_as(guess, data, place)
-            text = window.decode(self.encoding, "replace")
-            if guess is None and text.count("\ufffd") > MOSTLY * len(text):  # a picture, say
-                raise EncodingError(self.label, self.encoding, place, None)
+        is_guess = self.decoding.undecodable == "guess"
+        utf_8_until_now = is_utf_8(self.encoding) and not (self.ascii_until_now and data[:start].isascii())
+        if is_guess and guess and not utf_8_until_now:
+            return self.read_as(guess, data, place)
         self.decoder.errors = "replace"
         try:
+            replaced = window.decode(self.encoding, "replace")
             text = self.decoder.decode(chunk, final=not chunk)
-        except UnicodeError:  # a missing byte-order mark cannot be replaced
+        except UnicodeError:  # a missing byte-order mark cannot be replaced, and a few encodings replace nothing
             raise EncodingError(self.label, self.encoding, place, guess) from None
+        if is_guess and guess is None and replaced.count("\ufffd") > MOSTLY * len(replaced):  # a picture, say
+            raise EncodingError(self.label, self.encoding, place, None)
         self.decoding.note(self.label, f"{place}; read with U+FFFD in its place")
         return text
 

@@ -78,7 +78,7 @@ def test_an_interrupted_download_is_resumed_in_the_same_run(server: Server, targ
         (b"x" * HALF, [f"bytes={HALF}-", None]),  # the digest shows it
     ],
 )
-def test_a_later_run_resumes_and_starts_over_if_the_kept_bytes_do_not_fit(
+def test_kept_bytes_are_resumed_or_replaced_by_a_later_run(
     server: Server, target: Path, kept: bytes, asked: list[str | None]
 ) -> None:
     interrupted(server, target)

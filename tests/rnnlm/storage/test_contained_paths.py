@@ -209,7 +209,6 @@ CHECKED_BEFORE = {
     "corpus.folder / (corpus.files.get('text') or corpus.files['train'])",
     "corpus.folder / byte_range.source_file",
     "folder / f'{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}.parquet'",
-    "self.folder / self.files[role]",
     "home.descriptions / dataset.dataset_id",
     "home.descriptions / f'copies-{dataset.dataset_id}.json'",
     "home.corpora / writer.digest[:16]",

@@ -38,7 +38,7 @@ def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArchiveEntry:
     """An entry of an archive before it is checked."""
 
     name: str
@@ -76,7 +76,7 @@ def archive_members(
             yield entry.name, stream
 
 
-def distrust(entry: Entry) -> str | None:
+def distrust(entry: ArchiveEntry) -> str | None:
     """How a name or link leaves the archive: it is malicious, even though no member is written under its name."""
     if is_absolute(entry.name):
         return "has an absolute path"
@@ -113,21 +113,23 @@ class StrictMember(tarfile.TarInfo):
             raise tarfile.ReadError(f"header at byte {archive.offset}: {error}") from error
 
 
-def tar_entries(stream: IO[bytes], label: str) -> Iterator[Entry]:
+def tar_entries(stream: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
     """The entries in archive order. Reads the stream to its end, where a compression has its checksum."""
     with damage_explained(label, "tar"), tarfile.open(fileobj=stream, mode="r|", tarinfo=StrictMember) as archive:
         for info in archive:
             content = partial(archive.extractfile, info)
             if info.issym() or info.islnk():
                 folder = posixpath.dirname(info.name) if info.issym() else ""
-                yield Entry(info.name, "link", content, posixpath.join(folder, info.linkname))
+                yield ArchiveEntry(info.name, "link", content, posixpath.join(folder, info.linkname))
             else:
-                yield Entry(info.name, "device" if info.isdev() else "file" if info.isfile() else "folder", content)
+                yield ArchiveEntry(
+                    info.name, "device" if info.isdev() else "file" if info.isfile() else "folder", content
+                )
         while stream.read(1 << 20):
             pass
 
 
-def zip_entries(file: IO[bytes], label: str) -> Iterator[Entry]:
+def zip_entries(file: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
     """The entries, sorted by name. CorpusError if one is encrypted."""
     with damage_explained(label, "zip"), zipfile.ZipFile(file) as archive:
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
@@ -137,8 +139,10 @@ def zip_entries(file: IO[bytes], label: str) -> Iterator[Entry]:
             mode = stat.S_IFMT(info.external_attr >> 16)
             if mode == stat.S_IFLNK:
                 target = content().read(LINK_TARGET_BYTES).decode("utf-8", "replace")
-                yield Entry(info.filename, "link", content, posixpath.join(posixpath.dirname(info.filename), target))
+                yield ArchiveEntry(
+                    info.filename, "link", content, posixpath.join(posixpath.dirname(info.filename), target)
+                )
             elif mode in ZIP_DEVICES:
-                yield Entry(info.filename, "device", content)
+                yield ArchiveEntry(info.filename, "device", content)
             else:
-                yield Entry(info.filename, "folder" if info.is_dir() else "file", content)
+                yield ArchiveEntry(info.filename, "folder" if info.is_dir() else "file", content)

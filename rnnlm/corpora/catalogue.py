@@ -12,7 +12,7 @@ INSTALLATION = "made from this installation"
 
 @dataclass(frozen=True)
 class Entry:
-    """A corpus and what to know before using it."""
+    """A corpus: its location, licence and other facts that users need."""
 
     name: str
     location: str  # an http(s) address, an hf: name, or INSTALLATION

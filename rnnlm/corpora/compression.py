@@ -8,13 +8,14 @@ import lzma
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow
+
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.split_names import uncompressed_name
-from rnnlm.corpora.text_encoding import Readable, printable
+from rnnlm.corpora.text_encoding import READ_AT_ONCE, Readable, printable
 from rnnlm.errors import CorpusError
 
 HEAD_BYTES = 512  # of a stream, to detect its kind: a tar's mark ends at byte 263
-READ_AT_ONCE = 1 << 20
 ZIP_READ_AT_ONCE = 4096  # compressed with bzip2 or LZMA, zipfile unpacks all that it reads at once
 RATIO_FROM_BYTES = 16 << 20  # shorter texts may have any ratio: one repeated letter shrinks a lot
 MAGIC = {
@@ -115,6 +116,4 @@ def decompressor(stream: OpenFile, kind: str) -> Any:
         return bz2.BZ2File(stream)
     if kind == "xz":
         return lzma.LZMAFile(stream)
-    import pyarrow
-
     return pyarrow.CompressedInputStream(pyarrow.PythonFile(stream, mode="r"), "zstd")

@@ -37,11 +37,11 @@ END_OF_WORD = re.compile(r"[^\W\d_]-$")  # a word divided at the end of a line
 
 
 class DocumentError(Exception):
-    """Why a document cannot be read: it is listed, and the other files are read."""
+    """The reason why a document cannot be read. The document is listed, and the other files are read."""
 
 
 def document_prose(kind: str, data: bytes, text: str) -> str:
-    """The prose of a document. kind: a key of READERS, or pdf, which is read from `data`. DocumentError: none."""
+    """The prose of a document. kind: a key of READERS, or pdf, which is read from `data`. DocumentError if none."""
     try:
         prose = pdf_prose(data) if kind == "pdf" else READERS[kind](text)
     except DocumentError:
@@ -92,7 +92,7 @@ def markdown_blocks(tokens: Iterable[Any]) -> Iterator[str]:
 
 
 def inline_text(tokens: Iterable[Any]) -> str:
-    """The words of a Markdown line. Pictures and tags say nothing."""
+    """The words of a Markdown line, without pictures and tags."""
     spaces = {"softbreak", "hardbreak"}
     said = {"text", "text_special", "code_inline"}
     return "".join(" " if token.type in spaces else token.content if token.type in said else "" for token in tokens)
@@ -207,7 +207,7 @@ def pdf_prose(data: bytes) -> str:
 
 
 def paragraphs_of_page(text: str) -> Iterator[str]:
-    """Lines joined up to a blank line; a word divided at the end of a line is put together."""
+    """Lines joined up to a blank line; a word that is divided at the end of a line is joined."""
     held = ""
     for line in [*text.splitlines(), ""]:
         line = line.strip()

@@ -47,7 +47,7 @@ OTHER_SPLIT = "other names tell a split and this does not; rename it"
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file on disk, its name in messages, and the name that tells its format."""
+    """A file on disk, its name in messages, and the name that determines its format."""
 
     path: Path
     label: str
@@ -90,8 +90,8 @@ class Opener:
     def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
         """Every text in the order of the files (members of a zip by name, of a tar as stored).
 
-        named: the names of the files tell splits, as in a folder; the name of a single file does not. Documents that
-        cannot be read are left out. CorpusError at the end for all texts in another encoding.
+        named: the names of the files may stand for splits, as in a folder; that of a single file does not. Documents
+        that cannot be read are left out. CorpusError at the end for all texts in another encoding.
         """
         read = 0
         self.alone = len(files) == 1
@@ -102,8 +102,6 @@ class Opener:
                     for text in self.readable(roles[member], opened):
                         yield text
                         read += 1
-                    unpacked = opened.meter.unpacked_bytes
-            self.unpacked_bytes += unpacked
         if self.undecodable:
             raise encoding_errors(self.source, self.undecodable, self.text_count)
         if not read:
@@ -158,17 +156,20 @@ class Opener:
             kind = archive_kind(opened.head, opened.plain_name)
             if kind is None:
                 yield "", opened
+                self.unpacked_bytes += opened.meter.unpacked_bytes if wanted else 0
                 return
             if kind == "zip" and not opened.seekable():
                 raise CorpusError(f"{file.label}: is a compressed zip; decompress it once and give the zip")
             meter = Meter(opened.meter.packed_bytes, self.config, self.unpacked_bytes)
             for name, content in archive_members(opened, kind, file.label, meter, self.config, wanted):
-                member = content and decompressed(content, name, f"{file.label}: {printable(name)}", meter)
-                if member and archive_kind(member.head, member.plain_name):
+                label = f"{file.label}: {printable(name)}"
+                member = None if content is None else decompressed(content, name, label, meter)
+                if member is not None and archive_kind(member.head, member.plain_name):
                     raise CorpusError(
                         f"{member.label}: is an archive inside an archive; unpack the outer one and give a folder"
                     )
                 yield name, member
+            self.unpacked_bytes += meter.unpacked_bytes if wanted else 0
 
     @contextlib.contextmanager
     def outermost(self, file: SourceFile) -> Iterator[OpenFile]:

@@ -85,7 +85,7 @@ def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> 
 
 
 def freshness_of(note: Note, source: Source) -> str:
-    """A phrase for reports."""
+    """A phrase for reports: since when the text is unchanged, or why the stored copy is used."""
     if not source.remote:
         return ""
     if note.problem:

@@ -7,7 +7,7 @@ from rnnlm.corpora.splits import corpus_files, stored_lines
 from rnnlm.storage.records import CorpusRecord
 
 LINES_READ = 5_000  # of the training text
-FEWEST_PAIRS = 50  # too few lines to tell
+FEWEST_PAIRS = 50  # fewer lines do not show a width
 WIDEST = 120  # characters of a wrapped line
 NEARLY_FULL = 0.7  # of the width: a long word was moved to the next line
 FULL_SHARE = 0.8  # of the lines that are followed by another

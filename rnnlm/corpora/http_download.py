@@ -51,10 +51,6 @@ class ResourceVersion:
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
-class DownloadTimeoutError(FetchError):
-    """No time is left for another attempt."""
-
-
 def fetch(
     url: str,
     target: Path,
@@ -120,7 +116,7 @@ class Download:
         self.note.unlink(missing_ok=True)
 
     def forget_what_cannot_be_resumed(self) -> None:
-        """Without a validator or a digest to check, what the server has may be another file: start over."""
+        """Without a validator or a digest to check, the server's file may be another one: start over."""
         version = self.version
         if version is None or not (version.validator or self.sha256):
             self.discard()
@@ -136,7 +132,10 @@ class Download:
             resumed, is_last = self.size > 0, attempt == self.policy.attempts
             try:
                 with network_errors_explained(self.label):
-                    return self.within_deadline()
+                    arrived = self.within_deadline()
+                if arrived:
+                    self.check_digest()
+                return arrived
             except TransientError as error:
                 if is_last:
                     return self.use_earlier(error)
@@ -147,7 +146,8 @@ class Download:
                 logger.warning("%s; attempt %d of %d in %.1f s", error, attempt + 1, self.policy.attempts, wait)
                 time.sleep(min(wait, max(0.0, self.deadline - time.monotonic())))
                 self.refuse_delay()
-            except DownloadTimeoutError:
+            except FetchError:  # no time is left
+                self.forget_what_cannot_be_resumed()
                 raise
             except CorpusError:
                 self.discard()
@@ -195,7 +195,7 @@ class Download:
     def receive(self) -> bool:
         """One attempt to get the rest of the file, or all of it. False if the server still has the known version.
 
-        TransientError if it broke off, CorpusError if the file is not the expected one.
+        TransientError if it broke off.
         """
         self.forget_what_cannot_be_resumed()
         offset, begun = self.size, self.version
@@ -224,17 +224,21 @@ class Download:
             elif begun is None or not self.is_continued(response, version, begun, offset):
                 self.discard()
                 raise TransientError(f"{self.label}: the server does not continue the file as it began; run again")
+            elif response.status_code == 206:
+                logger.info("%s: resumed at byte %s", self.label, f"{offset:,}")
             if response.status_code != 416:  # there it was complete
                 self.check_space(offset, version.total_bytes)
                 self.append(response, offset, version.total_bytes)
         if version.total_bytes is not None and self.size != version.total_bytes:
             raise TransientError(f"{self.label}: received {self.size} bytes, expected {version.total_bytes}; run again")
+        return True
+
+    def check_digest(self) -> None:
         if self.sha256 and (got := file_digest(self.path)) != self.sha256:
             raise CorpusError(
                 f"{self.label}: sha256 {got[:12]}, expected {self.sha256[:12]};\n"
                 "the file has changed or is damaged; if you trust it, correct corpus.sha256"
             )
-        return True
 
     def is_continued(
         self, response: requests.Response, version: ResourceVersion, begun: ResourceVersion, offset: int
@@ -281,7 +285,7 @@ class Download:
 
     def refuse_delay(self) -> None:
         if time.monotonic() > self.deadline or self.abandoned.is_set():
-            raise DownloadTimeoutError(
+            raise FetchError(
                 f"{self.label}: took more than {self.policy.maximum_seconds:,.0f} s "
                 "(corpus.maximum_download_seconds);\n"
                 "run again (if the server can resume, the received bytes are kept), or raise it"

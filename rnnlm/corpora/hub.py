@@ -1,21 +1,28 @@
-"""Data sets of the Hugging Face hub, `hf:owner/name[:config]`, or of a folder, `hf:FOLDER`, streamed."""
+"""Data sets of the Hugging Face hub, `hf:owner/name[:config]`, or of a folder, `hf:FOLDER`, streamed.
+
+The texts of a data set are kept in a Parquet file, so that other settings read them again and download nothing.
+"""
 
 import contextlib
+import itertools
 import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.kept_rows import keeping_rows, kept_rows
 from rnnlm.corpora.split_names import check_roles, split_named
 from rnnlm.corpora.table_files import NoColumnError, Row, column_texts
 from rnnlm.corpora.text_encoding import Decoding, printable, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
-from rnnlm.errors import CorpusError, FetchError, RnnlmError
+from rnnlm.errors import CorpusError, FetchError, HomeError, RnnlmError
+from rnnlm.home import atomic_file
 
 HUB_ROWS_AT_ONCE = 1000
 logger = logging.getLogger(__name__)
@@ -24,6 +31,8 @@ LOOK_SECONDS = 5.0  # the same for a first look at it
 HUB_PREFIX = "hf:"
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "httpx2", "requests", "urllib3"}
 TOO_MANY_REQUESTS = 429
+KEPT_ROWS = pa.schema([("role", pa.string()), ("label", pa.string()), ("text", pa.string())])
+Keep = Callable[[str, str, Iterator[str]], Iterator[str]]  # role, label, texts → the same texts, kept as they pass
 
 
 @dataclass(frozen=True)
@@ -174,3 +183,37 @@ def is_transient(error: Exception) -> bool:
     status = getattr(getattr(error, "response", None), "status_code", 0)
     is_network = isinstance(error, ConnectionError | TimeoutError) or bool(packages & NETWORK_LIBRARIES)
     return is_network and (status == TOO_MANY_REQUESTS or not 400 <= status < 500)
+
+
+@contextlib.contextmanager
+def keeping_rows(path: Path | None) -> Iterator[Keep]:
+    """Store every text that is read. `path` exists when the block has succeeded; None: nothing is stored."""
+    if path is None:
+        yield lambda role, label, texts: texts
+        return
+    with atomic_file(path) as partial, pq.ParquetWriter(partial, KEPT_ROWS, compression="zstd") as file:
+
+        def keep(role: str, label: str, texts: Iterator[str]) -> Iterator[str]:
+            while batch := list(itertools.islice(texts, HUB_ROWS_AT_ONCE)):
+                try:
+                    file.write_table(pa.table([[role] * len(batch), [label] * len(batch), batch], schema=KEPT_ROWS))
+                except OSError as error:
+                    raise HomeError(f"{path}: cannot be written ({error}); free some space") from error
+                yield from batch
+
+        yield keep
+
+
+def kept_rows(path: Path) -> Iterator[tuple[str, str, Iterator[str]]]:
+    """Role, label and texts of each split. CorpusError if the file is damaged."""
+
+    def rows() -> Iterator[tuple[str, str, str]]:
+        try:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(HUB_ROWS_AT_ONCE):
+                    yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        except (OSError, pa.ArrowException) as error:
+            raise CorpusError(f"{path}: is damaged ({str(error).splitlines()[0]}); delete it and run again") from error
+
+    for (role, label), found in itertools.groupby(rows(), lambda row: row[:2]):
+        yield role, label, (text for _, _, text in found)

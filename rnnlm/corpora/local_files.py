@@ -1,4 +1,4 @@
-"""Local files: find the texts of a folder or glob, tell why others are left out, and detect changes."""
+"""Local files: find the texts of a folder or glob, give reasons for leaving out others, and detect changes."""
 
 import glob
 import os
@@ -22,7 +22,7 @@ ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
 
 @dataclass(frozen=True)
 class Found:
-    """The files to read, and what is left out."""
+    """Files to read, and files that are left out."""
 
     paths: tuple[Path, ...]
     left_out: tuple[LeftOut, ...] = ()
@@ -134,7 +134,7 @@ def files_of_glob(pattern: str, *, documents: bool = False) -> Found:
 
 
 def states(paths: list[Path] | tuple[Path, ...]) -> list[list[Any]]:
-    """Path, size and modification time of each file, which tell whether it has changed."""
+    """Path, size and modification time of each file, from which changes are detected."""
     try:
         found = [(path.resolve(), path.stat()) for path in paths]
     except OSError as error:

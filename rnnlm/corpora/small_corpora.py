@@ -3,7 +3,7 @@
 from rnnlm.corpora.splits import corpus_documents, stored_lines
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 
-SMALL_TEXT_BYTES = 2 << 20  # at least 256 documents: 5 % of them are hardly ever none
+SMALL_TEXT_BYTES = 2 << 20  # a larger text has at least 256 documents, of which 5 % are hardly ever none
 
 
 def fill_splits(corpus: CorpusRecord) -> CorpusRecord:

@@ -14,7 +14,7 @@ AT_ONCE = 65_536  # entries read together
 
 
 @dataclass(frozen=True)
-class Sources:
+class SourceIndex:
     """The sources of one corpus file, in order."""
 
     starts: np.ndarray  # (sources,) uint64: byte offsets
@@ -34,10 +34,10 @@ class Sources:
             yield from self.starts[chunk : min(chunk + AT_ONCE, last)].tolist()
 
 
-def read_sources(folder: Path, role: str) -> Sources:
+def read_source_index(folder: Path, role: str) -> SourceIndex:
     """The sources of a role's text; without an index, one source that begins at byte 0."""
     path = folder / f"{role}.sources"
     if not path.exists():
-        return Sources(np.zeros(1, np.uint64), np.zeros((1, 8), np.uint8))
+        return SourceIndex(np.zeros(1, np.uint64), np.zeros((1, 8), np.uint8))
     entries = np.memmap(path, dtype=[("start", "<u8"), ("digest", "u1", 8)], mode="r")
-    return Sources(entries["start"], entries["digest"])
+    return SourceIndex(entries["start"], entries["digest"])

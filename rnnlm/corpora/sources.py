@@ -37,7 +37,7 @@ class UnavailableError(FetchError):
 
 @contextmanager
 def fallback_allowed(known: object) -> Iterator[None]:
-    """Raise UnavailableError if a version is known, whose stored copy can be used."""
+    """Turn a CorpusError into UnavailableError if a version is known: its stored copy can be used."""
     try:
         yield
     except CorpusError as error:
@@ -48,7 +48,7 @@ def fallback_allowed(known: object) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Written:
-    """Facts about a text that was written."""
+    """Facts about a text that was written, its version, and files that were left out."""
 
     facts: Metadata = field(default_factory=dict)
     version: Metadata | None = None  # of a remote text
@@ -151,7 +151,7 @@ class OnHub:
 
 @dataclass(frozen=True)
 class OnDisk:
-    """A file, or the files of a folder or glob, whose names tell splits."""
+    """A file, or the files of a folder or glob, whose names may stand for splits."""
 
     source: str
     paths: tuple[Path, ...]

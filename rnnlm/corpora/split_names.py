@@ -61,7 +61,7 @@ def suffix_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """A split that a name may tell: it does if another name of the same group tells another split."""
+    """A split that a name may stand for. It does if another name of the same group stands for another split."""
 
     split: Split
     group: tuple[str, ...]  # what the names of a data set share: the folder, and the rest of the name
@@ -69,11 +69,11 @@ class Claim:
 
 
 def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
-    """Name → the split it tells, judged beside the others.
+    """Name → the split that it stands for, judged together with the other names.
 
-    news-train.txt tells one beside news-test.txt, and train/a.txt beside test/b.txt. train.txt does without others. A
-    name that merely contains a split's word, such as test-plan.txt, tells none, and that of a document, such as
-    testing.md, never does. Text for a split without text for `train` is a split only if nothing else is there.
+    news-train.txt stands for one beside news-test.txt, and train/a.txt beside test/b.txt. train.txt needs no other
+    name. A name that merely contains a split's word, such as test-plan.txt, stands for none, and that of a document,
+    such as testing.md, never does. Without training text, names stand for splits only if all of them do.
     """
     claims = {name: list(claims_of(name)) for name in names}
     splits_of = defaultdict(set)
@@ -93,7 +93,7 @@ def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
 
 
 def claims_of(name: str) -> Iterator[Claim]:
-    """The splits that the folders and the name of a file may tell."""
+    """The splits that the folders and the name of a file may stand for."""
     path = PurePosixPath(uncompressed_name(name.lower()))
     for index, part in enumerate(path.parent.parts):
         if part in SPLIT_OF_WORD:
@@ -124,7 +124,7 @@ def splits_in(words: list[str]) -> set[Split]:
 
 
 def unclear_split_names(names: Iterable[str]) -> list[str]:
-    """Names that hold a word for held-out text and yet tell no split."""
+    """Names that contain a word for held-out text but stand for no split."""
     told = named_splits(names)
     return [
         name for name, split in told.items() if not split and {c.split for c in claims_of(name)} & {"valid", "test"}
@@ -160,7 +160,7 @@ def is_archive_name(name: str) -> bool:
 
 
 def check_roles(source: str, roles: Mapping[str, str | None]) -> None:
-    """CorpusError if names tell splits but not `train`: only valid and test can be carved.
+    """CorpusError if names stand for splits but none for `train`: only valid and test can be carved.
 
     roles: name of each file, member or hub split → the split in it, or None.
     """

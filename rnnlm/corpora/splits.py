@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from rnnlm.corpora.source_index import Sources, read_sources
+from rnnlm.corpora.source_index import SourceIndex, read_source_index
 from rnnlm.storage.records import CorpusRecord, Split
 
 DOCUMENT_LINES = 50  # a longer paragraph, or text without paragraphs, is cut into blocks of this many lines
@@ -64,7 +64,7 @@ def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[Corpus
     Training documents that a sample leaves out are skipped.
     """
     role = role_of(corpus, byte_range.source_file)
-    sources = read_sources(corpus.folder, role)
+    sources = read_source_index(corpus.folder, role)
     begin, end = byte_range.byte_offset, byte_range.byte_offset + byte_range.byte_count
     lines = stored_lines(corpus.folder / byte_range.source_file, begin, byte_range.byte_count)
     starts = sources.starts_between(begin, end)
@@ -97,7 +97,7 @@ def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
     """The whole corpus in order, in ranges of at least `byte_count` bytes, except at the end of each file."""
     for file_name in corpus_files(corpus):
         path = corpus.folder / file_name
-        sources = read_sources(corpus.folder, role_of(corpus, file_name))
+        sources = read_source_index(corpus.folder, role_of(corpus, file_name))
         begin, size = 0, path.stat().st_size
         while begin < size:
             end = size if begin + byte_count >= size else document_start(path, sources, begin + byte_count)
@@ -107,8 +107,8 @@ def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
             begin = end
 
 
-def document_start(path: Path, sources: Sources, position: int) -> int | None:
-    """Offset of a document at or soon after `position`; None if it cannot be told.
+def document_start(path: Path, sources: SourceIndex, position: int) -> int | None:
+    """Offset of a document at or soon after `position`; None if none is found.
 
     Wherever reading begins, a document starts where a source starts, and at a line of text that follows blank lines
     which follow a line of text.
@@ -131,7 +131,7 @@ def document_start(path: Path, sources: Sources, position: int) -> int | None:
     return next(sources.starts_between(position - 1, offset), found)
 
 
-def next_document(path: Path, sources: Sources, begin: int, byte_count: int, document_lines: int) -> int:
+def next_document(path: Path, sources: SourceIndex, begin: int, byte_count: int, document_lines: int) -> int:
     """Where a document starts, at least `byte_count` bytes after the one at `begin`; the end of the file if none."""
     starts = (start - begin for start in sources.starts_between(begin, path.stat().st_size))
     end = begin

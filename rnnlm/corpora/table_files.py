@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from rnnlm.corpora.compression import Meter, damage_explained
 from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding, printable, single_lines, sound_text
 from rnnlm.errors import CorpusError
@@ -20,7 +23,7 @@ Row = tuple[str, tuple[Any, ...]]  # where it is, for messages; the cells of the
 
 
 class TableError(CorpusError):
-    """A row is not what its format says."""
+    """A row that is not in the format of its table."""
 
 
 class NoColumnError(TableError):
@@ -121,9 +124,7 @@ def parquet_rows(
     file: Path | IO[bytes], label: str, columns: list[str], decoding: Decoding, meter: Meter
 ) -> Iterator[Row]:
     """The columns' cells of each row as Python objects, read a few hundred rows at a time."""
-    import pyarrow.parquet
-
-    with damage_explained(label, "Parquet"), pyarrow.parquet.ParquetFile(file) as table:
+    with damage_explained(label, "Parquet"), pq.ParquetFile(file) as table:
         schema = table.schema_arrow
         paths = [[column] if column in schema.names else column.split(".") for column in columns]
         kinds = [kind_of_column(schema, parts, label) for parts in paths]
@@ -136,27 +137,24 @@ def parquet_rows(
 
 def kind_of_column(schema: Any, parts: list[str], label: str) -> Any:
     """The Arrow type of a column, which may lie within structs. NoColumnError if it is not there."""
-    import pyarrow
-
-    kind = pyarrow.struct(list(schema))
+    kind = pa.struct(list(schema))
     for part in parts:
-        if not pyarrow.types.is_struct(kind) or kind.get_field_index(part) < 0:
+        if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
             raise NoColumnError(label, ".".join(parts), schema.names)
         kind = kind.field(part).type
-    return kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Decoding, meter: Meter) -> list[Any]:
     """A column's values. Text is decoded here: Arrow does not check that a string is UTF-8."""
-    import pyarrow
     import pyarrow.compute
 
     cells = batch.column(parts[0])
     for part in parts[1:]:
         cells = pyarrow.compute.struct_field(cells, part)
-    is_text = kind in (pyarrow.string(), pyarrow.large_string(), pyarrow.string_view())
+    is_text = kind in (pa.string(), pa.large_string(), pa.string_view())
     if is_text:
-        cells = cells.cast(kind).cast(pyarrow.large_binary())
+        cells = cells.cast(kind).cast(pa.large_binary())
     meter.add(cells.nbytes, label)
     values: list[Any] = cells.to_pylist()
     return [decoded(value, label, decoding) for value in values] if is_text else values

@@ -1,4 +1,4 @@
-"""Decode files to text with line feeds; errors say where the bytes are not text, and what they may be."""
+"""Decode files to text with line feeds. Errors say where the bytes are not text and which encoding they may be in."""
 
 import codecs
 import io
@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple, Protocol
 from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
-NAMES_SHOWN = 5  # in a message
-GUESSED_BYTES = 64 << 10  # that an encoding is guessed from, around the first undecodable byte
-MOSTLY = 0.3  # share of a file's characters that are undecodable or NUL from which on it is no text
+FILE_NAMES_SHOWN = 5  # in a message
+GUESSED_BYTES = 64 << 10  # around the first undecodable byte, for guessing the encoding
+MOSTLY = 0.3  # with a larger share of undecodable characters or NUL, a file is not text
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
 BYTE_ORDER_MARKS = {  # byte-order mark → encoding; a mark of UTF-32 begins with one of UTF-16
@@ -89,7 +89,7 @@ def check_encoding(encoding: str) -> None:
     """CorpusError if Python has no text encoding of this name."""
     try:
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-        codecs.getincrementaldecoder(encoding)("strict")
+        codecs.getincrementaldecoder(encoding)("strict").decode(b"")
     except (LookupError, ValueError):
         raise CorpusError(
             f"corpus.encoding: {encoding!r} is not a text encoding of Python; try utf-8 or latin-1"
@@ -97,7 +97,7 @@ def check_encoding(encoding: str) -> None:
 
 
 class Decoding(NamedTuple):
-    """How bytes become text, and what is done where that fails."""
+    """How bytes are decoded, and what is done with undecodable ones."""
 
     encoding: str = "utf-8"
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
@@ -161,18 +161,18 @@ class Decoder:
         guess = guess_encoding(window, self.encoding)
         if self.decoding.undecodable == "refuse":
             raise EncodingError(self.label, self.encoding, place, guess)
-        if self.decoding.undecodable == "guess":
-            utf_8_until_now = is_utf_8(self.encoding) and not (self.ascii_until_now and data[:start].isascii())
-            if guess and not utf_8_until_now:
-                return self.read_as(guess, data, place)
-            text = window.decode(self.encoding, "replace")
-            if guess is None and text.count("\ufffd") > MOSTLY * len(text):  # a picture, say
-                raise EncodingError(self.label, self.encoding, place, None)
+        is_guess = self.decoding.undecodable == "guess"
+        utf_8_until_now = is_utf_8(self.encoding) and not (self.ascii_until_now and data[:start].isascii())
+        if is_guess and guess and not utf_8_until_now:
+            return self.read_as(guess, data, place)
         self.decoder.errors = "replace"
         try:
+            replaced = window.decode(self.encoding, "replace")
             text = self.decoder.decode(chunk, final=not chunk)
-        except UnicodeError:  # a missing byte-order mark cannot be replaced
+        except UnicodeError:  # a missing byte-order mark cannot be replaced, and a few encodings replace nothing
             raise EncodingError(self.label, self.encoding, place, guess) from None
+        if is_guess and guess is None and replaced.count("\ufffd") > MOSTLY * len(replaced):  # a picture, say
+            raise EncodingError(self.label, self.encoding, place, None)
         self.decoding.note(self.label, f"{place}; read with U+FFFD in its place")
         return text
 
@@ -247,5 +247,5 @@ def printable(text: str) -> str:
 def shortened(names: Iterable[str]) -> str:
     """The first few names, and the number of others."""
     names = list(names)
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(map(printable, names[:NAMES_SHOWN])) + more
+    more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
+    return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more

@@ -12,11 +12,11 @@ from rnnlm.home import Home, read_json, write_json
 from rnnlm.storage.records import CorpusRecord, TrainingSample
 from rnnlm.storage.stages import stage_key
 
-KEY_DIGITS = 16  # of a digest: 8 bytes, so that tens of millions of documents are all but surely different
+KEY_DIGITS = 16  # of a digest: 8 bytes, enough to distinguish tens of millions of documents
 
 
 def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | None) -> CorpusRecord:
-    """The corpus with at most so many training documents; itself if it has no more, or if None.
+    """The corpus with at most maximum_documents training documents; unchanged if it has no more, or if None.
 
     Found by one pass over the text and remembered in home.corpora/known. CorpusError if nothing is left.
     """

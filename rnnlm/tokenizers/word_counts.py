@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tokenizers import Tokenizer
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.splits import ByteRange, byte_ranges, documents_in
@@ -93,9 +92,5 @@ def words_of_lines(lines: Iterable[str], config: TokenizerConfig) -> Iterator[It
     elif config.splitting == "whitespace":
         yield from (line.split() for line in lines)
     else:
-        yield from library_words(splitter(config), lines)
-
-
-def library_words(tokenizer: Tokenizer, lines: Iterable[str]) -> Iterator[list[str]]:
-    for line in lines:
-        yield [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(line)]
+        pre_tokenizer = splitter(config).pre_tokenizer
+        yield from ([word for word, _ in pre_tokenizer.pre_tokenize_str(line)] for line in lines)

@@ -1,4 +1,4 @@
-"""The server that tests of downloads ask."""
+"""The server for tests of downloads."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A server on this machine that breaks off, stalls, lies and changes its mind."""
+"""A server on this machine that breaks off, stalls, and sends wrong or changed bytes."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +11,7 @@ QUICK = FetchPolicy(attempts=3, connect_seconds=2, read_seconds=0.3, backoff_sec
 
 
 class Server(ThreadingHTTPServer):
-    """One file; `behaviour` says how it is served."""
+    """A server of one file; `behaviour` says how it is served."""
 
     daemon_threads = True
 

@@ -1,4 +1,4 @@
-"""What the tests of corpora pack text into: every compression, archive and table."""
+"""Compressions, archives and tables into which the tests of corpora pack text."""
 
 import bz2
 import csv

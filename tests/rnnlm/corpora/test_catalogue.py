@@ -1,4 +1,4 @@
-"""Corpora known by name: where they lie, and that they arrive as the catalogue says."""
+"""Corpora known by name are found and read as the catalogue describes them."""
 
 import dataclasses
 from pathlib import Path

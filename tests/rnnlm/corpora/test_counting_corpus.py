@@ -1,4 +1,4 @@
-"""The written corpora that small proofs are made on."""
+"""The generated corpora `counting` and `zen`."""
 
 import contextlib
 import io

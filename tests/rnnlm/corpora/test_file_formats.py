@@ -1,4 +1,4 @@
-"""The same text, however it is packed; and the splits that names tell."""
+"""The same text is read from every format and packing; names of files stand for splits."""
 
 import hashlib
 import logging

@@ -1,4 +1,4 @@
-"""Whatever bytes come: a corpus or a CorpusError, never another exception, and nothing left behind."""
+"""Any bytes give a corpus or a CorpusError, never another exception, and leave nothing behind."""
 
 import tempfile
 import zipfile
@@ -92,39 +92,30 @@ def obtain_or_refuse(name: str, data: bytes, drawn: dict[str, object]) -> None:
         assert {entry.name for entry in Path(scratch).iterdir()} == {name, "home"}
 
 
-def fuzzed(examples: int):  # type: ignore[no-untyped-def]
-    def decorate(test):  # type: ignore[no-untyped-def]
-        strategy = given(
-            name=names,
-            other=names,
-            called=st.none() | names,
-            mutations=st.lists(mutation, max_size=4),
-            splice=st.none() | st.floats(0, 1),
-            drawn=settings_drawn,
-        )
-        limits = settings(
-            max_examples=examples,
-            derandomize=True,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        )
-        return limits(strategy(test))
-
-    return decorate
+DRAWN = given(
+    name=names,
+    other=names,
+    called=st.none() | names,
+    mutations=st.lists(mutation, max_size=4),
+    splice=st.none() | st.floats(0, 1),
+    drawn=settings_drawn,
+)
+LIMITS = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
 def check(name: str, other: str, called: str | None, mutations: list, splice: float | None, drawn: dict) -> None:
     obtain_or_refuse(called or name, mutated(SEEDS[name], mutations, SEEDS[other], splice), drawn)
 
 
-@fuzzed(60)
 @pytest.mark.long
+@settings(LIMITS, max_examples=60)
+@DRAWN
 def test_60_damaged_files_give_a_corpus_or_a_corpus_error(**example) -> None:  # type: ignore[no-untyped-def]
     check(**example)
 
 
 @pytest.mark.slow
-@fuzzed(2000)
+@settings(LIMITS, max_examples=2000)
+@DRAWN
 def test_2000_damaged_files_give_a_corpus_or_a_corpus_error(**example) -> None:  # type: ignore[no-untyped-def]
     check(**example)

@@ -1,4 +1,4 @@
-"""Lines wrapped at a fixed width are told from sentences, verses and lists."""
+"""Lines wrapped at a fixed width are distinguished from sentences, verses and lists."""
 
 import logging
 import random
@@ -13,24 +13,8 @@ from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import prepare_dataset
 
 DRAW = random.Random(0)
-WORDS = [
-    "the",
-    "cat",
-    "sees",
-    "a",
-    "dog",
-    "near",
-    "that",
-    "river",
-    "house",
-    "and",
-    "follows",
-    "its",
-    "own",
-    "old",
-    "tree",
-    "slowly",
-]
+SENTENCE = "the cat sees a dog near that river house and follows its own old tree slowly"
+WORDS = SENTENCE.split()
 
 
 def sentence() -> str:

@@ -62,16 +62,6 @@ def test_redirects_have_an_end(server: Server, target: Path) -> None:
     assert len(server.asked) == 6
 
 
-@pytest.mark.parametrize("place", ["file:///etc/hostname", "ftp://127.0.0.1/text", "gopher://127.0.0.1/"])
-def test_a_redirect_out_of_http_is_refused(server: Server, target: Path, place: str) -> None:
-    server.behaviour = f"redirect {place}"
-    with pytest.raises(CorpusError, match="only http and https") as caught:
-        get(server, target)
-    assert type(caught.value) is CorpusError
-    assert len(server.asked) == 1
-    assert left(target) == []
-
-
 @pytest.mark.parametrize("behaviour", ["breaks off once", "stalls once"])  # it stalls until the read times out
 def test_an_interrupted_download_is_resumed_in_the_same_run(server: Server, target: Path, behaviour: str) -> None:
     server.behaviour = behaviour
@@ -88,7 +78,7 @@ def test_an_interrupted_download_is_resumed_in_the_same_run(server: Server, targ
         (b"x" * HALF, [f"bytes={HALF}-", None]),  # the digest shows it
     ],
 )
-def test_a_later_run_resumes_and_starts_over_if_the_kept_bytes_do_not_fit(
+def test_kept_bytes_are_resumed_or_replaced_by_a_later_run(
     server: Server, target: Path, kept: bytes, asked: list[str | None]
 ) -> None:
     interrupted(server, target)
@@ -214,6 +204,15 @@ def test_a_kept_file_that_was_changed_is_downloaded_again(server: Server, target
     assert server.conditions == [None, None]
 
 
+def test_an_unchanged_file_with_another_digest_is_refused(server: Server, target: Path) -> None:
+    assert get(server, target) == TEXT
+    target.unlink()
+    with pytest.raises(CorpusError, match="expected 000000000000"):
+        get(server, target, "0" * 64)
+    assert server.conditions[:2] == [None, '"one"']  # the server answers 304
+    assert not target.exists()
+
+
 def test_a_download_that_is_not_text_leaves_no_corpus(server: Server, home: Home) -> None:
     server.body = b"\x1f\x8b\x08 no gzip"
     with pytest.raises(CorpusError, match="gzip"):
@@ -270,15 +269,30 @@ def test_a_download_larger_than_the_disk_is_refused_at_once(
         ("https://a/x", "http://a/x", "from https to http://a/x"),
         ("https://a/x", "https://b/y", None),
         ("http://a/x", "https://a/x", None),
-        ("http://a/x", "http://b/x", None),
+        ("http://a/x", "ftp://a/x", "only http and https"),
+        ("http://a/x", "file:///etc/hostname", "only http and https"),
+        ("http://192.0.2.1/a", "http://192.0.2.2/b", None),
+        ("http://127.0.0.1/a", "http://localhost:8080/b", None),
+        *(
+            ("http://192.0.2.1/a", f"http://{here}:8080/b", "on this machine")
+            for here in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433")
+        ),
     ],
 )
-def test_a_redirect_does_not_give_up_encryption(url: str, target: str, refusal: str | None) -> None:
+def test_unsafe_redirects_are_refused(url: str, target: str, refusal: str | None) -> None:
     if refusal is None:
         refuse_redirect(url, url, target)
     else:
         with pytest.raises(CorpusError, match=refusal):
             refuse_redirect(url, url, target)
+
+
+def test_a_refused_redirect_is_not_followed(server: Server, target: Path) -> None:
+    server.behaviour = "redirect file:///etc/hostname"
+    with pytest.raises(CorpusError, match="only http and https"):
+        get(server, target)
+    assert len(server.asked) == 1
+    assert left(target) == []
 
 
 def test_an_unconfirmed_rest_is_not_appended(server: Server, target: Path) -> None:
@@ -292,14 +306,6 @@ def test_304_without_a_condition_is_an_error(server: Server, target: Path) -> No
     server.behaviour = "status 304"
     with pytest.raises(CorpusError, match="304"):
         get(server, target)
-
-
-@pytest.mark.parametrize("there", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433"])
-def test_a_redirect_from_elsewhere_to_this_machine_is_refused(there: str) -> None:
-    with pytest.raises(CorpusError, match="on this machine"):
-        refuse_redirect("asked", "http://192.0.2.1/a", f"http://{there}:8080/b")
-    refuse_redirect("asked", "http://127.0.0.1/a", f"http://{there}:8080/b")
-    refuse_redirect("asked", "http://192.0.2.1/a", "http://192.0.2.2/b")
 
 
 ANSWER = (

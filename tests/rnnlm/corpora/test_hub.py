@@ -1,4 +1,4 @@
-"""hf: sources, read by the real `datasets` from a local folder; and what is told when there is no hub."""
+"""hf: sources, read by the real `datasets` from a local folder, and the errors if there is no hub."""
 
 import json
 import os
@@ -136,7 +136,7 @@ def test_a_busy_hub_is_worth_another_try_and_a_refusal_is_not(
 
 
 def from_loopback_hub(sources: list[str], folder: Path) -> list[str]:
-    """What another process, with a hub on this machine as its endpoint, makes of each source: the text or the error."""
+    """The text or the error of each source, from a process whose endpoint is a hub on this machine."""
     script = (
         "import json, sys; from rnnlm.config import CorpusConfig; from rnnlm.corpora.download import obtain_corpus\n"
         "from rnnlm.errors import CorpusError; from rnnlm.home import find_home\n"

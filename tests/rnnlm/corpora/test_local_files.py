@@ -1,4 +1,4 @@
-"""A folder gives every text in it; whatever is left out is told with its reason."""
+"""Every text of a folder is read; files that are left out are listed with the reason."""
 
 import os
 from pathlib import Path

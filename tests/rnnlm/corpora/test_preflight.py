@@ -1,4 +1,4 @@
-"""Bad input is told by a first look at it, before Prefect is started."""
+"""Bad input is refused before Prefect is started."""
 
 from pathlib import Path
 

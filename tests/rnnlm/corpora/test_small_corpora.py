@@ -102,11 +102,6 @@ def test_the_error_for_too_few_documents_counts_them(home: Home, tmp_path: Path,
     assert "share" not in str(caught.value)
 
 
-def test_a_line_of_five_megabytes_is_broken_and_split(home: Home, tmp_path: Path) -> None:
-    corpus = obtain(home, tmp_path / "a.txt", " ".join(map(str, range(800_000))))
-    assert {document.split for document in corpus_documents(corpus)} == {"train", "valid", "test"}
-
-
 def test_a_share_of_zero_stays_zero_and_the_message_names_it(home: Home, tmp_path: Path) -> None:
     corpus = obtain(home, tmp_path / "a.txt", lines(30), valid_share=0.0)
     assert {document.split for document in corpus_documents(corpus)} == {"train", "test"}

@@ -1,4 +1,4 @@
-"""Names tell splits only where they mean to; what is not read is named."""
+"""Which names stand for splits; files that are not read are named."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Byte-order marks are honoured; what cannot be decoded is read by a guess of its encoding, or refused with it."""
+"""Byte-order marks are honoured; undecodable files are read in a guessed encoding, or refused with the guess."""
 
 import codecs
 import random

@@ -1,7 +1,9 @@
 """Names that are read from files stay in their folder, whichever reader makes them paths."""
 
+import ast
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from rnnlm.storage.contained_paths import UnsafeNameError, inside
 from rnnlm.storage.shared_storage import VARIABLE
 from rnnlm.storage.stages import find_damage, mark_complete, write_once
 
+ROOT = Path(__file__).parents[3]
 HOSTILE = (
     "../outside",
     "../../outside",
@@ -132,7 +135,7 @@ def test_a_note_of_a_corpus_leads_nowhere_else(
     mark_complete(tmp_path / "outside")
     note = home.corpora / "known" / "note.json"
     note.parent.mkdir()
-    facts: dict[str, object] = {"version": None, "obtained": "", "checked": "", "problem": "", "left_out": []}
+    facts: dict[str, object] = {"key": {}, "version": None, "obtained": "", "checked": "", "left_out": []}
     for content in (json.dumps({"digest": name, **facts}), "", "[]", "{}", "3"):
         note.write_text(content)
         assert read_note(home, note) is None
@@ -180,3 +183,46 @@ def test_a_lock_lies_in_the_home(home: Home, name: str) -> None:
         return
     with pytest.raises(UnsafeNameError):
         home.lock(name)
+
+
+FROM_FILES = ("dataset_id", "corpus_digest", "run_id", "model_sha256", "source_file", "digest", "files", "tags")
+
+
+def joined_names(tree: ast.AST) -> Iterator[ast.BinOp]:
+    """`a / b` where b is read from a record, a table or a tag of the kinds that files bring."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            names = {found.attr for found in ast.walk(node.right) if isinstance(found, ast.Attribute)}
+            keys = {
+                found.slice.value
+                for found in ast.walk(node.right)
+                if isinstance(found, ast.Subscript) and isinstance(found.slice, ast.Constant)
+            }
+            if (names | keys) & set(FROM_FILES):
+                yield node
+
+
+# The record was read through inside(), or was made by this process.
+CHECKED_BEFORE = {
+    "corpus.folder / corpus.files[role]",
+    "corpus.folder / corpus.files['text']",
+    "corpus.folder / (corpus.files.get('text') or corpus.files['train'])",
+    "corpus.folder / byte_range.source_file",
+    "folder / f'{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}.parquet'",
+    "home.descriptions / dataset.dataset_id",
+    "home.descriptions / f'copies-{dataset.dataset_id}.json'",
+    "home.corpora / writer.digest[:16]",
+    "home.references / model.digest[:16]",
+}
+
+
+def test_names_from_files_become_paths_through_one_function() -> None:
+    found = {
+        ast.unparse(node): str(path.relative_to(ROOT))
+        for folder in ("rnnlm", "tasks", "flows")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in joined_names(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    careless = {text: path for text, path in found.items() if text not in CHECKED_BEFORE}
+    assert careless == {}, "use inside() of rnnlm/storage/contained_paths.py"
+    assert set(found) >= CHECKED_BEFORE, "remove what is not there any more"

@@ -310,7 +310,7 @@ def test_the_word_none_is_a_word() -> None:
 
 
 def test_a_pretrained_tokenizer_is_renumbered_and_otherwise_the_same(home: Home, tmp_path: Path) -> None:
-    """A byte-level BPE of somebody else's, with other special tokens at other ids."""
+    """A byte-level BPE tokenizer with other special tokens at other ids."""
     theirs = Tokenizer(models.BPE())
     theirs.pre_tokenizer, theirs.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

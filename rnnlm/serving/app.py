@@ -23,7 +23,7 @@ from rnnlm.serving.api_page import api_page
 from rnnlm.serving.completions import (
     Completion,
     CompletionRequest,
-    ServedModels,
+    ModelList,
     complete,
     completion_events,
     served_models,
@@ -159,7 +159,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
         return await while_connected(client, complete(service, made))
 
     @app.get("/v1/models", responses={401: PROBLEMS[401]})
-    async def models() -> ServedModels:
+    async def models() -> ModelList:
         """The served model, in the words of OpenAI's API."""
         return served_models(service.current)
 

@@ -96,16 +96,16 @@ class Completion(BaseModel):
     usage: Usage | None = None
 
 
-class ServedModel(BaseModel):
+class ModelEntry(BaseModel):
     id: str
     object: Literal["model"] = "model"
     created: int = 0
     owned_by: str = "rnnlm"
 
 
-class ServedModels(BaseModel):
+class ModelList(BaseModel):
     object: Literal["list"] = "list"
-    data: list[ServedModel]
+    data: list[ModelEntry]
 
 
 def served_names(loaded: LoadedModel) -> list[str]:
@@ -114,8 +114,8 @@ def served_names(loaded: LoadedModel) -> list[str]:
     return [loaded.label.split("/")[1], loaded.label] if registered else [loaded.label]
 
 
-def served_models(loaded: LoadedModel) -> ServedModels:
-    return ServedModels(data=[ServedModel(id=name) for name in served_names(loaded)])
+def served_models(loaded: LoadedModel) -> ModelList:
+    return ModelList(data=[ModelEntry(id=name) for name in served_names(loaded)])
 
 
 class ChoiceWriter:
@@ -213,7 +213,7 @@ class StopText:
         self.stops, self.rest, self.stopped = stops, "", False
 
     def add(self, text: str) -> str:
-        """What can be shown now."""
+        """Add text; return the part of it that can be shown now."""
         self.rest += text
         found = [place for place in (self.rest.find(stop) for stop in self.stops) if place >= 0]
         if found:

@@ -20,7 +20,10 @@ from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import STAGE_VERSIONS, write_once
 
 SCORES = {"kneser-ney": "ngram/view_kneser_ney_probabilities", "textbook": "ngram/view_textbook_scores"}
-NGRAM_TABLES = ("ngrams", "openings", "contexts", "discounts", "vocabulary")
+CREATE_TABLES = (
+    *("ngram/create_ngrams", "ngram/create_openings", "ngram/create_contexts"),
+    *("ngram/create_discounts", "ngram/create_vocabulary"),
+)
 
 
 class NgramRecord(StageRecord):
@@ -105,5 +108,5 @@ def open_model(model: NgramRecord, dataset: Path | None = None) -> Iterator[duck
 
 def create_tables(connection: duckdb.DuckDBPyConnection, vocabulary_size: int) -> None:
     create_token_type(connection, vocabulary_size)
-    for name in NGRAM_TABLES:
-        connection.execute(statement(f"ngram/create_{name}"))
+    for name in CREATE_TABLES:
+        connection.execute(statement(name))

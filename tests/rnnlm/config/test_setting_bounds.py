@@ -47,7 +47,10 @@ def is_number(section: type[Section], name: str) -> bool:
     return any(kind.get("type") in ("integer", "number") for kind in (found, *found.get("anyOf", [])))
 
 
-REQUIRED = {"ScoringConfig": {"input": "a.txt", "output": "a.parquet"}}
+REQUIRED = {
+    "ScoringConfig": {"input": "a.txt", "output": "a.parquet"},
+    "FilterConfig": {"input": "a.txt", "output": "kept", "keep": "tokens > 0"},
+}
 NUMBERS = sorted(
     (section.__name__, name, section)
     for section in sections()

@@ -115,8 +115,8 @@ def query_surprise(folder: Path) -> SurpriseTables:
     with duckdb.connect(config=settings) as connection:
         (totals,) = table(connection, "surprise/measure_split", of_tokens)
         by = {
-            name: table(connection, f"surprise/{name}", of_tokens)
-            for name in ("by_position", "by_frequency", "by_neighbours")
+            name.removeprefix("surprise/"): table(connection, name, of_tokens)
+            for name in ("surprise/by_position", "surprise/by_frequency", "surprise/by_neighbours")
         }
         tables = SurpriseTables(**totals, worst_sentences=table(connection, "surprise/worst_sentences", worst), **by)
     shutil.rmtree(spilled, ignore_errors=True)

@@ -150,7 +150,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
     async def completions(
         request: Annotated[CompletionRequest, Body(openapi_examples=COMPLETION_EXAMPLES)], client: Request
     ) -> Any:
-        """Continue or score prompts, in the words of OpenAI's completions API."""
+        """Continue or score prompts with OpenAI's completions API."""
         made = writers(service, request)
         if request.stream:
             return StreamingResponse(
@@ -160,7 +160,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/models", responses={401: PROBLEMS[401]})
     async def models() -> ModelList:
-        """The served model, in the words of OpenAI's API."""
+        """List the served model as OpenAI's API does."""
         return served_models(service.current)
 
 

@@ -57,7 +57,7 @@ def histogram(bins: TableRows) -> TableRows:
         {
             "from": f"{low:.2f}",
             "documents": f"{kept + dropped:,}",
-            "": "▒" * round(kept * scale) + "█" * round(dropped * scale),
+            "": f"{'▒' * round(kept * scale) + '█' * round(dropped * scale):<{BAR_WIDTH}}",
         }
         for low, kept, dropped in bars
     ]

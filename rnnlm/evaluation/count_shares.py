@@ -34,10 +34,10 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
     network_nll_nats: (predicted tokens,) of the validation split, in the order of the text. None: there is no network.
     """
     counts, seconds = count_training_split(dataset, order)
-    shares = np.ones(order)
+    shares = np.ones(counts.order)
     if network_nll_nats is not None:
         of_counts, lengths = split_log_probabilities(counts, dataset, "valid")
-        shares = fitted_shares(-np.asarray(network_nll_nats, np.float64), of_counts, lengths, order)
+        shares = fitted_shares(-np.asarray(network_nll_nats, np.float64), of_counts, lengths, counts.order)
     return CountMixture(counts, shares), seconds
 
 

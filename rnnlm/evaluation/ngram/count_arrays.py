@@ -12,12 +12,17 @@ CONTEXT_COLUMNS = ("c1", "c2", "c3", "c4")
 
 
 def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabulary_size: int) -> CountModel:
-    """The model in memory: 2 to 8 bytes for each n-gram and for each context, and the sums that follow from them."""
+    """The model in memory: 2 to 8 bytes for each n-gram and for each context, and the sums that follow from them.
+
+    Its order is that of the longest n-gram that the text has: rows of one word have trigrams at most.
+    """
     ids = np.uint16 if vocabulary_size <= 1 << 16 else np.uint32
     levels: list[Level] = []
     above = np.zeros((0, 0), ids)  # the contexts of the level before, one row each
     for length in range(order):
         found = connection.execute(statement("ngram/read_ngrams"), {"ngram_order": length + 1}).fetchnumpy()
+        if not len(found["word"]):
+            break
         empty = np.zeros((len(found["word"]), 0), ids)
         columns = np.column_stack([empty, *(found[name] for name in CONTEXT_COLUMNS[:length])])
         starts = starts_of_runs(columns)
@@ -36,7 +41,7 @@ def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabula
     discounts = connection.execute(statement("ngram/read_discounts")).fetchnumpy()
     predictable = connection.execute(statement("ngram/read_vocabulary")).fetchnumpy()["token_id"]
     table = np.stack([np.asarray(discounts[name]) for name in ("d1", "d2", "d3")], axis=1)
-    return CountModel(levels, table, vocabulary_size, np.asarray(predictable).astype(ids))
+    return CountModel(levels, table[: len(levels)], vocabulary_size, np.asarray(predictable).astype(ids))
 
 
 def starts_of_runs(rows: np.ndarray) -> np.ndarray:

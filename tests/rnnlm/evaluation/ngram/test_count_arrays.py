@@ -59,6 +59,18 @@ def test_array_probabilities_equal_those_of_sql(
             assert distribution.sum() == pytest.approx(1, abs=1e-12)
 
 
+def test_a_list_of_words_has_the_order_of_its_rows(home: Home, write_dataset: WriteDataset) -> None:
+    rows = [[BOS, word, EOS] for word in (4, 5, 4, 6, 7, 4)]
+    dataset = write_dataset(VOCABULARY, train=rows, test=[[BOS, 5, EOS], [BOS, 19, EOS]])
+    trained = train_kneser_ney(home, dataset, NgramConfig(order=5))
+    with open_model(trained) as connection:
+        model = read_count_model(connection, 5, VOCABULARY)
+    assert model.order == 3
+    found, _ = model.log_probabilities(*contexts(rows_from_lists([[BOS, 5, EOS], [BOS, 19, EOS]]), model.order - 1))
+    np.testing.assert_allclose(found, log_probabilities(trained, dataset), rtol=1e-12)
+    assert model.distribution([4, BOS])[0].sum() == pytest.approx(1, abs=1e-12)
+
+
 def test_the_search_finds_what_stands_in_each_range() -> None:
     """Against Python's own membership, with empty ranges at every place."""
     draw = np.random.Generator(np.random.Philox(0))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
 import pytest
 from lm_eval.api.instance import Instance
@@ -26,7 +27,8 @@ def live(toy_model: Path) -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def client(live: LiveServer) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{live.address}/v1", api_key="none", max_retries=0)
+    direct = httpx.Client(trust_env=False)  # no proxy of the machine
+    return openai.OpenAI(base_url=f"{live.address}/v1", api_key="none", max_retries=0, http_client=direct)
 
 
 def test_the_client_lists_the_model_and_completes_with_it(
@@ -117,7 +119,10 @@ def test_a_wrong_request_is_refused(
 
 
 @pytest.mark.long
-def test_loglikelihoods_of_the_harness_equal_ours(live: LiveServer, toy_model: Path) -> None:
+def test_loglikelihoods_of_the_harness_equal_ours(
+    live: LiveServer, toy_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
     arguments = [("the cat sees", " the dog"), ("the", " bird likes the fox near the river ."), ("a dog", " the the")]
     requests = [Instance("loglikelihood", {}, pair, index) for index, pair in enumerate(arguments)]
     ours = RecurrentLM(str(toy_model)).loglikelihood(requests)

@@ -219,8 +219,7 @@ class Opener:
         sparse: objects of JSON lines may lack a column.
         """
         if kind == "parquet":
-            with contextlib.ExitStack() as files:
-                file = table if table.seekable() else files.enter_context(self.spooled(table))
+            with self.seekable(table) as file:
                 yield from parquet_rows(file, table.label, columns, self.decoding, table.meter)
             return
         pieces = text_pieces(table, table.label, self.decoding)
@@ -230,8 +229,11 @@ class Opener:
             yield from csv_rows(pieces, table.label, columns, kind)
 
     @contextlib.contextmanager
-    def spooled(self, stream: OpenFile) -> Iterator[IO[bytes]]:
-        """A file with the stream's bytes: Parquet has its index at the end."""
+    def seekable(self, stream: OpenFile) -> Iterator[IO[bytes]]:
+        """The stream, or a file with its bytes if it is not seekable: Parquet has its index at the end."""
+        if stream.seekable():
+            yield stream
+            return
         with tempfile.TemporaryFile(dir=self.scratch) as file:
             shutil.copyfileobj(stream, file, 1 << 20)
             yield file

@@ -14,6 +14,7 @@ from rnnlm.corpora.compression import Meter, damage_explained
 from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding, printable, single_lines, sound_text
 from rnnlm.errors import CorpusError
 
+CSV_DIALECTS = {"csv": "excel", "tsv": "excel-tab"}
 MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: an unclosed quote would read the whole file
 PARQUET_ROWS_AT_ONCE = 256
 PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
@@ -48,12 +49,17 @@ def column_texts(rows: Iterable[Row], label: str, column: str, decoding: Decodin
             )
 
 
+def csv_reader(lines: Iterator[str], kind: str) -> Any:
+    """A csv.reader for csv or tsv; csv.Error for what is not."""
+    csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
+    return csv.reader(lines, dialect=CSV_DIALECTS[kind], strict=True)
+
+
 def csv_rows(pieces: Iterator[str], label: str, columns: list[str], kind: str) -> Iterator[Row]:
     """The columns' cells of each row. kind: csv or tsv. The first row names the columns; empty rows are skipped."""
-    csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
-    rows = csv.reader(single_lines(pieces), dialect="excel" if kind == "csv" else "excel-tab", strict=True)
+    rows = csv_reader(single_lines(pieces), kind)
     try:
-        heads = next(rows, [])
+        heads: list[str] = next(rows, [])
         if not heads:
             return
         for column in columns:

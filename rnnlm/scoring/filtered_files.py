@@ -21,6 +21,7 @@ from rnnlm.corpora.compression import HEAD_BYTES, compression_of
 from rnnlm.corpora.file_formats import SourceFile
 from rnnlm.corpora.split_names import uncompressed_name
 from rnnlm.corpora.splits import paragraphs
+from rnnlm.corpora.table_files import CSV_DIALECTS, csv_reader
 from rnnlm.corpora.text_encoding import single_lines, text_pieces
 from rnnlm.errors import ConfigError, CorpusError, HomeError
 from rnnlm.home import atomic_file
@@ -91,8 +92,7 @@ def filter_file(
         atomic_output(dropped.target(file, as_json=file.kind == "text") if dropped else None) as dropped_path,
     ):
         if file.kind == "parquet":
-            with ExitStack() as files:
-                table = opened if opened.seekable() else files.enter_context(opener.spooled(opened))
+            with opener.seekable(opened) as table:
                 filter_parquet(table, label, verdicts, kept_path, dropped_path)
             return
         compression = compression_of(head_of(file.path))
@@ -104,9 +104,9 @@ def filter_file(
                 objects = (line for line in lines if not line.isspace())
                 filter_json_lines(paired(objects, verdicts, label), keep, drop)
             else:
-                dialect = "excel" if file.kind == "csv" else "excel-tab"
-                rows = csv.reader(lines, dialect=dialect, strict=True)
-                heads = next(rows, [])
+                rows = csv_reader(lines, file.kind)
+                heads: list[str] = next(rows, [])
+                dialect = CSV_DIALECTS[file.kind]
                 filter_csv(heads, paired(filter(None, rows), verdicts, label), dialect, keep, drop)
 
 

@@ -47,6 +47,14 @@ def kind_of(path: Path) -> Kind:
     return FORMATS.get(TABLE_SUFFIXES.get(suffix_of(path.name), ""), "text")
 
 
+def table_file(path: Path, row: str) -> InputFile:
+    """A table with one `row` (such as "pair") per row. CorpusError if the file is text."""
+    file = InputFile(path, kind_of(path))
+    if file.kind == "text":
+        raise CorpusError(f"{path}: expected a table (JSON Lines, csv, tsv or Parquet) with one {row} per row")
+    return file
+
+
 def input_states(files: list[InputFile]) -> list[Any]:
     """Path, size and modification time of each file, to detect changed inputs.
 

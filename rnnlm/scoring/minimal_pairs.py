@@ -13,7 +13,7 @@ from rnnlm.corpora.table_files import NoColumnError
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.batch_scorer import BatchScorer
 from rnnlm.scoring.document_reader import table_rows
-from rnnlm.scoring.input_files import InputFile, kind_of, named_files
+from rnnlm.scoring.input_files import InputFile, named_files, table_file
 from rnnlm.storage.records import Record
 
 PAIRS_AT_ONCE = 2_048
@@ -64,9 +64,7 @@ def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: st
 
 def read_pairs(path: Path, good: str, bad: str, group: str | None) -> Iterator[SentencePair]:
     """The pairs of a table. Without `group` the first of GROUP_COLUMNS that it has names the group."""
-    file = InputFile(path, kind_of(path))
-    if file.kind == "text":
-        raise CorpusError(f"{path}: expected a table (JSON Lines, csv, tsv or Parquet) with one pair per row")
+    file = table_file(path, "pair")
     column = group or first_column(file, GROUP_COLUMNS)
     try:
         for number, (good_text, bad_text, *name) in enumerate(table_rows(file, [good, bad, *filter(None, [column])])):

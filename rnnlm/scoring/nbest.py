@@ -10,7 +10,7 @@ from rnnlm.corpora.table_files import NoColumnError
 from rnnlm.errors import CorpusError
 from rnnlm.scoring.batch_scorer import BatchScorer
 from rnnlm.scoring.document_reader import table_rows
-from rnnlm.scoring.input_files import InputFile, kind_of
+from rnnlm.scoring.input_files import table_file
 from rnnlm.storage.records import Record
 
 HYPOTHESES_AT_ONCE = 4_096
@@ -49,9 +49,7 @@ def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[Rescor
 
 def read_hypotheses(path: Path) -> Iterator[Hypothesis]:
     """The rows of a table with the columns id, text and score. CorpusError for a row without a number as score."""
-    file = InputFile(path, kind_of(path))
-    if file.kind == "text":
-        raise CorpusError(f"{path}: expected a table (JSON Lines, csv, tsv or Parquet) with one hypothesis per row")
+    file = table_file(path, "hypothesis")
     try:
         for number, (id, text, score) in enumerate(table_rows(file, ["id", "text", "score"]), start=1):
             try:

@@ -66,7 +66,7 @@ class CompletionRequest(BaseModel):
 
 
 class Logprobs(BaseModel):
-    """One entry per token; the first of a prompt has null, if nothing precedes it."""
+    """One entry per token, without a prompt's own `<bos>`."""
 
     tokens: list[str] = []
     token_logprobs: list[float | None] = []

@@ -221,3 +221,14 @@ def test_an_empty_inbox_gives_an_empty_record(filtered: Filter, tmp_path: Path) 
     found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True)
     assert found.output is None
     assert not find_inputs(FilterConfig(input=str(tmp_path / "inbox"), output="x", keep=RULE, may_be_missing=True))
+
+
+def test_a_large_csv_cell_is_copied_when_the_scores_exist(
+    filtered: Filter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text(f"text,note\n{LINES[0]},{'x' * 200_000}\n")
+    filtered(tmp_path / "a.csv", keep="tokens > 0")
+    monkeypatch.setattr("rnnlm.scoring.bulk_scoring.read_documents", pytest.fail)  # the scores are there
+    csv.field_size_limit(131_072)  # as in a new process
+    filtered(tmp_path / "a.csv", keep="tokens > 1")
+    assert len((tmp_path / "kept" / "a.csv").read_text()) > 200_000

@@ -7,7 +7,7 @@ from rnnlm.reports.scoring_page import scoring_page
 from rnnlm.scoring.drift import ScoredRecord, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
 from tasks.registration import raise_events
-from tasks.scoring import compare_scores, score_input
+from tasks.scoring import compare_scores, list_strange_documents, score_input
 
 
 @rnnlm_flow("score")
@@ -16,9 +16,10 @@ def score_flow(config: ScoringConfig) -> ScoredRecord:
     config = start_flow_run(config)
     scoring = score_input(config)
     drift = compare_scores(config, scoring)
+    scored = ScoredRecord(scoring=scoring, drift=drift, strange=list_strange_documents(config, scoring))
     create_markdown_artifact(
-        scoring_page(config, scoring, drift).markdown(), key="scores", description=f"Scores of {config.input}"
+        scoring_page(config, scored).markdown(), key="scores", description=f"Scores of {config.input}"
     )
     if events := drift_events(config, scoring, drift):
         raise_events(events)
-    return ScoredRecord(scoring=scoring, drift=drift)
+    return scored

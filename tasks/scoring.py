@@ -12,6 +12,7 @@ from rnnlm.scoring.bulk_scoring import ScoringRecord, ShardScorer
 from rnnlm.scoring.drift import Drift, measure_drift
 from rnnlm.scoring.filter_config import FilterConfig
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.scoring.strange_documents import StrangeDocument, find_strange_documents
 from rnnlm.scoring.text_filter import FilterRecord, filter_texts
 from tasks.operations.task_runners import engine_of, piece_task
 
@@ -32,6 +33,12 @@ def score_input(config: ScoringConfig) -> ScoringRecord:
 def compare_scores(config: ScoringConfig, scoring: ScoringRecord) -> Drift:
     """Compare scores with those of the model's validation text."""
     return measure_drift(find_home(), config, scoring)
+
+
+@task(task_run_name="list strange documents", cache_policy=NO_CACHE)
+def list_strange_documents(config: ScoringConfig, scoring: ScoringRecord) -> tuple[StrangeDocument, ...]:
+    """List the strangest documents of a scoring, if any are asked for."""
+    return find_strange_documents(scoring, config.top) if config.top else ()
 
 
 @task(task_run_name="filter texts", cache_policy=NO_CACHE)

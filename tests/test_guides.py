@@ -12,6 +12,7 @@ import pytest
 from flows.service.home_processes import free_port
 from tests.conftest import write_toy_corpus
 from tests.rnnlm.corpora.packing import COMPRESSIONS
+from tests.rnnlm.scoring.test_strange_documents import usual_lines
 from tests.test_tutorial import ROOT, in_one_shell, shell_lines
 
 GUIDES = ROOT / "docs" / "how-to"
@@ -60,6 +61,13 @@ def write_inputs(folder: Path) -> None:
         connection.executemany("insert into docs values (?, ?)", [list(row) for row in enumerate(lines)])
 
 
+def write_logs(folder: Path) -> None:
+    lines = usual_lines()
+    (folder / "yesterday.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines[100] = lines[100].replace("took ", "took 98")
+    (folder / "today.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 READERS = {
     "disk-and-backups": Guide(
         write_texts,
@@ -82,6 +90,7 @@ READERS = {
         left_out=("rnnlm notify", "prefect server", "rnnlm deploy", "prefect worker", "mlflow ui", "benchmarks/"),
     ),
     "filter-a-crawl": Guide(write_inputs, before=(TRAINED,), left_out=("prefect",)),
+    "find-strange-lines": Guide(write_logs, left_out=("uniq",)),
     "score-texts": Guide(
         write_inputs, before=(TRAINED,), replaced=(("docs/3", "docs/1"),), left_out=("prefect", "-p ")
     ),

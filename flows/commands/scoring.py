@@ -18,16 +18,17 @@ def score_command(
         ScoringConfig,
         fields(
             *("input", "output", "model", "query", "column", "id_column", "document"),
-            *("batch_size", "shard_documents", "device", "precision", "drift_threshold", "force"),
+            *("top", "batch_size", "shard_documents", "device", "precision", "drift_threshold", "force"),
             *("processes", "engine", "ray_address"),
             surprising="surprising_tokens",
             no_text="keep_text",
         ),
     ],
 ) -> None:
-    """Score many texts, to filter or rank them or detect drift.
+    """Score many texts, to rank them, find strange ones or detect drift.
 
     rnnlm score --input 'inbox/*.txt' --output scores.parquet
+    rnnlm score --input app.log --top 20
     """
     from rnnlm.scoring.input_files import find_inputs
 
@@ -37,7 +38,7 @@ def score_command(
     from rnnlm.reports.scoring_page import scoring_page
 
     scored = session.run_flow(score_flow, config)
-    session.print_result(scoring_page(config, scored.scoring, scored.drift).text(), scored)
+    session.print_result(scoring_page(config, scored).text(), scored)
 
 
 def filter_command(

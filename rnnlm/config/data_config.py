@@ -30,9 +30,9 @@ class CorpusConfig(Section):
         "When to look for a newer text at a URL or hf: source: always, never, or after a time such as 30m, 12h or 7d.",
         pattern=r"^(always|never|[1-9][0-9]{0,3}[mhd])$",
     )
-    format: Literal["auto", "text", "markdown", "rst", "html", "pdf", "csv", "tsv", "jsonl", "parquet"] = setting(
-        "auto", "Format of the source's files. auto: by file name. text: as they are."
-    )
+    format: Literal[
+        "auto", "text", "markdown", "rst", "html", "pdf", "docx", "epub", "csv", "tsv", "jsonl", "parquet"
+    ] = setting("auto", "Format of the source's files. auto: by file name. text: as they are.")
     column: str | None = setting(
         None, "Column with the text, for csv, tsv, jsonl, parquet and hf: sources. null: `text`."
     )

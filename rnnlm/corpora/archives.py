@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.compression import Meter, Unpacked, damage_explained
-from rnnlm.corpora.split_names import suffix_of
+from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, suffix_of
 from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import CorpusError
 
@@ -32,6 +32,8 @@ ZIP_DEVICES = {stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK}
 
 def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
     """The kind by the first bytes; a tar older than 1988 has no mark, so its name counts too."""
+    if suffix_of(name) in DOCUMENT_SUFFIXES:  # some are zip files inside
+        return None
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
     return "tar" if head[TAR_MARK] == b"ustar" or (suffix_of(name) == ".tar" and head) else None

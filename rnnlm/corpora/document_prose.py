@@ -1,4 +1,4 @@
-"""Prose of documents with markup: Markdown, reStructuredText, HTML and PDF.
+"""Prose of documents with markup: Markdown, reStructuredText, HTML, PDF, Word's docx and epub.
 
 Each paragraph, heading, list item and table row becomes one line, with a blank line after it. Code blocks, scripts,
 navigation and pictures are left out. Documents are not trusted: nothing is fetched or included, and size is bounded.
@@ -7,15 +7,19 @@ navigation and pictures are left out. Documents are not trusted: nothing is fetc
 import io
 import logging
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, suffix_of
 from rnnlm.runtime.extras import missing_packages
 
 # A document is read whole; docutils reads about 200 kB a second.
-MAXIMUM_BYTES = {"markdown": 32 << 20, "rst": 4 << 20, "html": 32 << 20, "pdf": 32 << 20}
+MAXIMUM_BYTES = {"rst": 4 << 20} | dict.fromkeys(("markdown", "html", "pdf", "docx", "epub"), 32 << 20)
+MAXIMUM_UNPACKED_BYTES = 64 << 20  # of the XML in a docx or epub
 MAXIMUM_PAGES = 20_000  # of a PDF
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")  # :func:`name <target>`
@@ -41,9 +45,9 @@ class DocumentError(Exception):
 
 
 def document_prose(kind: str, data: bytes, text: str) -> str:
-    """The prose of a document. kind: a key of READERS, or pdf, which is read from `data`. DocumentError if none."""
+    """The prose of a document: of `data` if its kind is one of BINARY_KINDS, else of `text`. DocumentError if none."""
     try:
-        prose = pdf_prose(data) if kind == "pdf" else READERS[kind](text)
+        prose = BINARY_KINDS[kind](data) if kind in BINARY_KINDS else READERS[kind](text)
     except DocumentError:
         raise
     except Exception as error:  # each library raises many types on damaged documents
@@ -220,8 +224,56 @@ def paragraphs_of_page(text: str) -> Iterator[str]:
             held = f"{held} {line}" if held else line
 
 
+class ZipParts:
+    """The XML files in a docx or epub, parsed without entities or network."""
+
+    def __init__(self, data: bytes) -> None:
+        self.archive = zipfile.ZipFile(io.BytesIO(data))
+        self.bytes_left = MAXIMUM_UNPACKED_BYTES
+
+    def read(self, name: str) -> bytes:
+        """DocumentError if the parts are too large together."""
+        with self.archive.open(name) as file:
+            content = file.read(self.bytes_left + 1)
+        self.bytes_left -= len(content)
+        if self.bytes_left < 0:
+            raise DocumentError(f"unpacks to more than {MAXIMUM_UNPACKED_BYTES:,} bytes")
+        return content
+
+    def xml(self, name: str) -> Any:
+        """The root element."""
+        from lxml import etree
+
+        return etree.fromstring(self.read(name), etree.XMLParser(resolve_entities=False, no_network=True))
+
+
+def docx_prose(data: bytes) -> str:
+    """Text of the paragraphs in the body of a Word document."""
+    body = ZipParts(data).xml("word/document.xml")
+    paragraphs = (paragraph.iter("{*}t", "{*}tab", "{*}br") for paragraph in body.iter("{*}p"))
+    return joined("".join(part.text or " " for part in parts) for parts in paragraphs)
+
+
+def epub_prose(data: bytes) -> str:
+    """Text of the chapters of an epub, in reading order."""
+    parts = ZipParts(data)
+    (package, *_) = parts.xml("META-INF/container.xml").iter("{*}rootfile")
+    path = package.get("full-path")
+    root = parts.xml(path)
+    files = {item.get("id"): item.get("href") for item in root.iter("{*}item")}
+    chapters = (unquote(files[item.get("idref")]) for item in root.iter("{*}itemref"))
+    pages = (parts.read(str(PurePosixPath(path).parent / chapter)) for chapter in chapters)
+    return "".join(html_prose(page.decode("utf-8", "replace")) for page in pages)
+
+
+BINARY_KINDS: dict[str, Callable[[bytes], str]] = {"pdf": pdf_prose, "docx": docx_prose, "epub": epub_prose}
 READERS: dict[str, Callable[[str], str]] = {"markdown": markdown_prose, "rst": rst_prose, "html": html_prose}
-MARKUP_LIBRARIES = {"markdown": ("markdown-it-py", "lxml"), "rst": ("docutils",), "html": ("lxml",), "pdf": ("pypdf",)}
+MARKUP_LIBRARIES = {
+    "markdown": ("markdown-it-py", "lxml"),
+    "rst": ("docutils",),
+    "pdf": ("pypdf",),
+    **dict.fromkeys(("html", "docx", "epub"), ("lxml",)),
+}
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:

@@ -12,7 +12,13 @@ from typing import IO
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.archives import archive_kind, archive_members
 from rnnlm.corpora.compression import Meter, OpenFile, decompressed
-from rnnlm.corpora.document_prose import MAXIMUM_BYTES, DocumentError, declared_charset, document_prose
+from rnnlm.corpora.document_prose import (
+    BINARY_KINDS,
+    MAXIMUM_BYTES,
+    DocumentError,
+    declared_charset,
+    document_prose,
+)
 from rnnlm.corpora.local_files import NO_TEXT, NOTE_REASON, nothing_left
 from rnnlm.corpora.split_names import (
     DOCUMENT_SUFFIXES,
@@ -39,8 +45,8 @@ from rnnlm.storage.records import LeftOut
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
 HTML_MARKS = (b"<!doctype html", b"<html")
-ZIP_DOCUMENTS = {".docx", ".odt", ".xlsx", ".ods", ".pptx", ".odp", ".epub", ".jar"}  # zip files that are no archives
-OFFICE = "a document that is not read; save it as .txt, .html or .pdf"
+ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}  # zip files that are no archives
+OFFICE = "a document that is not read; save it as .txt, .html or .docx"
 ARCHIVE_INSIDE = "an archive inside an archive"
 OTHER_SPLIT = "other names tell a split and this does not; rename it"
 
@@ -202,10 +208,10 @@ class Opener:
             if kind == "html" and encoding == "utf-8":
                 encoding = declared_charset(data[:4096]) or encoding
             markup = ""
-            if kind != "pdf":
+            if kind not in BINARY_KINDS:
                 markup = "".join(text_pieces(io.BytesIO(data), label, self.decoding._replace(encoding=encoding)))
             prose = document_prose(kind, data, markup) if self.convert else markup or "…"
-            return Text(role, label, iter([prose]), kind, "" if kind == "pdf" else encoding)
+            return Text(role, label, iter([prose]), kind, "" if kind in BINARY_KINDS else encoding)
         if kind == "text":
             pieces = text_pieces(opened, label, self.decoding)
         else:

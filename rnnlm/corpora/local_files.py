@@ -99,8 +99,8 @@ def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
     there = [f"{one.name} ({one.reason})" if reasons else one.name for one in left_out]
     return CorpusError(
         f"{source}: has no text; {f'it has {shortened(there)}' if there else 'it has no files'};\n"
-        "expected .txt, .md, .rst, .html, .pdf, .csv, .tsv, .jsonl or .parquet (also compressed), or set\n"
-        "corpus.format=text to read any file"
+        "expected .txt, .md, .rst, .html, .pdf, .docx, .epub, .csv, .tsv, .json, .jsonl or .parquet (or compressed),\n"
+        "or set corpus.format=text to read any file"
     )
 
 

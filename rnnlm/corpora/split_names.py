@@ -37,6 +37,8 @@ DOCUMENT_SUFFIXES = {  # read by document_prose.py
     ".htm": "html",
     ".xhtml": "html",
     ".pdf": "pdf",
+    ".docx": "docx",
+    ".epub": "epub",
 }
 SOURCE_CODE_NAMES = (
     "bash c cc clj cpp cs css cxx el erl ex f90 go h hpp hs java jl js jsx kt lisp lua m ml php pl pm ps1 py pyi r rb "

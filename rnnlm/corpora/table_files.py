@@ -18,6 +18,7 @@ CSV_DIALECTS = {"csv": "excel", "tsv": "excel-tab"}
 MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: an unclosed quote would read the whole file
 PARQUET_ROWS_AT_ONCE = 256
 PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
+MAXIMUM_JSON_CHARACTERS = 64 << 20  # of a file that is one JSON value, which is read whole
 SEARCHED_ROWS = 1_024  # of JSON lines, for a column that not all objects have
 NO_VALUE = object()
 Row = tuple[str, tuple[Any, ...]]  # where it is, for messages; the cells of the wanted columns
@@ -98,21 +99,45 @@ def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: 
 
 
 def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where, the object) of each line."""
-    for number, line in enumerate(single_lines(pieces), start=1):
+    """(where, the object) of each line; a file that is one JSON value gives it, or the objects of its list."""
+    lines = single_lines(pieces)
+    for number, line in enumerate(lines, start=1):
         if line.isspace():
             continue
         where = f"{label}: line {number}"
         try:
-            row: Any = json.loads(line, strict=False)  # control characters within strings are read
+            row = parsed_json(line)
         except (ValueError, RecursionError) as error:
+            row = json_value(itertools.chain([line], lines), label) if number == 1 else None
+            if row is None:
+                raise TableError(
+                    f"{where} is not JSON ({printable(str(error))});\n"
+                    "expected one object per line; set another corpus.format if it is another format"
+                ) from None
+        for value in row if isinstance(row, list) and number == 1 else [row]:
+            if not isinstance(value, dict):
+                raise TableError(f"{where} is a JSON {type(value).__name__}, expected one object per line")
+            yield where, value
+
+
+def parsed_json(text: str) -> Any:
+    return json.loads(text, strict=False)  # control characters within strings are read
+
+
+def json_value(lines: Iterator[str], label: str) -> Any:
+    """The value of a whole file; None if it is not JSON. TableError if it is too large to be read whole."""
+    text = ""
+    for line in lines:
+        text += line
+        if len(text) > MAXIMUM_JSON_CHARACTERS:
             raise TableError(
-                f"{where} is not JSON ({printable(str(error))});\n"
-                "expected one object per line; set another corpus.format if it is another format"
-            ) from None
-        if not isinstance(row, dict):
-            raise TableError(f"{where} is a JSON {type(row).__name__}, expected one object per line")
-        yield where, row
+                f"{label}: is one JSON value of more than {MAXIMUM_JSON_CHARACTERS:,} characters;\n"
+                "write one object per line, as with: jq -c '.[]'"
+            )
+    try:
+        return parsed_json(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def cell_of(row: dict[str, Any], column: str) -> Any:

@@ -1,10 +1,13 @@
 """The report on a bulk scoring."""
 
-from rnnlm.display.text_layout import TableRows
+from pathlib import Path
+
+from rnnlm.display.text_layout import TableRows, visible
 from rnnlm.reports.page import Page
-from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
-from rnnlm.scoring.drift import Distributions, Drift
+from rnnlm.scoring.bulk_scoring import Totals
+from rnnlm.scoring.drift import Distributions, Drift, ScoredRecord
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.scoring.strange_documents import StrangeDocument
 
 DISTANCE_NOTE = (
     "The distance is that of Kolmogorov and Smirnov: the widest gap between the two lower curves, "
@@ -12,12 +15,17 @@ DISTANCE_NOTE = (
 )
 
 
-def scoring_page(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> Page:
+EXCERPT_WIDTH = 48  # characters
+
+
+def scoring_page(config: ScoringConfig, scored: ScoredRecord) -> Page:
+    scoring, drift = scored.scoring, scored.drift
     if scoring.output is None:
         return Page("Scores", facts={"scores": f"{config.input}: nothing to score"})
     state = "skipped: it holds these scores (--force)" if scoring.skipped else f"{scoring.seconds:.1f} s"
     changed = config.model_dump(exclude={"input", "output", "model"}, exclude_defaults=True)
     compared, picture = drift.distributions, drift.picture
+    strange = "none" if config.top and not scored.strange else ""
     return Page(
         title="Scores",
         facts={
@@ -26,8 +34,12 @@ def scoring_page(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) ->
             "settings": " ".join(f"{name}={value}" for name, value in changed.items()) or "the defaults",
             "together": totals_line(scoring.totals),
             "drift": drift_line(drift),
+            "strange": strange,
         },
-        tables={"": quantile_rows(compared)} if compared else {},
+        tables={
+            "the strangest: by how many median deviations": strange_rows(scored.strange, config.document),
+            "bits per byte": quantile_rows(compared) if compared else [],
+        },
         note=DISTANCE_NOTE if compared else "",
         pictures={"Bits per byte, beside validation text": picture} if compared and picture else {},
     )
@@ -64,3 +76,36 @@ def quantile_rows(found: Distributions) -> TableRows:
         }
         for row in found.quantiles
     ]
+
+
+def strange_rows(strange: tuple[StrangeDocument, ...], unit: str) -> TableRows:
+    """One row per way of being strange. Lines, paragraphs and rows are numbered from 1."""
+    several = len({document.source for document in strange}) > 1
+    return [
+        {
+            "text": excerpt(document.text, document.marks, EXCERPT_WIDTH),
+            "by": f"{document.deviations:.1f}",
+            "usually": usual_size(document.number.usual) if document.number else "",
+            unit: f"{Path(document.source).name}:{document.place + 1}" if several else f"{document.place + 1:,}",
+            "alike": f"{document.documents:,}",
+        }
+        for document in strange
+    ]
+
+
+def usual_size(size: float) -> str:
+    return f"{size:,.0f}" if size >= 100 else f"{size:.4g}"
+
+
+def excerpt(text: str, marks: tuple[tuple[int, int], ...], width: int) -> str:
+    """About `width` characters of the text around its first mark. Marked ranges are in »guillemets«."""
+    parts, end = [], 0
+    for start, stop in marks:
+        parts += [visible(text[end:start]), "»", visible(text[start:stop]), "«"]
+        end = stop
+    marked = "".join([*parts, visible(text[end:])])
+    if len(marked) <= width:
+        return marked
+    first = max(0, min(marked.find("»") - width // 3, len(marked) - width + 1))
+    last = first + width - 2
+    return ("…" if first else "") + marked[first:last] + ("…" if last < len(marked) else "")

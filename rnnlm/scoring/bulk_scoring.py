@@ -91,7 +91,7 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
     if not files:
         logger.info("scoring: %s holds nothing to score", config.input)
         return record
-    output = Path(config.output).expanduser().resolve()
+    output = Path(config.output or work_folder(home, key) / "scores.parquet").expanduser().resolve()
     check_output(output, config, [file.path.resolve() for file in files])
     with home.lock(f"scores-{key}"):
         skipped = not config.force and (read_provenance(output) or {}).get("key") == key

@@ -12,6 +12,7 @@ from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.scoring.reference_scores import find_reference
 from rnnlm.scoring.score_output import reading_scores
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.scoring.strange_documents import StrangeDocument
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.records import NightEvent, Record
 from rnnlm.storage.sql_statements import literal, statement
@@ -48,6 +49,7 @@ class ScoredRecord(Record):
 
     scoring: ScoringRecord
     drift: Drift
+    strange: tuple[StrangeDocument, ...] = ()  # the strangest documents, as many as asked for
 
 
 def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> Drift:

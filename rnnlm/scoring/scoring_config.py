@@ -14,8 +14,10 @@ class ScoringConfig(EngineConfig):
         min_length=1,
         description="Texts to score: a file, folder or glob (text, csv, tsv, jsonl, Parquet), or a DuckDB file.",
     )
-    output: str = Field(
-        pattern=r"\.(parquet|duckdb)$", description="A .parquet file, or a .duckdb file that gets a table `scores`."
+    output: str | None = Field(
+        None,
+        pattern=r"\.(parquet|duckdb)$",
+        description="A .parquet file, or a .duckdb file that gets a table `scores`; default: a file in the home.",
     )
     model: str | None = Field(
         None, description="Run folder or id, or models:/…; default: the champion of the only registered model."
@@ -30,6 +32,7 @@ class ScoringConfig(EngineConfig):
     )
     keep_text: bool = Field(True, description="Whether the output holds the texts; --no-text leaves them out.")
     surprising_tokens: int = Field(5, ge=0, le=1_000, description="Highest-loss tokens stored per document.")
+    top: int = Field(0, ge=0, le=1_000, description="How many of the strangest documents to list.")
     batch_size: int = Field(256, ge=1, le=65_536, description="Rows scored together; changes results by rounding only.")
     shard_documents: int = Field(
         4_096,
@@ -53,6 +56,12 @@ class ScoringConfig(EngineConfig):
     def queries_are_of_databases(self) -> "ScoringConfig":
         if self.input.endswith((".duckdb", ".db")) != (self.query is not None):
             raise ValueError("a DuckDB file (.duckdb, .db) as input and a query are given together")
+        return self
+
+    @model_validator(mode="after")
+    def strange_documents_have_texts(self) -> "ScoringConfig":
+        if self.top and not self.keep_text:
+            raise ValueError("top lists documents by their texts; leave out keep_text=false (--no-text)")
         return self
 
     @model_validator(mode="before")

@@ -14,11 +14,13 @@ import duckdb
 import pyarrow as pa
 from duckdb import CaseExpression, ColumnExpression, ConstantExpression, SQLExpression
 
+from rnnlm.corpora.file_formats import SourceFile
 from rnnlm.display.plots import PALE, RED, new_figure, set_titles
 from rnnlm.display.text_layout import TableRows
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home, atomic_file
 from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
+from rnnlm.scoring.document_reader import file_opener
 from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.drift import PLOTTED_LEVELS
 from rnnlm.scoring.filter_config import FilterConfig
@@ -60,7 +62,10 @@ def scoring_of(config: FilterConfig) -> ScoringConfig:
 
 
 def check_filter(config: FilterConfig) -> None:
-    """Fail before hours of scoring. ConfigError for a condition that is no SQL, or a folder that holds the input."""
+    """Fail before hours of scoring.
+
+    ConfigError for a condition that is no SQL, for a folder that holds the input, and for a JSON list.
+    """
     empty = SCORES_SCHEMA.empty_table()
     if config.keep is not None:
         try:
@@ -71,7 +76,19 @@ def check_filter(config: FilterConfig) -> None:
                 f"--keep {config.keep!r}: {str(error).splitlines()[0][:200]};\n"
                 f"expected a condition on {', '.join(empty.column_names)}"
             ) from error
-    output_folders(config, find_inputs(config))
+    files = find_inputs(config)
+    output_folders(config, files)
+    for file in files:
+        if file.kind == "jsonl" and begins_a_list(file.path):
+            raise ConfigError(
+                f"{file.path}: is one JSON list, and a filter copies lines;\n"
+                "write one object per line, as with: jq -c '.[]'"
+            )
+
+
+def begins_a_list(path: Path) -> bool:
+    with file_opener(path) as opener, opener.outermost(SourceFile(path, str(path), str(path))) as opened:
+        return opened.head.lstrip().startswith(b"[")
 
 
 def output_folders(config: FilterConfig, files: list[InputFile]) -> tuple[OutputFolder, OutputFolder | None]:

@@ -34,6 +34,10 @@ def test_it_prints_the_totals_and_the_drift_or_one_value(
     assert value["scoring"]["totals"]["documents"] == 40
     assert value["drift"]["drifted"] is False
     assert Path(value["drift"]["picture"]).is_file()
+    assert value["strange"] == []
+
+    assert main(["score", "--input", str(texts), "--model", toy_run.run_id, "--top", "3"]) == 0
+    assert str(home.scores) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -45,6 +49,7 @@ def test_it_prints_the_totals_and_the_drift_or_one_value(
         (["--input", "a.txt", "--output", "scores.csv"], ["--output", "scores.csv"]),
         (["--input", "a.txt", "--surprising", "-1"], ["--surprising", "-1"]),
         (["--input", "a.txt", "--drift-threshold", "2"], ["--drift-threshold"]),
+        (["--input", "a.txt", "--top", "5", "--no-text"], ["--no-text"]),
         (["--input", __file__, "--model", "models:/nobody@champion"], ["nobody"]),
         (["--input", __file__], ["which model?", "rnnlm run"]),
     ],

@@ -1,4 +1,4 @@
-"""Markdown, reStructuredText, HTML and PDF become prose; untrusted ones do no harm."""
+"""Markdown, reStructuredText, HTML, PDF, docx and epub become prose; untrusted ones do no harm."""
 
 import importlib.util
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import rnnlm.corpora.document_prose as document_prose_module
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.document_prose import (
     MAXIMUM_BYTES,
@@ -169,6 +170,57 @@ def test_pdf_joins_lines_to_paragraphs(home: Home, tmp_path: Path) -> None:
     assert stored(home, write(tmp_path / "a.pdf", data)) == expected
     assert stored(home, write(tmp_path / "bare", data)) == expected  # known by its first bytes
     assert stored(home, write(tmp_path / "a.pdf.gz", COMPRESSIONS[".gz"](data))) == expected
+
+
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+BOOK = {
+    "mimetype": "application/epub+zip",
+    "META-INF/container.xml": (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+        '<rootfile full-path="OEBPS/content.opf"/></rootfiles></container>'
+    ),
+    "OEBPS/content.opf": (
+        '<package xmlns="http://www.idpf.org/2007/opf"><manifest>'
+        '<item id="two" href="b%20c.xhtml"/><item id="one" href="a.xhtml"/><item id="css" href="s.css"/></manifest>'
+        '<spine><itemref idref="one"/><itemref idref="two"/></spine></package>'
+    ),
+    "OEBPS/a.xhtml": "<html><head><title>no</title></head><body><h1>Erstes</h1><p>Größe zählt.</p></body></html>",
+    "OEBPS/b c.xhtml": "<html><body><p>The end.</p></body></html>",
+}
+
+
+def docx_of(body: str) -> bytes:
+    document = f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+    return zip_of({"[Content_Types].xml": b"<x/>", "word/document.xml": document.encode()})
+
+
+def epub_of(parts: dict[str, str] = BOOK) -> bytes:
+    return zip_of({name: content.encode() for name, content in parts.items()})
+
+
+def test_docx_and_epub_give_their_paragraphs_in_reading_order(home: Home, tmp_path: Path) -> None:
+    body = "<w:p><w:r><w:t>One </w:t></w:r><w:r><w:t>line</w:t><w:tab/><w:t>here.</w:t></w:r></w:p><w:p/>"
+    folder = tmp_path / "data"
+    write(folder / "a.docx", docx_of(body + "<w:p><w:r><w:t>Größe.</w:t></w:r></w:p>"))
+    write(folder / "b.epub", epub_of())
+    write(folder / "c.zip", zip_of({"d.epub": epub_of()}))
+    book = "Erstes\n\nGröße zählt.\n\nThe end.\n\n"
+    assert stored(home, folder / "*") == {"text": f"One line here.\n\nGröße.\n\n{book}{book}"}
+
+
+def test_a_zip_that_unpacks_to_too_much_is_left_out(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_prose_module, "MAXIMUM_UNPACKED_BYTES", 1_000)
+    write(tmp_path / "data" / "a.epub", epub_of(BOOK | {"OEBPS/a.xhtml": "<p>" + "x" * 10_000}))
+    refused(home, tmp_path / "data", r"a\.epub \(unpacks to more than 1,000 bytes")
+
+
+def test_a_docx_resolves_no_entities(home: Home, tmp_path: Path) -> None:
+    entity = '<!DOCTYPE d [<!ENTITY host SYSTEM "file:///etc/hostname">]>'
+    document = f'{entity}<d xmlns:w="{WORD}"><w:p><w:t>name: &host;</w:t></w:p></d>'
+    write(tmp_path / "data" / "a.docx", zip_of({"word/document.xml": document.encode()}))
+    assert stored(home, tmp_path / "data") == {"text": "name:\n\n"}
 
 
 def test_a_mixed_folder_end_to_end(home: Home, tmp_path: Path) -> None:

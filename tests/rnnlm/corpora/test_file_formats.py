@@ -1,6 +1,7 @@
 """The same text is read from every format and packing; names of files stand for splits."""
 
 import hashlib
+import json
 import logging
 import os
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora import table_files
 from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
@@ -90,6 +92,21 @@ def test_a_named_column_is_read_and_null_is_no_text(home: Home, tmp_path: Path) 
     assert stored(home, write(tmp_path / "a.jsonl", b'{"text": null}\n\n{"text": "w"}')) == {"text": "w\n"}
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_json_may_be_a_list_or_one_object(home: Home, tmp_path: Path, indent: int | None) -> None:
+    rows = [{"text": "one", "id": 1}, {"text": None}, {"text": "two"}]
+    assert stored(home, write(tmp_path / "a.json", json.dumps(rows, indent=indent).encode())) == {"text": "one\ntwo\n"}
+    assert stored(home, write(tmp_path / "b.json", json.dumps(rows[0], indent=indent).encode())) == {"text": "one\n"}
+
+
+def test_a_json_value_that_is_too_large_says_how_to_convert_it(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_files, "MAXIMUM_JSON_CHARACTERS", 1_000)
+    rows = json.dumps([{"text": "one"}] * 100, indent=1).encode()
+    refused(home, write(tmp_path / "a.json", rows), "more than 1,000 characters;\n.*jq")
+
+
 @pytest.mark.parametrize("name", [name for name in PACKED if name != "text.txt"])
 def test_a_missing_column_names_those_there_are(home: Home, tmp_path: Path, name: str) -> None:
     refused(home, write(tmp_path / name, PACKED[name]), r"no column 'body'; it has: id, text", column="body")
@@ -101,7 +118,7 @@ def test_a_missing_column_names_those_there_are(home: Home, tmp_path: Path, name
     ("name", "data", "message"),
     [
         ("a.jsonl", b'{"text": "x"}\n{"text"', "line 2 is not JSON"),
-        ("a.json", b'["text"]\n', "JSON list, expected one object"),
+        ("a.json", b'["text"]\n', "JSON str, expected one object"),
         ("a.jsonl", b"[" * 100_000, "line 1 is not JSON"),
         ("a.jsonl", b'{"text": "\\ud800"}', r"U\+D800.*\n.*undecodable"),
         ("a.jsonl", b'{"text": "\\u0000"}', "NUL"),

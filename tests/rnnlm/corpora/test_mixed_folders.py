@@ -23,7 +23,7 @@ def test_logs_mail_and_programs_of_a_folder_are_read(home: Home, tmp_path: Path)
 
 
 def test_a_word_processor_document_is_not_opened_as_a_zip(home: Home, tmp_path: Path) -> None:
-    path = write(tmp_path / "letter.docx", zip_of({"word/document.xml": b"<x/>", "a.txt": b"inner\n"}))
+    path = write(tmp_path / "letter.odt", zip_of({"word/document.xml": b"<x/>", "a.txt": b"inner\n"}))
     refused(home, path, "save it as")
     write(tmp_path / "a.txt", b"a text .\n")
     assert stored(home, tmp_path / "*") == {"text": "a text .\n"}
@@ -44,7 +44,7 @@ def test_a_column_may_lie_within_an_object(home: Home, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "reason", "rows"),
     [
-        ("package.json", '{\n  "name": "x"\n}\n', "line 1 is not JSON", ""),
+        ("package.json", '{\n  "name": "x"\n}\n', "line 1: has no column 'text'", ""),
         ("rows.json", '{"text": "a row ."}\n{"text": "cut', "line 2 is not JSON", "a row .\n"),
         ("rows.jsonl", '{"text": "a row ."}\n{"text": 3}\n', "column 'text' holds int", "a row .\n"),
         ("rows.jsonl", '{"text": "a row ."}\n{"body": "x"}\n', "line 2: has no column 'text'", "a row .\n"),

@@ -207,12 +207,14 @@ def test_an_input_that_changed_after_its_scoring_is_refused(home: Home, toy_run:
         ({"keep": "unheard_of < 3"}, "unheard_of"),
         ({"keep": RULE, "output": "."}, "holds the input"),
         ({"keep": RULE, "output": "texts.txt"}, "expected a folder"),
+        ({"keep": RULE, "input": "list.json"}, "one object per line"),
     ],
 )
 def test_a_wrong_filter_is_refused_before_anything_is_scored(
     texts: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], message: str
 ) -> None:
     monkeypatch.chdir(texts.parent)
+    Path("list.json").write_text('\n[{"text": "one"}]')
     with pytest.raises((ConfigError, ValueError), match=message):
         check_filter(FilterConfig.model_validate({"input": str(texts), "output": "kept", **fields}))
 

@@ -20,6 +20,7 @@ PARQUET_ROWS_AT_ONCE = 256
 PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
 SEARCHED_ROWS = 1_024  # of JSON lines, for a column that not all objects have
 NO_VALUE = object()
+parse_json = json.JSONDecoder(strict=False).decode  # control characters within strings are read
 Row = tuple[str, tuple[Any, ...]]  # where it is, for messages; the cells of the wanted columns
 
 
@@ -104,7 +105,7 @@ def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[
             continue
         where = f"{label}: line {number}"
         try:
-            row: Any = json.loads(line, strict=False)  # control characters within strings are read
+            row: Any = parse_json(line)
         except (ValueError, RecursionError) as error:
             raise TableError(
                 f"{where} is not JSON ({printable(str(error))});\n"

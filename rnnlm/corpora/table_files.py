@@ -21,6 +21,7 @@ PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may
 MAXIMUM_JSON_CHARACTERS = 64 << 20  # of a file that is one JSON value, which is read whole
 SEARCHED_ROWS = 1_024  # of JSON lines, for a column that not all objects have
 NO_VALUE = object()
+parse_json = json.JSONDecoder(strict=False).decode  # control characters within strings are read
 Row = tuple[str, tuple[Any, ...]]  # where it is, for messages; the cells of the wanted columns
 
 
@@ -106,7 +107,7 @@ def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[
             continue
         where = f"{label}: line {number}"
         try:
-            row = parsed_json(line)
+            row: Any = parse_json(line)
         except (ValueError, RecursionError) as error:
             row = json_value(itertools.chain([line], lines), label) if number == 1 else None
             if row is None:
@@ -120,10 +121,6 @@ def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[
             yield where, value
 
 
-def parsed_json(text: str) -> Any:
-    return json.loads(text, strict=False)  # control characters within strings are read
-
-
 def json_value(lines: Iterator[str], label: str) -> Any:
     """The value of a whole file; None if it is not JSON. TableError if it is too large to be read whole."""
     text = ""
@@ -135,7 +132,7 @@ def json_value(lines: Iterator[str], label: str) -> Any:
                 "write one object per line, as with: jq -c '.[]'"
             )
     try:
-        return parsed_json(text)
+        return parse_json(text)
     except (ValueError, RecursionError):
         return None
 

@@ -10,7 +10,7 @@ This module travels with every registered model.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Literal, Protocol
 
 import numpy as np
@@ -20,9 +20,9 @@ from ..metrics import Score, utf8_bytes
 from ..models.language_model import LanguageModel
 from ..sequences.segmentation import (
     TokenRows,
+    encoded_lines,
     ends,
     predicted_by_line,
-    rows_from_lists,
     running_text,
     sentences,
     sums_between,
@@ -51,6 +51,37 @@ class DocumentLoss(Score):
     nll_nats: np.ndarray  # (tokens,) float32
 
 
+@dataclass(frozen=True, kw_only=True)
+class DocumentLosses:
+    """The scores of many documents as columns, and their tokens end to end. Iterating gives a DocumentLoss each."""
+
+    summed_nll_nats: np.ndarray  # (documents,) float64
+    tokens: np.ndarray  # (documents,) int64, as are all counts
+    byte_count: np.ndarray
+    unknown_tokens: np.ndarray
+    restoration_bits: np.ndarray  # (documents,) float64
+    token_ids: np.ndarray  # (tokens,) int32
+    nll_nats: np.ndarray  # (tokens,) float32
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __iter__(self) -> Iterator[DocumentLoss]:
+        bounds = ends(self.tokens)
+        columns = (self.summed_nll_nats, self.tokens, self.byte_count, self.unknown_tokens, self.restoration_bits)
+        for first, last, *score in zip(bounds, bounds[1:], *(column.tolist() for column in columns), strict=False):
+            nats, tokens, byte_count, unknown_tokens, restoration_bits = score
+            yield DocumentLoss(
+                summed_nll_nats=nats,
+                tokens=tokens,
+                byte_count=byte_count,
+                unknown_tokens=unknown_tokens,
+                restoration_bits=restoration_bits,
+                token_ids=self.token_ids[first:last],
+                nll_nats=self.nll_nats[first:last],
+            )
+
+
 def document_losses(
     model: LanguageModel,
     tokenizer: TextTokenizer,
@@ -59,19 +90,19 @@ def document_losses(
     batch_size: int = 64,
     tail_dtype: torch.dtype = torch.float32,
     known_nll: Iterator[float] | None = None,
-) -> list[DocumentLoss]:
-    """One loss for each text, in order; the texts together must fit in memory.
+) -> DocumentLosses:
+    """The losses of the texts, in order; together they must fit in memory.
 
     batch_size changes only rounding. tail_dtype: see LogNormalizer. known_nll: the tokens' losses, if they are known
     already; these are taken from it, and the model computes nothing.
     """
     documents = [text.removesuffix("\n").split("\n") for text in texts]
-    line_counts = np.array([len(document) for document in documents], np.int64)
-    line_texts = [line for document in documents for line in document]
-    lines = rows_from_lists(tokenizer.encode_lines(line_texts))
+    line_texts = list(chain.from_iterable(documents))
+    line_counts = np.fromiter(map(len, documents), np.int64, len(texts))
+    lines = encoded_lines(tokenizer, line_texts)
     rows = rows_of_documents(lines, line_counts, cut)
     first_lines = ends(line_counts)  # of each document
-    bounds = ends(predicted_by_line(lines, cut.mode))[first_lines].tolist()  # of each document's tokens
+    tokens = sums_between(predicted_by_line(lines, cut.mode), first_lines)
     _, token_ids = shifted_rows(rows)
     if known_nll is not None:
         nll_nats = np.fromiter(islice(known_nll, rows.predicted_count), np.float32, rows.predicted_count)
@@ -82,19 +113,18 @@ def document_losses(
             nll_nats = nll_of_rows_sharing_prefixes(model, rows, batch_size, tail_dtype)
         if model.mixture is not None:
             nll_nats = model.mixture.nll(nll_nats, *contexts(rows, model.mixture.context_length))
-    unsaid = (sums_between(part, first_lines) for part in tokenization_loss(tokenizer, line_texts, lines, cut.mode))
-    return [
-        DocumentLoss(
-            summed_nll_nats=float(nll_nats[first:last].sum(dtype=np.float64)),
-            tokens=last - first,
-            byte_count=utf8_bytes(text) + (last > first and not text.endswith("\n")),
-            unknown_tokens=int(words),
-            restoration_bits=float(bits),
-            token_ids=token_ids[first:last],
-            nll_nats=nll_nats[first:last],
-        )
-        for text, words, bits, first, last in zip(texts, *unsaid, bounds, bounds[1:], strict=False)
-    ]
+    unknown_tokens, restoration_bits = tokenization_loss(tokenizer, line_texts, lines, cut.mode)
+    byte_count = np.fromiter(map(utf8_bytes, texts), np.int64, len(texts))
+    open_ended = np.fromiter((not text.endswith("\n") for text in texts), bool, len(texts))
+    return DocumentLosses(
+        summed_nll_nats=sums_between(nll_nats.astype(np.float64), ends(tokens)),
+        tokens=tokens,
+        byte_count=byte_count + (open_ended & (tokens > 0)),
+        unknown_tokens=sums_between(unknown_tokens, first_lines),
+        restoration_bits=sums_between(restoration_bits, first_lines),
+        token_ids=token_ids,
+        nll_nats=nll_nats,
+    )
 
 
 def rows_of_documents(lines: TokenRows, line_counts: np.ndarray, cut: Cut) -> TokenRows:

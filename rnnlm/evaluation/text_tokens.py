@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from rnnlm.evaluation.document_losses import Cut, rows_of_documents
-from rnnlm.sequences.segmentation import rows_from_lists
+from rnnlm.sequences.segmentation import encoded_lines
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, TextTokenizer
 
 
@@ -25,7 +25,7 @@ def token_positions(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[t
 
 def scored_rows(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[torch.Tensor]:
     """The rows that document_losses() reads: (tokens,) int64 each, the first token is context."""
-    lines = rows_from_lists(tokenizer.encode_lines(text.removesuffix("\n").split("\n")))
+    lines = encoded_lines(tokenizer, text.removesuffix("\n").split("\n"))
     rows = rows_of_documents(lines, np.array([len(lines)], np.int64), cut)
     for first, last in pairwise(rows.offsets):
         yield torch.from_numpy(rows.token_ids[first:last].astype(np.int64))

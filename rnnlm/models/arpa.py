@@ -16,7 +16,7 @@ import numpy as np
 
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import atomic_file
-from rnnlm.models.count_model import CountModel, search
+from rnnlm.models.count_model import CountModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.storage.records import ArpaRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
@@ -112,8 +112,7 @@ def back_off_weights(counts: CountModel, ngrams: np.ndarray) -> np.ndarray:
     """(N,) log₁₀ of gamma of each n-gram as a context; 0 if it is none."""
     nodes, known = np.zeros(len(ngrams), np.int64), np.ones(len(ngrams), bool)
     for length, tokens in enumerate(ngrams.T[::-1], start=1):
-        above, level = counts.levels[length - 1], counts.levels[length]
-        places, found = search(level.tokens, above.first_child, nodes, tokens)
+        places, found = counts.children(length - 1, nodes, tokens)
         known &= found
         nodes = np.where(known, places, 0)
     with np.errstate(divide="ignore"):

@@ -5,11 +5,12 @@ p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context
 
 Contexts form a tree: below the empty context those of one token, the last before w; below each of them those with one
 token more to the left. The contexts below one context lie side by side, ordered by that token, as do the words that
-follow a context. So both are found by binary search in a short range.
+follow a context. So (context, token) pairs ascend, as numbers too, and both are found by binary search.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,6 +41,10 @@ class CountModel:
         self.discounts = discounts
         self.vocabulary_size = vocabulary_size
         self.predictable = predictable
+        self.child_keys = [
+            keys_of(level.first_child, below.tokens, vocabulary_size) for level, below in pairwise(levels)
+        ]
+        self.word_keys = [keys_of(level.first_word, level.words, vocabulary_size) for level in levels]
         self.totals, self.gammas = zip(*map(self.sums, range(len(levels))), strict=True)
         uniform = np.zeros(vocabulary_size)
         uniform[predictable] = 1 / len(predictable)
@@ -55,6 +60,10 @@ class CountModel:
     def stored_counts(self) -> int:
         """N-grams of all orders: the model's size, as the number of parameters is a network's."""
         return sum(len(level.counts) for level in self.levels)
+
+    def children(self, length: int, nodes: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Contexts with one token more to the left: their places, and whether they are known. nodes: of that length."""
+        return find(self.child_keys[length], nodes * self.vocabulary_size + tokens)
 
     def sums(self, length: int) -> tuple[np.ndarray, np.ndarray]:
         """(C,) total and gamma of each context of a length: the sum of its counts, the share that discounts took."""
@@ -77,20 +86,32 @@ class CountModel:
         contexts: (tokens, order - 1), the last token before the word first; 0 where there is none. words: (tokens,).
         Returns (tokens,) float64 natural logarithms and (tokens,) the length of the longest known context.
         """
+        # In the order of the tree, so that one search ends close to where the next begins: three times as fast.
+        order = np.argsort(self.packed(contexts))
+        words = words[order]
         probabilities = self.unigram[words]
         lengths = np.zeros(len(words), np.uint8)
         rows = np.arange(len(words))  # whose context of the length so far is known
         nodes = np.zeros(len(words), np.int64)
         for length in range(1, self.order):
-            above, level = self.levels[length - 1], self.levels[length]
-            nodes, found = search(level.tokens, above.first_child, nodes, contexts[rows, length - 1])
+            nodes, found = self.children(length - 1, nodes, contexts[order[rows], length - 1])
             rows, nodes = rows[found], nodes[found]
             lengths[rows] = length
-            places, seen = search(level.words, level.first_word, nodes, words[rows])
+            places, seen = find(self.word_keys[length], nodes * self.vocabulary_size + words[rows])
             extra = np.zeros(len(rows))
             extra[seen] = self.discounted(length, places[seen]) / self.totals[length][nodes[seen]]
             probabilities[rows] = extra + self.gammas[length][nodes] * probabilities[rows]
-        return np.log(probabilities), lengths
+        log_probabilities, known_lengths = np.empty_like(probabilities), np.empty_like(lengths)
+        log_probabilities[order], known_lengths[order] = np.log(probabilities), lengths
+        return log_probabilities, known_lengths
+
+    def packed(self, contexts: np.ndarray) -> np.ndarray:
+        """(tokens,) int64 that order contexts as the tree does, by as many of their tokens as fit."""
+        bits = self.vocabulary_size.bit_length()
+        packed = np.zeros(len(contexts), np.int64)
+        for tokens in contexts.T[: 63 // bits]:
+            packed = packed << bits | tokens
+        return packed
 
     def distribution(self, context: Sequence[int]) -> tuple[np.ndarray, int]:
         """(V,) float64: the probability of each next token; 0 for what is never predicted. And the known length.
@@ -99,10 +120,10 @@ class CountModel:
         """
         probabilities, node, known = self.unigram.copy(), np.zeros(1, np.int64), 0
         for length, token in enumerate(context[: self.order - 1], start=1):
-            above, level = self.levels[length - 1], self.levels[length]
-            node, found = search(level.tokens, above.first_child, node, np.asarray([token]))
+            node, found = self.children(length - 1, node, np.asarray([token]))
             if not found[0]:
                 break
+            level = self.levels[length]
             here = slice(int(level.first_word[node[0]]), int(level.first_word[node[0] + 1]))
             probabilities *= self.gammas[length][node[0]]
             probabilities[level.words[here]] += self.discounted(length, here) / self.totals[length][node[0]]
@@ -139,21 +160,15 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
             raise ValueError("the counts do not fit the vocabulary")
 
 
-def search(
-    values: np.ndarray, first: np.ndarray, ranges: np.ndarray, wanted: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Binary search of each wanted value in a range of its own; values ascend within each range.
+def keys_of(first: np.ndarray, tokens: np.ndarray, vocabulary_size: int) -> np.ndarray:
+    """(tokens,) int64, ascending: a number for each (context, token). Context c has tokens[first[c]:first[c + 1]]."""
+    places = first.astype(np.int64)
+    sizes = places[1:] - places[:-1]
+    keys: np.ndarray = np.repeat(np.arange(len(sizes)), sizes) * vocabulary_size + tokens
+    return keys
 
-    first: range r is values[first[r]:first[r + 1]]. ranges, wanted: (queries,). Returns the places, and whether the
-    value is there.
-    """
-    low, end = first[ranges].astype(np.int64), first[ranges + 1].astype(np.int64)
-    size = end - low
-    while size.any():  # low is at most the place of the first value that is not less
-        half = (size + 1) // 2
-        probe = np.minimum(low + half - 1, len(values) - 1)
-        less = (size > 0) & (values[probe] < wanted)
-        low = np.where(less, low + half, low)
-        size = np.where(less, size - half, np.maximum(half - 1, 0))
-    here = np.minimum(low, len(values) - 1)
-    return low, (low < end) & (values[here] == wanted)
+
+def find(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The place of each wanted key, and whether it is there. keys: ascending, at least one."""
+    places = np.searchsorted(keys, wanted)
+    return places, keys[np.minimum(places, len(keys) - 1)] == wanted

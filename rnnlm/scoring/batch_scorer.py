@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rnnlm.home import find_home
 from rnnlm.scoring.bulk_scoring import cached_scorer
-from rnnlm.scoring.document_reader import InputDocument
+from rnnlm.scoring.document_reader import InputDocument, documents_table
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model
 
@@ -34,7 +34,7 @@ class BatchScorer:
     def scores(self, texts: Sequence[str | None]) -> pa.Table:
         """A table of SCORES_SCHEMA without texts, one row per text."""
         documents = [InputDocument(number, "", number, None, text) for number, text in enumerate(texts)]
-        return cached_scorer(self.model, BATCH_SETTINGS)(documents)
+        return cached_scorer(self.model, BATCH_SETTINGS)(documents_table(documents))
 
     def log_probabilities(self, texts: Sequence[str]) -> list[float]:
         """The natural logarithm of each text's probability, its line ends included."""

@@ -21,7 +21,7 @@ from rnnlm.display.progress import Progress
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
-from rnnlm.scoring.document_reader import INPUT_SCHEMA, InputDocument, in_shards, read_documents, shard_growth
+from rnnlm.scoring.document_reader import in_shards, read_documents, shard_growth
 from rnnlm.scoring.document_scores import Scorer, tail_dtype
 from rnnlm.scoring.input_files import InputFile, find_inputs, input_states
 from rnnlm.scoring.score_output import (
@@ -155,12 +155,12 @@ class ShardScorer:
     threads: int  # of torch
 
     def __call__(self, path: Path, documents: pa.Table) -> int:
-        """Write the scores of the documents, rows of InputDocument. Returns the number of their tokens."""
+        """Write the scores of the documents, of INPUT_SCHEMA. Returns the number of their tokens."""
         torch.set_num_threads(self.threads)
         score = cached_scorer(self.model, self.config)
-        scores = score([InputDocument(*row.values()) for row in documents.to_pylist()])
+        scores = score(documents)
         write_shard(path, scores)
-        return int(sum(scores["tokens"].to_pylist()))
+        return int(scores["tokens"].to_numpy().sum())
 
 
 @lru_cache(maxsize=1)
@@ -188,7 +188,7 @@ def score_shards(
                     progress.update(len(shard))
                 else:
                     path.parent.mkdir(exist_ok=True)
-                    yield path, pa.Table.from_pylist([document._asdict() for document in shard], INPUT_SCHEMA)
+                    yield path, shard
 
         scorer = ShardScorer(model, config, max(1, torch.get_num_threads() // engine.workers))
         for (_, documents), scored_tokens in results_in_order(engine, scorer, missing_shards()):

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,18 +72,27 @@ def shard_growth(input_bytes: int) -> int:
     return max(1, min(LARGEST_GROWTH, shard_bytes(input_bytes) // SHARD_BYTES))
 
 
-def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int = 1) -> Iterator[list[InputDocument]]:
-    """Consecutive documents, up to shard_documents or about SHARD_CHARACTERS, times growth. A document is never cut."""
+def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int = 1) -> Iterator[pa.Table]:
+    """Consecutive documents, up to shard_documents or about SHARD_CHARACTERS, times growth. A document is never cut.
+
+    Each is a table of INPUT_SCHEMA.
+    """
     shard: list[InputDocument] = []
     characters = 0
     for document in found:
         shard.append(document)
         characters += len(document.text or "")
         if len(shard) == growth * config.shard_documents or characters >= growth * SHARD_CHARACTERS:
-            yield shard
+            yield documents_table(shard)
             shard, characters = [], 0
     if shard:
-        yield shard
+        yield documents_table(shard)
+
+
+def documents_table(documents: Sequence[InputDocument]) -> pa.Table:
+    """A table of INPUT_SCHEMA."""
+    columns = zip(*documents, strict=True) if documents else [()] * len(INPUT_SCHEMA)
+    return pa.table([*map(pa.array, columns, INPUT_SCHEMA.types)], schema=INPUT_SCHEMA)
 
 
 def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:

@@ -1,18 +1,19 @@
 """Score a shard of documents: a table of what each costs under the model, and its most surprising tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
-from rnnlm.metrics import NATS_PER_BIT, finite_or_none
+from rnnlm.evaluation.document_losses import DocumentLosses, document_losses
+from rnnlm.metrics import LARGEST_EXPONENT, NATS_PER_BIT
 from rnnlm.models.devices import choose_device, has_native_bfloat16
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.scoring.document_reader import InputDocument
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.sequences.segmentation import ends
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
 TOKEN_TYPE = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
@@ -52,27 +53,27 @@ class Scorer:
     ) -> None:
         self.model, self.tokenizer, self.cut, self.config = model, tokenizer, cut, config
         self.tail_dtype = tail_dtype(config)
+        self.pieces = pa.array(tokenizer.pieces(range(tokenizer.vocabulary_size)), pa.string())
 
-    def __call__(self, shard: Sequence[InputDocument], known_nll: Iterator[float] | None = None) -> pa.Table:
-        """A table of SCORES_SCHEMA, one row per document. known_nll: see document_losses."""
-        texts = [with_line_end(document.text or "") for document in shard]
+    def __call__(self, shard: pa.Table, known_nll: Iterator[float] | None = None) -> pa.Table:
+        """A table of SCORES_SCHEMA, one row per document. shard: of INPUT_SCHEMA. known_nll: see document_losses."""
+        texts = [with_line_end(text or "") for text in shard["text"].to_pylist()]
         losses = document_losses(
             self.model, self.tokenizer, texts, self.cut, self.config.batch_size, self.tail_dtype, known_nll
         )
-        plain = [None if document.text is None else document.text.rstrip("\r\n") for document in shard]
         columns = {
-            "document": [document.number for document in shard],
-            "source": [document.source for document in shard],
-            "place": [document.place for document in shard],
-            "id": [document.id for document in shard],
-            "tokens": [loss.tokens for loss in losses],
-            "bytes": [loss.byte_count for loss in losses],
-            "log_probability": [-loss.summed_nll_nats for loss in losses],
-            "perplexity": [finite_or_none(loss.perplexity) for loss in losses],
-            "bits_per_byte": [finite_or_none(loss.bits_per_byte) if loss.tokens else None for loss in losses],
-            "unknown_rate": [finite_or_none(loss.unknown_rate) for loss in losses],
-            "surprising": surprising(losses, self.tokenizer, self.config.surprising_tokens),
-            "text": plain if self.config.keep_text else [None] * len(shard),
+            "document": shard["number"],
+            "source": shard["source"],
+            "place": shard["place"],
+            "id": shard["id"],
+            "tokens": losses.tokens,
+            "bytes": losses.byte_count,
+            "log_probability": -losses.summed_nll_nats,
+            **figures(losses),
+            "surprising": surprising(losses, self.pieces, self.config.surprising_tokens),
+            "text": pc.utf8_rtrim(shard["text"], "\r\n")
+            if self.config.keep_text
+            else pa.nulls(len(shard), pa.string()),
         }
         return pa.table(columns, schema=SCORES_SCHEMA)
 
@@ -83,19 +84,33 @@ def with_line_end(text: str) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-def surprising(losses: list[DocumentLoss], tokenizer: TextTokenizer, count: int) -> pa.Array:
-    """The `count` most expensive tokens of each document; the first of equals."""
-    places = [np.argsort(-loss.nll_nats, kind="stable")[:count] for loss in losses]
-    offsets = np.cumsum([0, *map(len, places)])
-    chosen = list(zip(losses, places, strict=True))
-    ids = np.concatenate([np.zeros(0, np.int32), *(loss.token_ids[at] for loss, at in chosen)])
-    nats = np.concatenate([np.zeros(0, np.float32), *(loss.nll_nats[at] for loss, at in chosen)])
+def figures(losses: DocumentLosses) -> dict[str, pa.Array]:
+    """Columns of the figures of metrics.Score; null where they are NaN or nothing is predicted."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns = {
+            "perplexity": np.exp(np.minimum(losses.summed_nll_nats / losses.tokens, LARGEST_EXPONENT)),
+            "bits_per_byte": (losses.summed_nll_nats / NATS_PER_BIT + losses.restoration_bits) / losses.byte_count,
+            "unknown_rate": losses.unknown_tokens / losses.tokens,
+        }
+    return {
+        name: pa.array(values, mask=(losses.tokens == 0) | ~np.isfinite(values)) for name, values in columns.items()
+    }
+
+
+def surprising(losses: DocumentLosses, pieces: pa.Array, count: int) -> pa.Array:
+    """The `count` most expensive tokens of each document; the first of equals. pieces: each token id's spelling."""
+    firsts = ends(losses.tokens)
+    owners = np.repeat(np.arange(len(losses)), losses.tokens)
+    nats = np.maximum(losses.nll_nats, 0) + np.float32(0)  # no -0.0: the bits of positive floats ascend as they do
+    dearest = np.argsort((owners << 32) - nats.view(np.int32), kind="stable")  # document by document, as the tokens are
+    chosen = dearest[np.arange(len(dearest)) - firsts[owners] < count]
     tokens = pa.StructArray.from_arrays(
         [
-            pa.array(tokenizer.pieces(ids.tolist()), pa.string()),
-            pa.array(np.concatenate([np.zeros(0, np.int64), *places]), pa.int64()),
-            pa.array(nats / np.float32(NATS_PER_BIT), pa.float32()),
+            pieces.take(pa.array(losses.token_ids[chosen])),
+            pa.array(chosen - firsts[owners[chosen]]),
+            pa.array(losses.nll_nats[chosen] / np.float32(NATS_PER_BIT)),
         ],
         fields=list(TOKEN_TYPE),
     )
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), tokens, type=TOKENS_TYPE)
+    offsets = ends(np.minimum(losses.tokens, count)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), tokens, type=TOKENS_TYPE)

@@ -31,6 +31,7 @@ from rnnlm.scoring.scoring_config import ScoringConfig
 
 SCORE, REASON = "bits_per_byte", "reason"  # columns that the output adds; columns of these names are replaced
 SCORE_DIGITS = 6  # of the score, in text formats
+json_of = json.JSONEncoder(ensure_ascii=False).encode
 T = TypeVar("T")
 
 
@@ -138,7 +139,7 @@ def filter_text(found: Iterator[tuple[str, Verdict]], keep: TextIO, drop: TextIO
             keep.write(text)
         else:
             row = {"text": text.rstrip("\n"), **verdict.columns()}
-            drop.write(json.dumps(row, ensure_ascii=False) + "\n")
+            drop.write(json_of(row) + "\n")
 
 
 def filter_json_lines(found: Iterator[tuple[str, Verdict]], keep: TextIO, drop: TextIO) -> None:
@@ -150,10 +151,10 @@ def with_members(line: str, members: dict[str, Any]) -> str:
     """The line of a JSON object with members added; everything else stays, byte for byte."""
     if any(f'"{name}"' in line for name in (SCORE, REASON)):  # perhaps the output of an earlier filter
         row = {name: value for name, value in json.loads(line, strict=False).items() if name not in (SCORE, REASON)}
-        return json.dumps(row | members, ensure_ascii=False) + "\n"
+        return json_of(row | members) + "\n"
     opened = line.rstrip().removesuffix("}").rstrip()
     comma = "" if opened.endswith("{") else ", "
-    return opened + comma + json.dumps(members, ensure_ascii=False).removeprefix("{") + "\n"
+    return opened + comma + json_of(members).removeprefix("{") + "\n"
 
 
 def filter_csv(

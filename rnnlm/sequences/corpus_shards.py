@@ -19,9 +19,9 @@ from rnnlm.home import atomic_file
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.sequences.segmentation import (
     TokenRows,
+    encoded_lines,
     ends,
     predicted_by_line,
-    rows_from_lists,
     running_text,
     sentences,
     sums_between,
@@ -95,7 +95,7 @@ class ShardMaker:
             row_files = [files.enter_context(parquet_file(shard.rows(split), row_schema)) for split in SPLITS]
             for documents in pieces(documents_in(self.corpus, shard.byte_range)):
                 texts = [document.lines for document in documents]
-                lines = rows_from_lists(tokenizer.encode_lines([line for text in texts for line in text]))
+                lines = encoded_lines(tokenizer, [line for text in texts for line in text])
                 columns = document_columns(documents, texts, lines, tokenizer, self.config)
                 split_of_line = np.repeat(
                     [SPLITS.index(document.split) for document in documents], columns["line_count"]

@@ -1,5 +1,6 @@
 """Cut a corpus into rows of token ids, by sentence or as one stream, and count what its lines hold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
@@ -52,6 +53,12 @@ def rows_from_lists(lines: list[list[int]]) -> TokenRows:
     """TokenRows of lists of ids."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     token_ids = np.fromiter(chain.from_iterable(lines), np.int32, int(lengths.sum()))
+    return TokenRows(token_ids, ends(lengths))
+
+
+def encoded_lines(tokenizer: TextTokenizer, lines: Sequence[str]) -> TokenRows:
+    """One row of ids per line, without `<bos>` and `<eos>`."""
+    token_ids, lengths = tokenizer.encode_lines(lines)
     return TokenRows(token_ids, ends(lengths))
 
 

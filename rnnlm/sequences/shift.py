@@ -40,8 +40,8 @@ def contexts(rows: TokenRows, length: int) -> tuple[np.ndarray, np.ndarray]:
     ids = rows.token_ids
     positions = np.arange(len(ids)) - np.repeat(rows.offsets[:-1], rows.lengths)
     predicted = np.flatnonzero(positions)
-    before = np.zeros((len(predicted), length), ids.dtype)
+    positions = positions[predicted]
+    before = np.empty((length, len(predicted)), ids.dtype)
     for distance in range(1, length + 1):
-        known = positions[predicted] >= distance
-        before[known, distance - 1] = ids[predicted[known] - distance]
-    return before, ids[predicted]
+        before[distance - 1] = np.where(distance <= positions, ids[predicted - np.minimum(distance, positions)], 0)
+    return before.T, ids[predicted]

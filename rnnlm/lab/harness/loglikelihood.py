@@ -22,7 +22,7 @@ from rnnlm.evaluation.shared_prefix_scoring import hidden_states
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import NATS_PER_BIT
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.sequences.segmentation import TokenRows, join_rows, rows_from_lists
+from rnnlm.sequences.segmentation import TokenRows, encoded_lines, join_rows
 from rnnlm.sequences.shift import contexts, shifted_rows
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
@@ -66,7 +66,7 @@ def continuation_rows(
 
 def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> TokenRows:
     """The text's rows; its last line has no `<eos>` unless a line feed ends it, because it may continue."""
-    lines = rows_from_lists(tokenizer.encode_lines(text.split("\n")))
+    lines = encoded_lines(tokenizer, text.split("\n"))
     rows = rows_of_documents(lines, np.array([len(lines)]), cut)
     if cut.mode == "stream" or lines.lengths[-1]:  # a blank line has no row of its own
         offsets = rows.offsets.copy()
@@ -84,7 +84,7 @@ def shared_length(a: np.ndarray, b: np.ndarray) -> int:
 
 def spelling_bits(tokenizer: TextTokenizer, text: str) -> float:
     lines = text.split("\n")
-    unknown = [ids.count(UNK) for ids in tokenizer.encode_lines(lines)]
+    unknown = [tokenizer.encode(line).count(UNK) for line in lines]
     return sum(
         tokenizer.spelling_bits(count, tokenizer.unknown_words(line))
         for line, count in zip(lines, unknown, strict=True)

@@ -87,7 +87,7 @@ def test_restoring_the_text_from_its_tokens_is_paid_for(model: LanguageModel, to
 
 
 def test_a_text_without_predictions_has_no_perplexity(model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    assert document_losses(model, tokenizer, [], SequencesConfig()) == []
+    assert list(document_losses(model, tokenizer, [], SequencesConfig())) == []
     (empty,) = document_losses(model, tokenizer, [""], SequencesConfig())
     assert (empty.tokens, empty.summed_nll_nats) == (0, 0.0)
     assert math.isnan(empty.perplexity)

@@ -249,7 +249,7 @@ def test_a_shard_is_full_by_documents_or_by_characters(monkeypatch: pytest.Monke
     config = ScoringConfig(input="-", output="x.parquet", shard_documents=3)
     lengths = [1, 1, 1, 4, 7, 20, 2]
     found = (InputDocument(number, "", number, None, "x" * length) for number, length in enumerate(lengths))
-    assert [[len(str(document.text)) for document in shard] for shard in in_shards(found, config)] == [
+    assert [[len(text) for text in shard["text"].to_pylist()] for shard in in_shards(found, config)] == [
         [1, 1, 1],
         [4, 7],
         [20],

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
+from rnnlm.evaluation.document_losses import DocumentLosses, document_losses
 from rnnlm.models.model_factory import load_model
-from rnnlm.scoring.document_reader import InputDocument
+from rnnlm.scoring.document_reader import InputDocument, documents_table
 from rnnlm.scoring.document_scores import SCORES_SCHEMA, Scorer, surprising
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.records import RunRecord
@@ -30,7 +30,8 @@ def scorer(toy_run: RunRecord, tokenizer: TextTokenizer) -> Scorer:
 
 
 def table(scorer: Scorer, texts: list[str | None]) -> pa.Table:
-    return scorer([InputDocument(number, "here", number, None, text) for number, text in enumerate(texts)])
+    documents = [InputDocument(number, "here", number, None, text) for number, text in enumerate(texts)]
+    return scorer(documents_table(documents))
 
 
 def test_a_document_costs_what_it_costs_alone(scorer: Scorer, tokenizer: TextTokenizer) -> None:
@@ -74,14 +75,23 @@ def test_the_most_surprising_tokens_come_with_their_place_and_their_bits(tokeniz
     the, cat, dog = tokenizer.encode("the cat dog")
     nats = np.array([1.0, 3.0, 1.0, 2.0], np.float32) * math.log(2)
     ids = np.array([the, cat, dog, the], np.int32)
-    first = DocumentLoss(summed_nll_nats=nats.sum(), tokens=4, token_ids=ids, nll_nats=nats)
-    empty = DocumentLoss(summed_nll_nats=0.0, tokens=0, token_ids=ids[:0], nll_nats=nats[:0])
-    found = surprising([first, empty, first], tokenizer, 3).to_pylist()
+    nothing = np.zeros(3)
+    losses = DocumentLosses(
+        summed_nll_nats=nothing,
+        tokens=np.array([4, 0, 4]),
+        byte_count=nothing,
+        unknown_tokens=nothing,
+        restoration_bits=nothing,
+        token_ids=np.tile(ids, 2),
+        nll_nats=np.tile(nats, 2),
+    )
+    pieces = pa.array(tokenizer.pieces(range(tokenizer.vocabulary_size)))
+    found = surprising(losses, pieces, 3).to_pylist()
     assert found[1] == []
     for tokens in (found[0], found[2]):
         assert [(token["token"], token["place"]) for token in tokens] == [("cat", 1), ("the", 3), ("the", 0)]
         assert [token["bits"] for token in tokens] == pytest.approx([3.0, 2.0, 1.0])
-    assert surprising([first], tokenizer, 0).to_pylist() == [[]]
+    assert surprising(losses, pieces, 0).to_pylist() == [[], [], []]
 
 
 def test_places_lead_back_to_the_words(scorer: Scorer) -> None:

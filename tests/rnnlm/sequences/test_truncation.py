@@ -14,7 +14,7 @@ from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_reader import training_counts
-from rnnlm.sequences.segmentation import rows_from_lists
+from rnnlm.sequences.segmentation import encoded_lines
 from rnnlm.sequences.truncation import beginnings, first_rows
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, SPECIAL_TOKENS, TextTokenizer
 from tests.rnnlm.sequences.test_dataset_writer import rows, store
@@ -61,7 +61,7 @@ def test_an_unknown_word_that_is_cut_off_is_not_counted_as_one(home: Home, tmp_p
 
 def test_a_line_of_context_length_tokens_loses_only_its_end(characters: TextTokenizer) -> None:
     texts = ["abc", "abcd", "ab"]
-    lines = rows_from_lists(characters.encode_lines(texts))
+    lines = encoded_lines(characters, texts)
     kept = beginnings(characters, texts, lines, 3)
     assert kept.texts == ["abc", "abc", "ab"]
     assert kept.rest_bits.tolist() == [8.0, 16.0, 0.0]
@@ -70,7 +70,7 @@ def test_a_line_of_context_length_tokens_loses_only_its_end(characters: TextToke
 
 def test_a_character_cut_in_two_is_spelled_out(byte_pieces: TextTokenizer) -> None:
     texts = ["aéb"]  # four bytes, four tokens
-    lines = rows_from_lists(byte_pieces.encode_lines(texts))
+    lines = encoded_lines(byte_pieces, texts)
     assert lines.lengths.tolist() == [4]
     for length, text, rest in ((1, "a", "éb\n"), (2, "a", "éb\n"), (3, "aé", "b\n"), (4, "aéb", "\n")):
         kept = beginnings(byte_pieces, texts, lines, length)
@@ -82,7 +82,7 @@ def test_beginning_and_rest_make_up_the_line(
     characters: TextTokenizer, byte_pieces: TextTokenizer, texts: list[str], length: int
 ) -> None:
     for tokenizer in (characters, byte_pieces):
-        lines = rows_from_lists(tokenizer.encode_lines(texts))
+        lines = encoded_lines(tokenizer, texts)
         kept = beginnings(tokenizer, texts, lines, length)
         whole = lines.lengths + 1 <= length
         spelled = [

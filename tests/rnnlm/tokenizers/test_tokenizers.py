@@ -4,9 +4,10 @@ import itertools
 import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.sequences.segmentation import encoded_lines
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from rnnlm.tokenizers import tokenizer_training
 from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
@@ -30,7 +32,9 @@ from rnnlm.tokenizers.text_tokenizer import (
     PAD,
     PLAIN_END_BITS,
     PLAIN_GAP_BITS,
+    REMEMBERED_PIECES,
     UNK,
+    PieceIds,
     TextTokenizer,
     load_tokenizer,
 )
@@ -39,6 +43,7 @@ from rnnlm.tokenizers.tokenizer_training import train_tokenizer, training_lines
 from rnnlm.tokenizers.vocabularies import train_vocabulary
 from rnnlm.tokenizers.word_counts import count_words
 
+TrainPieces = Callable[[Iterator[str], TokenizerConfig], Tokenizer]
 TRAIN = "b b b c c a a <unk> <eos>\nd\n"
 
 
@@ -107,7 +112,48 @@ def test_words_come_back_with_single_spaces(home: Home, tmp_path: Path) -> None:
 def test_lines_are_encoded_as_one_by_one(home: Home, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(train(home, tmp_path / "c").folder)
     lines = ["a b", "", "q", "c"]
-    assert tokenizer.encode_lines(lines) == [tokenizer.encode(line) for line in lines]
+    found = encoded_lines(tokenizer, lines)
+    assert [found.read(row, row + 1).token_ids.tolist() for row in range(len(lines))] == [[5, 4], [], [UNK], [6]]
+
+
+# Spaces of all kinds, what the library's pattern treats in its own way, and the spelling of a special token.
+ODD_TEXT = st.lists(
+    st.sampled_from([*"ab1é中'.\u0301\t\n\r\x1c\x85\xa0\u2003\u2028\u200b", *[" "] * 4, "'s", "<eos>", "cat"])
+)
+
+
+@pytest.mark.parametrize("train_pieces", [train_bpe, train_unigram])
+def test_a_line_has_the_tokens_that_the_library_finds_in_it_as_a_whole(train_pieces: TrainPieces) -> None:
+    lines = ["the cat's   mat\t a  b", "a\xa0b a\x1cb 1a.b"] * 20
+    library = train_pieces(iter(lines), TokenizerConfig(kind="bpe", vocabulary_size=300, minimum_count=1))
+    tokenizer = TextTokenizer(library, "bpe")
+
+    @given(ODD_TEXT)
+    def check(parts: list[str]) -> None:
+        line = "".join(parts)
+        assert tokenizer.encode(line) == library.encode(line, add_special_tokens=False).ids
+
+    check()
+    for line in lines:
+        assert tokenizer.encode(line) == library.encode(line, add_special_tokens=False).ids
+
+
+def test_a_full_memory_of_pieces_starts_anew() -> None:
+    encoded: list[str] = []
+
+    def encode(piece: str) -> list[int]:
+        encoded.append(piece)
+        return [len(piece)]
+
+    pieces = PieceIds(encode)
+    names = [str(number) for number in range(REMEMBERED_PIECES + 1)]
+    assert [pieces[name] for name in names[:2] * 2] == [np.int32(1).tobytes()] * 4
+    assert encoded == names[:2]
+    for name in names:
+        pieces[name]
+    assert len(pieces) == 1
+    assert pieces["x" * 1_000] == np.int32(1_000).tobytes()
+    assert len(pieces) == 1  # a long piece is unlikely to come again
 
 
 def test_an_unchanged_tokenizer_is_not_trained_again(home: Home, tmp_path: Path) -> None:

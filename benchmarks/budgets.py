@@ -24,7 +24,7 @@ from rnnlm.models.kinds import KINDS
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord, SplitScore
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 
 PARAMETERS = 2_000_000
 EPOCHS = (1, 3, 10)

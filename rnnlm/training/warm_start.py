@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from rnnlm.config import ModelConfig
+from rnnlm.config.model_config import ModelConfig
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, read_json
 from rnnlm.models.language_model import LanguageModel

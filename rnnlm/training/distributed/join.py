@@ -42,7 +42,7 @@ def find_newest_job(home: Home, rendezvous: str) -> Job:
     paths = sorted(home.runs.glob(f"*/{PROCESSES}/{JOB_FILE}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in paths:
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
-        if job.config.training.distributed.rendezvous == rendezvous:
+        if job.training.distributed.rendezvous == rendezvous:
             return job
     raise TrainingError(
         f"{home.runs}: no run here has the rendezvous {rendezvous}, although a process listens there;\n"

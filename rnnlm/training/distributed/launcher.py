@@ -27,7 +27,8 @@ from typing import Any
 from filelock import FileLock
 
 from rnnlm import errors
-from rnnlm.config import PipelineConfig
+from rnnlm.config.model_config import ModelConfig
+from rnnlm.config.training_config import TrainingConfig
 from rnnlm.display.progress import SHARE, ProgressReport, tell_listeners
 from rnnlm.errors import ConfigError, RnnlmError, TrainingError
 from rnnlm.home import atomic_file, read_json
@@ -101,16 +102,19 @@ class RayLaunch(Launch):
 
 
 class Job(Record):
-    """Everything that a worker needs to know. Paths must be the same on all nodes."""
+    """Everything that training needs to know. Paths must be the same on all nodes."""
 
     folder: Path  # of the run
-    config: PipelineConfig
+    model: ModelConfig
+    training: TrainingConfig
     dataset: DatasetRecord
+    validation_batch_size: int  # sequences, sentence mode
+    log_every_seconds: float
     start: Path | None = None  # folder of the model to begin with; see training/warm_start.py
 
     def launch(self, first: bool = True) -> Launch:
         """The processes of one node, or those on a Ray cluster."""
-        distributed = self.config.training.distributed
+        distributed = self.training.distributed
         folder = self.folder / PROCESSES
         path = str(folder / JOB_FILE)
         if distributed.launcher == "ray":

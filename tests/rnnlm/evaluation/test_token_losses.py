@@ -8,13 +8,8 @@ import torch
 
 import rnnlm.evaluation.shared_prefix_scoring
 import rnnlm.evaluation.token_losses
-from rnnlm.evaluation.token_losses import (
-    evaluation_device,
-    joined_nll,
-    nll_of_batches,
-    nll_of_split,
-    token_losses,
-)
+from rnnlm.evaluation.batch_losses import nll_of_batches
+from rnnlm.evaluation.token_losses import evaluation_device, joined_nll, nll_of_split, token_losses
 from rnnlm.home import read_json, write_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model

@@ -18,7 +18,7 @@ from rnnlm.scoring.reference_scores import find_reference, keep_references, samp
 from rnnlm.scoring.scoring_model import model_in
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
 

@@ -15,7 +15,7 @@ from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord, PositionsRecord, RunRecord
 from rnnlm.training.history import HISTORY, read_series
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 from tests.conftest import untracked
 
 

@@ -28,7 +28,8 @@ from rnnlm.registry.registration import register_model
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import RegisteredVersion, RunRecord
+from rnnlm.storage.records import RunRecord
+from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.training.model_run import run_training
 
 PARAGRAPH_LINES = 5

@@ -16,15 +16,8 @@ from xdist.scheduler import LoadFileScheduling
 
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.home import Home
-from rnnlm.storage.records import (
-    CorpusRecord,
-    DatasetRecord,
-    EvaluationRecord,
-    RunRecord,
-    SamplesRecord,
-    StageRecord,
-    TokenizerRecord,
-)
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord, StageRecord, TokenizerRecord
+from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.stored_locations import move_locations
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar

@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from rnnlm.display.progress import Progress
 from rnnlm.evaluation.batch_losses import nll_of_each_batch
 from rnnlm.evaluation.shared_prefix_scoring import nll_of_rows_sharing_prefixes
 from rnnlm.home import Home, digest_of, file_digest, read_json, write_json
-from rnnlm.models.devices import choose_device, float32_products
+from rnnlm.models.devices import evaluation_device, float32_products
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import CountMixture, histories, load_mixture
 from rnnlm.models.model_factory import load_model
@@ -67,7 +66,8 @@ def stored_network_nll(
 
     def build(partial: Path) -> None:
         source = StoredSplit(dataset, split)
-        model = load_model(run.model_folder, str(evaluation_device(run)))
+        configured = (read_json(run.folder / "config.json") or {}).get("training", {})
+        model = load_model(run.model_folder, str(evaluation_device(configured.get("device"))))
         file = np.lib.format.open_memmap(partial / NLL_FILE, "w+", np.float32, (source.predicted_count,))
         done = 0
         with float32_products("float32"):
@@ -80,12 +80,6 @@ def stored_network_nll(
     write_once(home, folder, build, force=force or read_json(folder / KEY_FILE) != key)
     nll: np.ndarray = np.load(folder / NLL_FILE, mmap_mode="r" if dataset.predicted_tokens[split] else None)
     return nll
-
-
-def evaluation_device(run: RunRecord) -> torch.device:
-    """The CPU if the run was configured to train there, else the best device of this machine."""
-    configured = (read_json(run.folder / "config.json") or {}).get("training", {}).get("device")
-    return choose_device("cpu" if configured == "cpu" else "auto")
 
 
 def nll_of_split(

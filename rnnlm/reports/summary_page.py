@@ -6,12 +6,12 @@ from pathlib import Path
 from rnnlm.display.templates import render
 from rnnlm.display.text_layout import TableRows
 from rnnlm.evaluation.score_tables import counts_sentence
-from rnnlm.registry.night_events import unchanged_since, verdict
+from rnnlm.registry.decision_text import unchanged_since, verdict
 from rnnlm.reports.registry_page import evidence_report
-from rnnlm.storage.records import EvaluationRecord, ListedVersion, RegisteredVersion, StageRecord, TrainedRecord
+from rnnlm.storage.records import StageRecord
+from rnnlm.storage.result_records import EvaluationRecord, ListedVersion, RegisteredVersion, TrainedRecord
 from rnnlm.storage.stages import COMPLETE
-from rnnlm.tracking.mlflow_runs import run_list_address
-from rnnlm.tracking.run_names import page_key, short_date
+from rnnlm.tracking.run_names import page_key, run_list_address, short_date
 
 SAMPLES_SHOWN = 3
 

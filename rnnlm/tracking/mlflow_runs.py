@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rnnlm.config import ModelConfig, PipelineConfig
+from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
+from rnnlm.display.model_shape import model_shape
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, atomic_file
-from rnnlm.models.kinds import kind_of
 from rnnlm.runtime.current_user import who
-from rnnlm.storage.records import LOSSES, DatasetRecord, EvaluationRecord, LoggedRecord, RunRecord, SamplesRecord
+from rnnlm.storage.records import LOSSES, DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
 from rnnlm.tracking.mlflow_store import (
-    RUN_LIST_VIEW,
-    TRAINING_VIEW,
     best_effort,
     experiment_id,
     ignoring,
@@ -35,7 +34,7 @@ from rnnlm.tracking.mlflow_store import (
     reaching_mlflow,
     tracking_uri,
 )
-from rnnlm.tracking.run_names import run_name
+from rnnlm.tracking.run_names import TRAINING_VIEW, run_name
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.history import HISTORY, TRACKING
 
@@ -146,20 +145,6 @@ def shown_tags(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin
         "mlflow.source.name": f"deployment {deployment}" if deployment else "rnnlm",
         NOTE: f"{note}; preset `{config.preset}`.{link}",
     }
-
-
-def model_shape(model: ModelConfig) -> str:
-    """`Elman network, 1 × 256, tanh, mixed with 5-gram counts`: layers × units."""
-    kind = kind_of(model.kind)
-    if not kind.is_trained:
-        return f"{kind.name}, up to {model.counts} tokens"
-    parts = [kind.name, f"{model.layers} × {model.units}"]
-    if model.kind == "elman":
-        parts.append(model.nonlinearity)
-        parts += ["diagonal"] if model.recurrence == "diagonal" else []
-        parts += ["residual"] if model.is_residual else []
-    parts += [f"mixed with {model.counts}-gram counts"] if model.counts else []
-    return ", ".join(parts)
 
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
@@ -347,11 +332,6 @@ def run_url(home: Home, mlflow_run_id: str | None) -> str | None:
 
 def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
     return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}?{TRAINING_VIEW}"
-
-
-def run_list_address(run_url: str) -> str:
-    """The list of all runs of the run's experiment, with their perplexity."""
-    return f"{run_url.rpartition('/')[0]}?{RUN_LIST_VIEW}"
 
 
 def version_address(home: Home, name: str, version: int) -> str:

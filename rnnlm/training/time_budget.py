@@ -23,8 +23,8 @@ from rnnlm.models.model_factory import build_model
 from rnnlm.models.parameter_count import ParameterCount, count_parameters
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
+from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record
-from rnnlm.storage.stages import write_json_once
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
 from rnnlm.training.optimizers import prepare_updates

@@ -6,7 +6,8 @@ from rnnlm.config import PipelineConfig, ProbesConfig
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.home import Home
 from rnnlm.reports.probe_page import gradient_report, positions_report
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.evaluation import (

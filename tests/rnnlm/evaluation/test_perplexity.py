@@ -15,7 +15,8 @@ from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.unigram import unigram_log_probabilities
-from rnnlm.storage.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, load_tokenizer
 from tests.slow_reading import log_probabilities_of
 

@@ -11,15 +11,13 @@ from rnnlm.registry.model_card import comparison_with
 from rnnlm.registry.night_events import night_ended
 from rnnlm.reports.pipeline_page import samples_text
 from rnnlm.reports.summary_page import summary_report
-from rnnlm.storage.records import (
+from rnnlm.storage.records import LeftOut, RunRecord, Sample
+from rnnlm.storage.result_records import (
     EvaluationRecord,
     Evidence,
-    LeftOut,
     ListedVersion,
     LoggedRecord,
     RegisteredVersion,
-    RunRecord,
-    Sample,
     SamplesRecord,
     TrainedRecord,
 )

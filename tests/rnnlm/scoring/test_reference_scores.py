@@ -17,7 +17,8 @@ from rnnlm.scoring import reference_scores
 from rnnlm.scoring.reference_scores import find_reference, keep_references, sampled_every, validation_texts
 from rnnlm.scoring.scoring_model import model_in
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked

@@ -1,14 +1,17 @@
-"""Train a model: a run of its network (training_run.py), with the counts that are mixed with it."""
+"""Train a model: a run of its network (training_run.py), here or in other processes, and the counts mixed with it."""
 
 import logging
 from functools import partial
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import PipelineConfig, TrainingConfig
 from rnnlm.evaluation.count_shares import fit_mixture
 from rnnlm.evaluation.token_losses import stored_network_nll
 from rnnlm.home import Home
+from rnnlm.models.devices import choose_device
 from rnnlm.models.mixture import save_mixture
+from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
+from rnnlm.training.distributed.launcher import train_in_processes
 from rnnlm.training.samples import sample_writer
 from rnnlm.training.training_run import OpenTracker, train_run
 
@@ -25,10 +28,27 @@ def run_training(
     force: bool = False,
     samples: bool = False,
 ) -> RunRecord:
-    """train_run() with the configured counts, and with samples at each validation if asked for."""
-    write_samples = sample_writer(config, dataset) if samples else None
-    add = partial(add_counts, home, config, dataset)
-    return train_run(home, config, dataset, open_tracker, add, start=start, force=force, write_samples=write_samples)
+    """train_run() with the configured counts and processes, and with samples at each validation if asked for."""
+    return train_run(
+        home,
+        config,
+        dataset,
+        open_tracker,
+        partial(add_counts, home, config, dataset),
+        start=start,
+        force=force,
+        write_samples=sample_writer(config, dataset) if samples else None,
+        train_elsewhere=train_in_processes if in_processes(config.training) else None,
+    )
+
+
+def in_processes(training: TrainingConfig) -> bool:
+    """True if other processes train. ExtraError or DeviceError before anything is written."""
+    if training.distributed.launcher == "ray":  # a cluster may have devices that this machine lacks
+        need_extra("ray", "training.distributed.launcher=ray")
+        return True
+    choose_device(training.device)
+    return training.distributed.processes > 1
 
 
 def add_counts(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> float | None:

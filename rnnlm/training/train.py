@@ -39,9 +39,9 @@ from rnnlm.storage.sql_statements import statement
 from rnnlm.training.averaging import make_averaging
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
-from rnnlm.training.distributed.launcher import Job, TrainingResult
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.history import HISTORY, History, Measurement
+from rnnlm.training.job import Job, TrainingResult
 from rnnlm.training.optimizer_step import BatchLoss, Step, Updater, choose_loss, take_step
 from rnnlm.training.optimizers import gradient_norms_by_part, prepare_updates
 from rnnlm.training.schedules import Patience, Schedule

@@ -21,7 +21,6 @@ from rnnlm.config.section import result_settings
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.models.devices import choose_device
-from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.storage.stages import (
     COMPLETE,
@@ -36,8 +35,8 @@ from rnnlm.storage.stages import (
 )
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
-from rnnlm.training.distributed.launcher import PROCESSES, Job, former_processes_ended, train_in_processes
 from rnnlm.training.history import SAMPLES, STARTED, TRACKING, Tracker
+from rnnlm.training.job import PROCESSES, Job, TrainingResult, former_processes_ended
 from rnnlm.training.train import WriteSamples, train
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 
@@ -54,6 +53,7 @@ UNMARKED = (
 )  # temporary, or may change after the run is complete
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
 AddCounts = Callable[[RunRecord], float | None]  # adds counts to the model; returns the seconds of counting
+TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
 
 
 @stage("training")
@@ -67,16 +67,16 @@ def train_run(
     start: StartedFrom | None = None,
     force: bool = False,
     write_samples: WriteSamples | None = None,
+    train_elsewhere: TrainElsewhere | None = None,
 ) -> RunRecord:
     """A complete run in home.runs, named by the digest of dataset, model and training settings and initial weights.
 
     add_counts: called when the network is trained, before the run is complete. start: the model to begin with, whose
-    copy is in home.starts; None: random weights. write_samples: called at each validation; several processes always
-    write samples.
+    copy is in home.starts; None: random weights. write_samples: called at each validation. train_elsewhere: trains in
+    other processes, which write samples of their own; None: train in this process.
     An unfinished run resumes from its last good checkpoint, with the same result as without the interruption.
     Of two concurrent calls for the same run the second one waits and then finds it complete.
     """
-    check_launcher(config.training)
     run_id = name_run(config, dataset, start)
     folder = home.runs / run_id
     home.make(home.runs)
@@ -106,17 +106,9 @@ def train_run(
             job = warm_job(home, job, start)
         write_json(folder / STARTED, started)
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
-            run = write_run(job, start, tracker, interruption, write_samples, add_counts)
+            run = write_run(job, start, tracker, interruption, write_samples, train_elsewhere, add_counts)
         copy_to_storage(folder)
         return run
-
-
-def check_launcher(training: TrainingConfig) -> None:
-    """ExtraError or DeviceError before anything is written. A Ray cluster may have devices that this machine lacks."""
-    if training.distributed.launcher == "ray":
-        need_extra("ray", "training.distributed.launcher=ray")
-    else:
-        choose_device(training.device)
 
 
 def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
@@ -173,12 +165,13 @@ def write_run(
     tracker: Tracker,
     interruption: Interruption,
     write_samples: WriteSamples | None,
+    train_elsewhere: TrainElsewhere | None,
     add_counts: AddCounts,
 ) -> RunRecord:
     """Train, from the start or from a checkpoint, and write the result up to its COMPLETE marker."""
     folder, training = job.folder, job.training
-    if training.distributed.processes > 1 or training.distributed.launcher == "ray":
-        result = train_in_processes(job, tracker, interruption)
+    if train_elsewhere is not None:
+        result = train_elsewhere(job, tracker, interruption)
     else:
         with former_processes_ended(folder):
             device = choose_device(training.device)

@@ -24,13 +24,13 @@ from rnnlm.training.distributed.join import is_listening
 from rnnlm.training.distributed.launcher import (
     STOP_TIMEOUT_SECONDS,
     WATCH_STDIN,
-    Job,
     failure_message,
     read_worker_errors,
 )
 from rnnlm.training.distributed.process_group import TIMEOUT, choose_backend
 from rnnlm.training.distributed.ray_worker import Lease, train_worker
 from rnnlm.training.distributed.worker import log_as_json, write_error
+from rnnlm.training.job import Job
 
 logger = logging.getLogger("rnnlm.training.distributed.ray_launcher")  # __name__ is "__main__"
 

@@ -24,15 +24,14 @@ from rnnlm.errors import ConfigError, RnnlmError
 from rnnlm.home import read_json, write_json
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.distributed.launcher import (
-    LOCK_FILE,
     LOG_MARK,
     RESULT_FILE,
     STOP_TIMEOUT_SECONDS,
     WATCH_INTERVAL_SECONDS,
     WATCH_STDIN,
-    Job,
     read_worker_errors,
 )
+from rnnlm.training.job import LOCK_FILE, Job
 
 
 def main(path: Path) -> None:

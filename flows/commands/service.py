@@ -100,7 +100,7 @@ def wait_until_up(session: Session, port: int, mlflow_port: int) -> RunningHome:
 
 def up_text(session: Session, running: RunningHome) -> str:
     from flows.service.status import next_runs
-    from rnnlm.tracking.run_names import TRAINING_VIEW
+    from rnnlm.tracking.mlflow_store import TRAINING_VIEW
 
     coming: dict[str, str] = {}
     with contextlib.suppress(httpx.HTTPError):  # busy; everything else has answered

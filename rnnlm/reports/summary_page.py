@@ -11,7 +11,7 @@ from rnnlm.reports.registry_page import evidence_report
 from rnnlm.storage.records import StageRecord
 from rnnlm.storage.result_records import EvaluationRecord, ListedVersion, RegisteredVersion, TrainedRecord
 from rnnlm.storage.stages import COMPLETE
-from rnnlm.tracking.run_names import page_key, run_list_address, short_date
+from rnnlm.tracking.run_names import page_key, short_date
 
 SAMPLES_SHOWN = 3
 
@@ -39,7 +39,7 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_w
         samples=record.samples.samples[:SAMPLES_SHOWN],
         links={
             "the training in MLflow": run_url,
-            "all trainings": run_list_address(run_url) if run_url else "",
+            "all trainings": record.logged.run_list_url,
             "the model version": registered.url,
             # Prefect's own UI resolves this address.
             "all summaries of this corpus": f"/artifacts/key/{page_key(corpus_name, 'summary')}",

@@ -104,9 +104,10 @@ class RegisteredVersion(StageRecord):
 
 
 class LoggedRecord(Record):
-    """The page of a run on the tracking server, None if the server was unavailable, and the plots of its loss."""
+    """The pages of a run and of all runs on the tracking server, None if it was unavailable; the plots of its loss."""
 
     run_url: str | None
+    run_list_url: str | None = None
     loss_curve: Path | None
     small_loss_curve: Path | None = None  # for the summary, which Prefect stores in its database each night
 

@@ -27,6 +27,8 @@ from rnnlm.storage.records import LOSSES, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
 from rnnlm.tracking.mlflow_store import (
+    RUN_LIST_VIEW,
+    TRAINING_VIEW,
     best_effort,
     experiment_id,
     ignoring,
@@ -34,7 +36,7 @@ from rnnlm.tracking.mlflow_store import (
     reaching_mlflow,
     tracking_uri,
 )
-from rnnlm.tracking.run_names import TRAINING_VIEW, run_name
+from rnnlm.tracking.run_names import run_name
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.history import HISTORY, TRACKING
 
@@ -242,7 +244,12 @@ def log_run_results(
             log_files(client, mlflow_run_id, sorted([*losses.glob("*.parquet"), *losses.glob("*.png")]), LOSSES)
             log_files(client, mlflow_run_id, [*filter(None, [curves[LOSS_CURVE]]), *pictures])
             url = run_address(home, found.info.experiment_id, mlflow_run_id)
-    return LoggedRecord(run_url=url, loss_curve=curves[LOSS_CURVE], small_loss_curve=curves[SMALL_LOSS_CURVE])
+    return LoggedRecord(
+        run_url=url,
+        run_list_url=run_list_address(url) if url else None,
+        loss_curve=curves[LOSS_CURVE],
+        small_loss_curve=curves[SMALL_LOSS_CURVE],
+    )
 
 
 def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:
@@ -332,6 +339,11 @@ def run_url(home: Home, mlflow_run_id: str | None) -> str | None:
 
 def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
     return f"{ui_address(home)}/#/experiments/{experiment}/runs/{mlflow_run_id}?{TRAINING_VIEW}"
+
+
+def run_list_address(run_url: str) -> str:
+    """The list of all runs of the run's experiment, with their perplexity."""
+    return f"{run_url.rpartition('/')[0]}?{RUN_LIST_VIEW}"
 
 
 def version_address(home: Home, name: str, version: int) -> str:

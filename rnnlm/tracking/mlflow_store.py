@@ -15,13 +15,15 @@ from urllib.parse import urlsplit
 from rnnlm.display.redaction import redacted
 from rnnlm.errors import ConfigError, TrackingError
 from rnnlm.home import Home
-from rnnlm.tracking.run_names import VIEW
 from rnnlm.tracking.stored_locations import mend_locations
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient  # importing it takes 2 s, so imports at run time are local
 
 logger = logging.getLogger(__name__)
+TRAINING_VIEW = "workflowType=machine_learning"  # query of addresses: without it the UI opens on pages for chat models
+VIEW = "rnnlm"  # name of the shared view of an experiment
+RUN_LIST_VIEW = f"viewStateShareKey={VIEW}&{TRAINING_VIEW}"
 # What differs from the defaults in what MLflow 3.17's page stores when a person shares a view, and its search.
 VIEW_STATE = {
     "searchFilter": "",

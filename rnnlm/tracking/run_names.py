@@ -1,13 +1,10 @@
-"""Names of runs, as Prefect and MLflow show them: corpus, preset, date; and addresses and keys of their pages."""
+"""Names of runs, as Prefect and MLflow show them: corpus, preset, date; and keys of a corpus's pages."""
 
 import re
 from datetime import datetime
 
 PROMOTED, UNCHANGED = "promoted", "unchanged"  # tags of a finished pipeline run
 OWN_SCHEDULE = "own-schedule"  # tag of a deployment that `rnnlm schedule` has made
-TRAINING_VIEW = "workflowType=machine_learning"  # query of addresses: without it the UI opens on pages for chat models
-VIEW = "rnnlm"  # name of the shared view of an experiment
-RUN_LIST_VIEW = f"viewStateShareKey={VIEW}&{TRAINING_VIEW}"
 
 
 def run_name(title: str, preset: str, planned: datetime) -> str:
@@ -24,8 +21,3 @@ def short_date(moment: datetime) -> str:
 def page_key(corpus_name: str, page: str) -> str:
     """`tickets-summary`: all pages of a key are the history of a corpus. Prefect allows a-z, 0-9 and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", f"{corpus_name}-{page}".lower()).strip("-")
-
-
-def run_list_address(run_url: str) -> str:
-    """The list of all runs of the run's experiment, with their perplexity."""
-    return f"{run_url.rpartition('/')[0]}?{RUN_LIST_VIEW}"

@@ -60,6 +60,8 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     assert logged.loss_curve == toy_run.folder / "loss_curve.png"
     assert logged.run_url is not None
     assert logged.run_url.endswith(f"/runs/{tracker.mlflow_run_id}?workflowType=machine_learning")
+    assert logged.run_list_url is not None
+    assert logged.run_list_url.endswith("/runs?viewStateShareKey=rnnlm&workflowType=machine_learning")
     assert logged.small_loss_curve is not None
     assert logged.small_loss_curve.read_bytes().startswith(b"\x89PNG")
     assert logged.small_loss_curve.stat().st_size < 40_000  # Prefect's database gets one a night

@@ -188,7 +188,7 @@ from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 from tests.conftest import untracked
 home, config, dataset = map(Path, sys.argv[1:])
 config = PipelineConfig.model_validate_json(config.read_text())

@@ -1,4 +1,4 @@
-"""What a process needs to know to train, and what it returns. Imported before torch, which takes seconds."""
+"""The job of a process that trains, and its result. Needs no torch, whose import takes seconds."""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path

@@ -22,7 +22,7 @@ from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.training.history import HISTORY, read_measurements
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 
 # What is changed in the preset. What it has already makes no row.
 ABLATIONS: dict[str, list[str]] = {

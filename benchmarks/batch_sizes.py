@@ -31,9 +31,9 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.history import HISTORY, read_series
+from rnnlm.training.model_run import run_training
 from rnnlm.training.time_budget import training_speed
 from rnnlm.training.train import training_batches
-from rnnlm.training.training_run import run_training
 
 CPU = torch.device("cpu")
 SPEED_SECONDS = 5.0
@@ -137,7 +137,7 @@ def trained_model(home: Home, corpus: str, dataset: DatasetRecord, tokens: int) 
 def gradients(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, count: int) -> list[torch.Tensor]:
     """Of the first batches of an epoch, one vector each."""
     found = []
-    for batch in islice(training_batches(config, dataset, SINGLE_PROCESS).batches(), count):
+    for batch in islice(training_batches(config.training, dataset, SINGLE_PROCESS).batches(), count):
         model.zero_grad()
         exact_cross_entropy(model, model.hidden(batch.input_ids)[0], batch.target_ids).backward()
         found.append(parameters_to_vector([parameter.grad for parameter in model.parameters()]))

@@ -23,8 +23,9 @@ from rnnlm.lab.comparison.run_plan import matched_configs
 from rnnlm.models.kinds import KINDS
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import DatasetRecord, SplitScore
-from rnnlm.training.training_run import run_training
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.result_records import SplitScore
+from rnnlm.training.model_run import run_training
 
 PARAMETERS = 2_000_000
 EPOCHS = (1, 3, 10)

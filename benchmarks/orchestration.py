@@ -87,7 +87,8 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
 
     from rnnlm.models.model_factory import build_model
     from rnnlm.sequences.data_feed import TrainingBatches
-    from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
+    from rnnlm.sequences.dataset_reader import StoredSplit
+    from rnnlm.sequences.unigram import unigram_counts
     from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
     from rnnlm.training.optimizers import make_optimizer
     from rnnlm.training.schedules import Schedule
@@ -95,7 +96,7 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
 
     training = config.training
     model = build_model(config.model, dataset.vocabulary_size, 0)
-    loss = choose_loss(training, training_counts(dataset), model.never_predicted.numpy())
+    loss = choose_loss(training, unigram_counts(dataset))
     optimizer = make_optimizer(model, training.optimizer)
     updater = Updater(BatchLoss(model, loss), optimizer, training.optimizer.clip_norm)
     schedule = Schedule(optimizer, training.schedule, steps)

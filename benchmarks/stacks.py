@@ -15,7 +15,7 @@ from untracked import untracked
 from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 
 
 def main() -> None:

@@ -28,8 +28,9 @@ from rnnlm.registry.registration import register_model
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import RegisteredVersion, RunRecord
-from rnnlm.training.training_run import run_training
+from rnnlm.storage.records import RunRecord
+from rnnlm.storage.result_records import RegisteredVersion
+from rnnlm.training.model_run import run_training
 
 PARAGRAPH_LINES = 5
 SMALL = [  # a night in a quarter of a minute, with a few hundred validation documents

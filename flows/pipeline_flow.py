@@ -32,12 +32,14 @@ from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
-from rnnlm.registry.night_events import gate_events, night_ended, registration_events, unchanged_since
+from rnnlm.registry.decision_text import unchanged_since
+from rnnlm.registry.night_events import gate_events, night_ended, registration_events
 from rnnlm.reports.dataset_page import gates_report
 from rnnlm.reports.pipeline_page import data_report, training_report
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report
-from rnnlm.storage.records import DatasetRecord, PipelineRecord, PreparedRecord, TrainedRecord
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, TrainedRecord
 from rnnlm.tracking.run_names import PROMOTED, UNCHANGED, page_key
 from tasks.corpus import download_corpus, learn_tokenizer
 from tasks.evaluation import (

@@ -6,7 +6,7 @@ from flows.operations.flow_start import rnnlm_flow, start_flow_run
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
 from rnnlm.reports.pipeline_page import samples_report
-from rnnlm.storage.records import SamplesRecord
+from rnnlm.storage.result_records import SamplesRecord
 from rnnlm.tracking.run_names import page_key
 from tasks.registration import sample_champion
 

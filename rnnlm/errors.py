@@ -1,5 +1,8 @@
 """Exceptions. Each message says what was expected, what was found, where, and what to do."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class RnnlmError(Exception):
     """An error that the user can fix. Commands print its at most three lines and exit with a non-zero code."""
@@ -47,3 +50,9 @@ class TrainingError(RnnlmError):
 
 class TrackingError(Exception):
     """MLflow is unavailable or answered with an error: worth a retry."""
+
+
+def close_to(name: str, names: Iterable[str]) -> str:
+    """`; did you mean NAME?`, or "" if no name is like it."""
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from rnnlm.config import SIZE_SETTINGS, PipelineConfig
 from rnnlm.config.moved_settings import MOVED, flatten, nest
-from rnnlm.config.validation import close_to, validated
-from rnnlm.errors import ConfigError
+from rnnlm.config.validation import validated
+from rnnlm.errors import ConfigError, close_to
 from rnnlm.storage.package_files import package_file
 
 

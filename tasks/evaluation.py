@@ -10,17 +10,11 @@ from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.generation import generate
 from rnnlm.home import find_home
+from rnnlm.lab.probes.probe_records import GradientFlowRecord, PositionsRecord
 from rnnlm.lab.probes.run_probes import measure_gradient_flow, measure_positions
 from rnnlm.reports.surprise_page import surprise_page
-from rnnlm.storage.records import (
-    DatasetRecord,
-    EvaluationRecord,
-    GradientFlowRecord,
-    LoggedRecord,
-    PositionsRecord,
-    RunRecord,
-    SamplesRecord,
-)
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
 from rnnlm.tracking import mlflow_runs
 
 

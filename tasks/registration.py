@@ -20,14 +20,8 @@ from rnnlm.registry import registration
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.version_tags import Candidate, registered_name
 from rnnlm.scoring import reference_scores
-from rnnlm.storage.records import (
-    DatasetRecord,
-    EvaluationRecord,
-    NightEvent,
-    RegisteredVersion,
-    RunRecord,
-    SamplesRecord,
-)
+from rnnlm.storage.records import DatasetRecord, NightEvent, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, SamplesRecord
 from tasks.operations.registry_turn import registry_turn
 
 

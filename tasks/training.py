@@ -19,9 +19,8 @@ from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url, tracked_run, ui_answers
 from rnnlm.tracking.run_names import page_key
 from rnnlm.tracking.tracker import RunTracker
-from rnnlm.training.samples import write_samples
+from rnnlm.training.model_run import run_training
 from rnnlm.training.time_budget import fit_to_minutes
-from rnnlm.training.training_run import run_training
 from tasks.operations.progress_artifact import shown_progress
 
 logger = logging.getLogger("rnnlm.training")
@@ -51,7 +50,7 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
                 yield tracker
 
     start = choose_start(home, config, dataset, force=force)
-    run = run_training(home, config, dataset, open_shown_tracker, start=start, force=force, write_samples=write_samples)
+    run = run_training(home, config, dataset, open_shown_tracker, start=start, force=force, samples=True)
     return tracked_run(home, config, dataset, run) if run.skipped else run
 
 

@@ -16,15 +16,8 @@ from xdist.scheduler import LoadFileScheduling
 
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.home import Home
-from rnnlm.storage.records import (
-    CorpusRecord,
-    DatasetRecord,
-    EvaluationRecord,
-    RunRecord,
-    SamplesRecord,
-    StageRecord,
-    TokenizerRecord,
-)
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord, StageRecord, TokenizerRecord
+from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.stored_locations import move_locations
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
@@ -163,8 +156,7 @@ def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chai
     from rnnlm.generation.generate import generate_samples
     from rnnlm.sequences.dataset_writer import store_sequences
     from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-    from rnnlm.training.samples import write_samples
-    from rnnlm.training.training_run import run_training
+    from rnnlm.training.model_run import run_training
 
     root = tmp_path_factory.mktemp("chain")
     home = Home(root / "home")
@@ -172,7 +164,7 @@ def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chai
     corpus = obtain_corpus(home, config.corpus)
     tokenizer = train_tokenizer(home, corpus, config.tokenizer)
     dataset = store_sequences(home, corpus, tokenizer, config.sequences)
-    run = run_training(home, config, dataset, untracked, write_samples=write_samples)
+    run = run_training(home, config, dataset, untracked, samples=True)
     chain: Chain = {
         "corpus": corpus,
         "tokenizer": tokenizer,
@@ -233,7 +225,7 @@ def register(
 def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder: two layers, trained on the toy corpus in stream mode until they know its grammar."""
     from rnnlm.sequences.dataset_writer import prepare_dataset
-    from rnnlm.training.training_run import run_training
+    from rnnlm.training.model_run import run_training
 
     root = tmp_path_factory.mktemp("stream")
     home = Home(root / "home")

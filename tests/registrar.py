@@ -2,7 +2,8 @@
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RegisteredVersion, RunRecord, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, SamplesRecord
 
 
 class Registrar:

@@ -1,6 +1,6 @@
 """The scores of a made-up split, for tables and pages."""
 
-from rnnlm.storage.records import SplitScore
+from rnnlm.storage.result_records import SplitScore
 
 
 def split_score_of(perplexity: float, split: str = "test", **fields: object) -> SplitScore:

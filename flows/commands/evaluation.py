@@ -17,10 +17,10 @@ from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig,
 from rnnlm.lab.harness.harness_config import HarnessConfig
 from rnnlm.presets import build_config
 from rnnlm.registry.model_lookup import corpus_settings, model_folder, run_model_folder
-from rnnlm.storage.records import HarnessRecord
 
 if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
+    from rnnlm.lab.harness.harness_run import HarnessRecord
 
 OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")  # settings of a corpus
 DYNAMIC_OPTIONS = fields("rate", "decay", "scaled", segment="segment_length", prefix="dynamic-")
@@ -198,7 +198,7 @@ def lm_eval_command(
     session.print_result("\n".join(columns(harness_rows(record))), record)
 
 
-def harness_rows(record: HarnessRecord) -> list[dict[str, Any]]:
+def harness_rows(record: "HarnessRecord") -> list[dict[str, Any]]:
     """One row per metric."""
     return [
         {

@@ -43,8 +43,7 @@ def notify_command(
     """
     from flows.operations.automations import NOTIFIER, deploy_automations
 
-    prefect_query()  # refuses a server that does not answer
-    with prefect_client() as client:
+    with prefect_query(), prefect_client() as client:
         block = block_of(url)
         try:
             with block.raise_on_failure():

@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import httpx
@@ -44,10 +45,10 @@ def schedule_command(
     name = name or corpus_name(settings.corpus)
     check_name(name)
     check_timing(cron, timezone)
-    query = prefect_query()
-    with prefect_client() as client:
-        full, paused_example = schedule(client, name, settings, cron, timezone)
-    [row] = [row for row in list_schedules(query) if row.name == full]
+    with prefect_query() as query:
+        with prefect_client() as client:
+            full, paused_example = schedule(client, name, settings, cron, timezone)
+        [row] = [row for row in list_schedules(query) if row.name == full]
     own = full.partition("/")[2]
     text = [
         labelled("scheduled", f"{full}, {cron} {timezone}"),
@@ -66,7 +67,8 @@ def schedules_command(session: Session) -> None:
     """
     from flows.operations.schedules import list_schedules
 
-    rows = list_schedules(prefect_query())
+    with prefect_query() as query:
+        rows = list_schedules(query)
     table = [
         {
             "name": row.name,
@@ -88,8 +90,7 @@ def unschedule_command(session: Session, name: Name) -> None:
     """
     from flows.operations.schedules import unschedule
 
-    query = prefect_query()
-    with prefect_client() as client:
+    with prefect_query() as query, prefect_client() as client:
         done = unschedule(client, query, name)
     session.print_result(done, {"done": done})
 
@@ -108,8 +109,8 @@ def trigger_command(
     """
     from flows.operations.schedules import trigger
 
-    query = prefect_query()
-    full, run_id = trigger(query, name)
+    with prefect_query() as query:
+        full, run_id = trigger(query, name)
     address = query.api.removesuffix("/api")
     text = f"started    {full}\nwatch      {address}/runs/flow-run/{run_id}\n           rnnlm status"
     if not wait:
@@ -144,14 +145,25 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
         time.sleep(FOLLOW_SECONDS)
 
 
-def prefect_query() -> PrefectQuery:
-    """The server of rnnlm up, or at PREFECT_API_URL. ConfigError if there is none."""
+@contextlib.contextmanager
+def prefect_query() -> Iterator[PrefectQuery]:
+    """The server of rnnlm up, or at PREFECT_API_URL. ConfigError if there is none, or if it answers with an error."""
     address = os.environ.get("PREFECT_API_URL")
     if address is None:
         raise ConfigError("no Prefect server: start one with rnnlm up --detach, or set PREFECT_API_URL")
     if problem := health_problem(address):
         raise ConfigError(f"PREFECT_API_URL={address}: no Prefect server answers ({problem});\nstart it: rnnlm up")
-    return PrefectQuery(address)
+    try:
+        yield PrefectQuery(address)
+    except httpx.HTTPStatusError as error:
+        status = error.response.status_code
+        advice = "see the server's log: rnnlm logs"
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            advice = "set PREFECT_API_AUTH_STRING=USER:PASSWORD, as the server has it"
+        raise ConfigError(f"PREFECT_API_URL={address}: Prefect answered with status {status};\n{advice}") from error
+    except httpx.HTTPError as error:
+        reason = str(error) or type(error).__name__
+        raise ConfigError(f"PREFECT_API_URL={address}: Prefect stopped answering ({reason});\nrun it again") from error
 
 
 def prefect_client() -> "SyncPrefectClient":

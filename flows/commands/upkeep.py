@@ -10,6 +10,7 @@ from flows.operations.run_locks import lock_restored_runs, oldest_living_run
 from rnnlm.errors import HomeError
 from rnnlm.upkeep.backup_archive import find_archive_damage, read_manifest
 from rnnlm.upkeep.retention_config import RetentionConfig
+from tasks.operations.registry_turn import registry_turn
 
 
 def prune_command(
@@ -30,7 +31,8 @@ def prune_command(
 
     if not config.dry_run:
         remove_old_flow_runs(session.home, config.days)
-    pruned = prune_home(session.home, config, oldest_living_run(session.home))
+    with registry_turn(session.home):
+        pruned = prune_home(session.home, config, oldest_living_run(session.home))
     session.print_result(prune_text(pruned), pruned)
 
 

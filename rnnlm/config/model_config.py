@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 from pydantic import field_validator, model_validator
 
 from rnnlm.config.section import Section, setting
-from rnnlm.config.validation import close_to
+from rnnlm.errors import close_to
 from rnnlm.models.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 
 ModelKind = Literal[  # NETWORKS, for type checks

@@ -1,7 +1,6 @@
 """Validate settings, and report what is wrong with them in the user's own words, in at most three lines."""
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -91,9 +90,3 @@ def bounds_text(field: FieldInfo) -> str:
 
 
 BOUNDS = ("ge", "gt", "le", "lt")
-
-
-def close_to(name: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?`, or "" if no name is like it."""
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return f"; did you mean {near[0]}?" if near else ""

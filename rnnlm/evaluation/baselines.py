@@ -5,13 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rnnlm.metrics import Score, perplexity
-from rnnlm.sequences.dataset_reader import connect, training_counts
+from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
+from rnnlm.sequences.unigram import NEVER_PREDICTED, unigram
 from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.storage.sql_statements import statement
-from rnnlm.tokenizers.text_tokenizer import BOS, PAD
-
-NEVER_PREDICTED = [PAD, BOS]
 
 
 @dataclass(frozen=True)
@@ -49,20 +47,3 @@ def split_facts(dataset: DatasetRecord, split: Split) -> SplitFacts:
     with connect(dataset) as connection:
         (row,) = table(connection, "queries/measure_split", {"split": split})
     return SplitFacts(**row)
-
-
-def unigram_log_probabilities(dataset: DatasetRecord) -> np.ndarray:
-    """unigram() as float32, for the bias of a head."""
-    return unigram(dataset).astype(np.float32)
-
-
-def unigram(dataset: DatasetRecord) -> np.ndarray:
-    """(vocabulary,) float64: natural logarithms of the shares of the training split's tokens; 0 for NEVER_PREDICTED.
-
-    A token never seen in training counts as seen once.
-    """
-    weights = np.maximum(training_counts(dataset), 1).astype(np.float64)
-    weights[NEVER_PREDICTED] = 0.0
-    logarithms = np.log(np.maximum(weights, 1.0) / weights.sum())
-    logarithms[NEVER_PREDICTED] = 0.0
-    return logarithms

@@ -23,7 +23,8 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.storage.records import SPLITS, DatasetRecord, Split, SplitScore, TokenizerRecord
+from rnnlm.storage.records import SPLITS, DatasetRecord, Split, TokenizerRecord
+from rnnlm.storage.result_records import SplitScore
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 logger = logging.getLogger(__name__)

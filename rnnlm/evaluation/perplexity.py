@@ -18,8 +18,10 @@ from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.sql_tables import table
-from rnnlm.storage.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split, SplitScore
-from rnnlm.storage.stages import stage, stage_key, write_json_once
+from rnnlm.storage.json_results import write_json_once
+from rnnlm.storage.records import DatasetRecord, RunRecord, Split
+from rnnlm.storage.result_records import CountsScore, EvaluationRecord, PartScore, SplitScore
+from rnnlm.storage.stages import stage, stage_key
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ A heading names the split and the measure, such as `test perplexity`, unless the
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.display.text_layout import TableRows
-from rnnlm.storage.records import EvaluationRecord, PartScore, SplitScore
+from rnnlm.storage.result_records import EvaluationRecord, PartScore, SplitScore
 
 if TYPE_CHECKING:  # its import would load torch
     from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable

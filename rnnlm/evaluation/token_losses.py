@@ -4,17 +4,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from rnnlm.display.progress import Progress
-from rnnlm.evaluation.full_softmax import LogNormalizer
+from rnnlm.evaluation.batch_losses import nll_of_each_batch
 from rnnlm.evaluation.shared_prefix_scoring import nll_of_rows_sharing_prefixes
 from rnnlm.home import Home, digest_of, file_digest, read_json, write_json
-from rnnlm.models.devices import choose_device, float32_products
+from rnnlm.models.devices import evaluation_device, float32_products
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import CountMixture, histories, load_mixture
 from rnnlm.models.model_factory import load_model
-from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch, RowSource, chunks, cut_stream, stream_batches
+from rnnlm.sequences.batches import EVALUATION_WINDOW, RowSource, chunks, cut_stream, stream_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import contexts, shifted_rows
@@ -67,7 +66,8 @@ def stored_network_nll(
 
     def build(partial: Path) -> None:
         source = StoredSplit(dataset, split)
-        model = load_model(run.model_folder, str(evaluation_device(run)))
+        configured = (read_json(run.folder / "config.json") or {}).get("training", {})
+        model = load_model(run.model_folder, str(evaluation_device(configured.get("device"))))
         file = np.lib.format.open_memmap(partial / NLL_FILE, "w+", np.float32, (source.predicted_count,))
         done = 0
         with float32_products("float32"):
@@ -80,12 +80,6 @@ def stored_network_nll(
     write_once(home, folder, build, force=force or read_json(folder / KEY_FILE) != key)
     nll: np.ndarray = np.load(folder / NLL_FILE, mmap_mode="r" if dataset.predicted_tokens[split] else None)
     return nll
-
-
-def evaluation_device(run: RunRecord) -> torch.device:
-    """The CPU if the run was configured to train there, else the best device of this machine."""
-    configured = (read_json(run.folder / "config.json") or {}).get("training", {}).get("device")
-    return choose_device("cpu" if configured == "cpu" else "auto")
 
 
 def nll_of_split(
@@ -120,36 +114,6 @@ def network_nll_of_split(
 def joined_nll(parts: Iterable[np.ndarray]) -> np.ndarray:
     """(predicted tokens,) float32: one part after the other."""
     return np.concatenate([np.zeros(0, np.float32), *parts])
-
-
-@torch.inference_mode()
-def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[np.ndarray]:
-    """(predicted tokens,) float32 nats of each batch, row after row without padding.
-
-    A stream's state is carried from batch to batch. Long rows go through the model window by window.
-    """
-    device = model.embedding.weight.device
-    log_normalizer, state = LogNormalizer(model), None
-    for batch in batches:
-        state = state if batch.carries_state else None
-        losses = torch.zeros(batch.target_ids.shape)
-        predicted = batch.mask
-        for first in range(0, batch.target_ids.shape[1], EVALUATION_WINDOW):
-            window = slice(first, first + EVALUATION_WINDOW)
-            hidden, state = model.hidden(batch.input_ids[:, window].to(device), state)
-            here = predicted[:, window]
-            target_ids = batch.target_ids[:, window][here].to(device)
-            losses[:, window][here] = log_normalizer.token_nll(hidden[here.to(device)], target_ids).cpu()
-        yield losses[predicted].numpy()
-
-
-def nll_of_batches(model: LanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
-    """Summed negative log-likelihood in nats, and the number of predicted tokens."""
-    total, count = 0.0, 0
-    for nll in nll_of_each_batch(model, batches):
-        total += float(nll.sum(dtype=np.float64))
-        count += len(nll)
-    return total, count
 
 
 # Losses of a network that is mixed with counts

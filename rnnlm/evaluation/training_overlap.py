@@ -19,9 +19,10 @@ from rnnlm.models.training_provenance import TrainingProvenance
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record, Split
 from rnnlm.storage.sql_statements import statement
-from rnnlm.storage.stages import stage_key, write_json_once
+from rnnlm.storage.stages import stage_key
 
 NOTICEABLE_SHARE = 0.1  # any two texts share some short lines, such as greetings
 MOSTLY_COPIES = 0.5  # source code repeats up to a third of its bytes

@@ -12,8 +12,10 @@ from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.dataset_reader import read_openings
-from rnnlm.storage.records import DatasetRecord, RunRecord, Sample, SamplesRecord
-from rnnlm.storage.stages import stage, stage_key, write_json_once
+from rnnlm.storage.json_results import write_json_once
+from rnnlm.storage.records import DatasetRecord, RunRecord, Sample
+from rnnlm.storage.result_records import SamplesRecord
+from rnnlm.storage.stages import stage, stage_key
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)

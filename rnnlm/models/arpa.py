@@ -18,12 +18,21 @@ from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import atomic_file
 from rnnlm.models.count_model import CountModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.storage.records import ArpaRecord
+from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 
 NEVER = -99.0  # log₁₀ of a probability of 0, by convention
 SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 NGRAMS_AT_ONCE = 1 << 18
+
+
+class ArpaRecord(Record):
+    """A model's counts as an ARPA file."""
+
+    file: Path
+    file_bytes: int
+    ngrams: tuple[int, ...]  # by order, from 1
+    without_network: bool  # the model is a mixture, and the file its counts alone
 
 
 def export_arpa(folder: Path, file: Path) -> ArpaRecord:

@@ -30,6 +30,11 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def evaluation_device(of_training: str | None) -> torch.device:
+    """The CPU if the run was configured to train there, else the best device of this machine."""
+    return choose_device("cpu" if of_training == "cpu" else "auto")
+
+
 def choose_rank_device(name: str) -> torch.device:
     """As choose_device, with a GPU for each rank. DeviceError if there are too few."""
     device = choose_device(name)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from rnnlm.config import ModelConfig
+from rnnlm.config.model_config import ModelConfig
 from rnnlm.errors import ConfigError
 from rnnlm.models.cell import InitialWeights
 from rnnlm.models.language_model import LanguageModel

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from rnnlm.config import ModelConfig
+from rnnlm.config.model_config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import read_json, write_json
 from rnnlm.models.initialization import initialize

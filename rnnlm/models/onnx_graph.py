@@ -23,13 +23,24 @@ from rnnlm.home import atomic_file, write_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.runtime.extras import need_extra
-from rnnlm.storage.records import ExportRecord
+from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 
 TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"  # beside the file
 LARGEST_BYTES = 1 << 30  # of weights; the exporter would put more into a second file
 CHECKED_STEPS, CHECKED_LANES = 64, 2
 LOGITS_TOLERANCE = 1e-4  # of logits, relative to the largest one if that is above 1: relu states may grow
+
+
+class ExportRecord(Record):
+    """A model as an ONNX file with its tokenizer and special tokens."""
+
+    file: Path
+    tokenizer: Path
+    special_tokens: Path
+    file_bytes: int
+    largest_difference: float  # between the logits of ONNX Runtime and torch
+    without_counts: bool = False  # the model is a mixture, and the file its network alone
 
 
 class OneStep(nn.Module):

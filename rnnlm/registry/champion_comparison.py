@@ -5,7 +5,6 @@ Beside each version's bundle are `evidence/training_documents.parquet` (see seen
 """
 
 import tempfile
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,25 +17,21 @@ from rnnlm.evaluation.paired.holdout_documents import (
     cut_into_blocks,
     holdout_documents,
 )
-from rnnlm.evaluation.paired.paired_losses import Contestant, KnownDocuments, load_contestant, write_paired_losses
-from rnnlm.evaluation.token_losses import evaluation_device, stored_nll
+from rnnlm.evaluation.paired.paired_losses import Contestant, load_contestant, write_paired_losses
 from rnnlm.home import Home
-from rnnlm.models.devices import float32_products
+from rnnlm.models.devices import evaluation_device, float32_products
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS
 from rnnlm.registry.model_lookup import registered_folder
 from rnnlm.registry.promotion import Decision, best_champion, comparisons_before, decide, joined, undecidable
 from rnnlm.registry.registry_version import RegistryVersion, read_versions
 from rnnlm.registry.seen_documents import cleaning_hides_text, training_digests, write_training_documents
 from rnnlm.registry.version_tags import Candidate, corpus_folder
-from rnnlm.sequences.dataset_reader import connect
-from rnnlm.storage.records import Evidence
-from rnnlm.storage.sql_statements import statement
+from rnnlm.storage.result_records import Evidence
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PAIRED_LOSSES = "losses.parquet"
-DIGESTS_AT_ONCE = 10_000
 
 
 def compare_with_champion(
@@ -65,7 +60,7 @@ class Contest:
     def __init__(self, versions: list[RegistryVersion], home: Home, candidate: Candidate, folder: Path) -> None:
         """versions: all of the registered model. folder: an empty one for temporary files."""
         self.versions, self.home, self.candidate, self.folder = versions, home, candidate, folder
-        self.device = str(evaluation_device(candidate.run))
+        self.device = str(evaluation_device(candidate.config.training.device))
 
     @property
     def losses(self) -> Path:
@@ -112,27 +107,8 @@ class Contest:
     def measure(self, rival: Contestant, documents: list[HoldoutDocument], comparison: int) -> Evidence:
         """comparison: how many candidates have been compared with this rival, this one included."""
         texts = corpus_folder(self.home, self.candidate.dataset)
-        blocks, known = len(documents) < FEW_DOCUMENTS, None
-        if blocks:
+        if blocks := len(documents) < FEW_DOCUMENTS:
             documents = cut_into_blocks(texts, documents)
-        else:
-            known = known_documents(self.home, self.candidate, documents)
-        contestants = {"candidate": replace(self.contestant, known=known), "champion": rival}
         with float32_products("float32"):
-            write_paired_losses(contestants, documents, texts, self.losses)
+            write_paired_losses({"candidate": self.contestant, "champion": rival}, documents, texts, self.losses)
         return measure_evidence(self.losses, self.candidate.config.registry, comparison, blocks=blocks)
-
-
-def known_documents(home: Home, candidate: Candidate, documents: list[HoldoutDocument]) -> KnownDocuments | None:
-    """The candidate's losses on these documents, from its evaluation; None if they are scored in another way there."""
-    if not candidate.dataset.scored_as_text:
-        return None
-    wanted = {document.document_id for document in documents}
-    places: dict[int, tuple[int, int]] = {}
-    with connect(candidate.dataset) as connection:
-        result = connection.execute(statement("queries/read_document_places"), {"split": "valid"})
-        while rows := result.fetchmany(DIGESTS_AT_ONCE):
-            places |= {number: (first, last) for number, first, last, *_ in rows if number in wanted}
-    batch_size = candidate.config.evaluation.batch_size
-    nll_nats = stored_nll(home, candidate.dataset, candidate.run, "valid", batch_size)
-    return KnownDocuments(nll_nats, places)

@@ -5,7 +5,8 @@ from rnnlm.home import Home
 from rnnlm.registry.champion_history import Change, read_history
 from rnnlm.registry.model_lookup import known_models, registered_versions
 from rnnlm.registry.registry_version import RegistryVersion
-from rnnlm.storage.records import Evidence, ListedVersion, Record
+from rnnlm.storage.records import Record
+from rnnlm.storage.result_records import Evidence, ListedVersion
 
 
 class Ancestor(Record):

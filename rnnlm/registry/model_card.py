@@ -11,7 +11,8 @@ from rnnlm.home import read_json
 from rnnlm.models.count_model import FILE as COUNTS
 from rnnlm.models.kinds import kind_of
 from rnnlm.registry.version_tags import Candidate
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, Evidence, ListedVersion, RunRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, Evidence, ListedVersion
 
 COMPARISON = "## Beside version"  # heading
 LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database

@@ -21,7 +21,7 @@ from rnnlm.registry.bundle import (
 )
 from rnnlm.registry.registry_version import RegistryVersion, read_versions, registry_version
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.records import ListedVersion
+from rnnlm.storage.result_records import ListedVersion
 from rnnlm.storage.stages import mark_used, write_once
 from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_empty, reaching_mlflow, tracking_uri
 

@@ -13,12 +13,12 @@ Bits per byte, the logarithm of perplexity per byte, can be compared although ev
 A night that registers nothing new is only "ended". rnnlm.scores.drifted is in rnnlm/scoring/drift.py.
 """
 
-from datetime import datetime
 from typing import Any
 
 from rnnlm.registry.data_gates import CHAMPION_STAYS, GatesRecord
-from rnnlm.storage.records import EvaluationRecord, LeftOut, NightEvent, RegisteredVersion, TrainedRecord
-from rnnlm.tracking.run_names import short_date
+from rnnlm.registry.decision_text import unchanged_since, verdict
+from rnnlm.storage.records import LeftOut, NightEvent
+from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, TrainedRecord
 
 NIGHT_ENDED = "rnnlm.night.ended"
 CHAMPION_REPLACED = "rnnlm.champion.replaced"
@@ -27,7 +27,6 @@ PERPLEXITY_REGRESSED = "rnnlm.perplexity.regressed"
 NIGHT_STOPPED = "rnnlm.night.stopped"
 CORPUS_DRIFTED = "rnnlm.corpus.drifted"
 CANDIDATES = "rnnlm.candidates"  # label: candidates in a row that were compared with the champion and did not win
-MINIMUM = "(registry.minimum_units)"  # in the reason of rnnlm/registry/promotion.py
 LEFT_OUT_SHOWN = 5
 REGRESSION = 0.03  # relative rise of bits per byte: several times what another seed or a few new documents change
 
@@ -125,17 +124,3 @@ def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut
         "left_out": len(left_out),
     }
     return event(NIGHT_ENDED, registered.name, "\n".join(lines), payload)
-
-
-def unchanged_since(record: TrainedRecord) -> str:
-    """`unchanged since 21 Nov 02:04`: since then there is a version of this text, these settings and this program."""
-    created = record.registered.created
-    return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
-
-
-def verdict(registered: RegisteredVersion) -> str:
-    """The reason, without the figures that the table of the evidence shows."""
-    words, figures, _ = registered.reason.partition(" nats per byte against ")
-    short = words.rpartition(": ")[0]
-    is_plain = figures and "(" not in short.replace(MINIMUM, "")  # else an alias was moved since
-    return short if registered.evidence and is_plain else registered.reason

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rnnlm.config import RegistryConfig
 from rnnlm.registry.champion_history import read_history
 from rnnlm.registry.registry_version import RegistryVersion
-from rnnlm.storage.records import Alias, Evidence
+from rnnlm.storage.result_records import Alias, Evidence
 
 BEST_VERSION = "best_version"  # fact of a decided version: its Decision.best_version
 BEST_WITHIN = timedelta(days=30)

@@ -42,7 +42,7 @@ from rnnlm.registry.version_tags import (
     origin_tags,
     registered_name,
 )
-from rnnlm.storage.records import Alias, RegisteredVersion
+from rnnlm.storage.result_records import Alias, RegisteredVersion
 from rnnlm.storage.stages import mark_complete, stage
 from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, log_model_scores, shown_parameters, version_address
 from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow

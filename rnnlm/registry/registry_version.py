@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rnnlm.storage.records import Evidence, ListedVersion, Record
+from rnnlm.storage.records import Record
+from rnnlm.storage.result_records import Evidence, ListedVersion
 from rnnlm.tracking.mlflow_store import all_pages
 
 if TYPE_CHECKING:

@@ -4,21 +4,37 @@ import logging
 import shutil
 from pathlib import Path
 
-from rnnlm.config import PipelineConfig, result_settings
+from rnnlm.config import ModelConfig, PipelineConfig, result_settings
 from rnnlm.errors import ModelError, TrackingError
-from rnnlm.home import Home, digest_of
+from rnnlm.home import Home, digest_of, read_json
+from rnnlm.models.model_factory import architecture
 from rnnlm.registry.bundle import model_digest
 from rnnlm.registry.model_lookup import find_version, full_reference, registered_folder, registered_version
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.seen_documents import cleaning_hides_text, training_digests
 from rnnlm.registry.version_tags import registered_name
+from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, StartedFrom
-from rnnlm.storage.stages import write_json_once, write_once
-from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
-from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, find_difference, shared_tokens, start_folder
+from rnnlm.storage.stages import write_once
+from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE, load_tokenizer
+from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, shared_tokens, start_folder
 
 logger = logging.getLogger(__name__)
 COPIED = ("config.json", "model.safetensors", "tokenizer.json", SETTINGS_FILE)
+STORED_SETTINGS = {  # field of a saved model → the setting that it comes from
+    "kind": "model.kind",
+    "one_hot": "model.input",
+    "hidden_size": "model.hidden_size",
+    "embedding_size": "model.embedding_size",
+    "num_hidden_layers": "model.layers",
+    "residual": "model.residual",
+    "branch_scale": "model.residual",
+    "nonlinearity": "model.nonlinearity",
+    "diagonal": "model.recurrence",
+    "heads": "model.heads",
+    "attention_window": "model.attention_window",
+    "tie_word_embeddings": "model.tie_embeddings",
+}
 
 
 def choose_start(
@@ -97,3 +113,20 @@ def start_or_reason(
 
     write_once(home, start_folder(home, start), copy)
     return start
+
+
+def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) -> str | None:
+    """Why a new model cannot begin with the weights of the model in `earlier`; None if it can."""
+    new_tokenizer, old_tokenizer = load_tokenizer(tokenizer_folder), load_tokenizer(earlier)
+    for name in ("kind", "splitting", "unknown_literal"):
+        new, old = getattr(new_tokenizer, name), getattr(old_tokenizer, name)
+        if new != old:
+            return f"tokenizer.{name} is {new} and was {old}"
+    wanted, found = architecture(config, 1), {"kind": "elman", "branch_scale": 1.0} | read_json(earlier / "config.json")
+    for field, setting in STORED_SETTINGS.items():
+        if field == "embedding_size" and wanted["one_hot"]:
+            continue  # the size of the vocabulary, which may change
+        new, old = wanted.get(field), found.get(field)
+        if new != old:
+            return f"{setting} differs ({field} is {new} and was {old})"
+    return None

@@ -16,7 +16,8 @@ from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
 

@@ -4,22 +4,15 @@ import textwrap
 from typing import Any
 
 from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
+from rnnlm.display.model_shape import model_shape
 from rnnlm.display.text_layout import LINE_WIDTH, Code, TableRows, columns, fact_lines, markdown_text, visible
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.home import read_json
-from rnnlm.registry.night_events import unchanged_since
+from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.reports.page import Page
 from rnnlm.reports.registry_page import registered_lines
-from rnnlm.storage.records import (
-    CorpusRecord,
-    PipelineRecord,
-    PreparedRecord,
-    RunRecord,
-    Sample,
-    SamplesRecord,
-    TrainedRecord,
-)
-from rnnlm.tracking.mlflow_runs import model_shape
+from rnnlm.storage.records import CorpusRecord, RunRecord, Sample
+from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SamplesRecord, TrainedRecord
 
 # What would give a better model than an Elman network; measured in docs/explanation/minutes.md
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"

@@ -3,9 +3,16 @@
 from typing import Any
 
 from rnnlm.display.text_layout import TableRows
-from rnnlm.lab.probes.probe_records import LEARNED, AbilityComparison, EchoComparison, GradientComparison, GradientCurve
+from rnnlm.lab.probes.probe_records import (
+    LEARNED,
+    AbilityComparison,
+    EchoComparison,
+    GradientComparison,
+    GradientCurve,
+    GradientFlowRecord,
+    PositionsRecord,
+)
 from rnnlm.reports.page import Page
-from rnnlm.storage.records import GradientFlowRecord, PositionsRecord
 
 SHOWN_DISTANCES = (1, 10, 50)
 

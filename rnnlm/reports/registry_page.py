@@ -4,26 +4,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.config.moved_settings import flatten
-from rnnlm.display.text_layout import Code, fact_lines, markdown_table
-from rnnlm.reports.page import Page
-from rnnlm.storage.records import EvaluationRecord, Evidence, ListedVersion, RegisteredVersion
+from rnnlm.display.text_layout import fact_lines, markdown_table
+from rnnlm.storage.result_records import Evidence, ListedVersion, RegisteredVersion
 
 if TYPE_CHECKING:  # their import would load torch
     from rnnlm.registry.champion_history import Change
     from rnnlm.registry.lineage import VersionDetails
-
-
-def registration_report(registered: RegisteredVersion, evaluation: EvaluationRecord) -> str:
-    """Markdown."""
-    facts = {
-        "model": Code(registered.name),
-        "version": registered.version,
-        "alias": f"{registered.alias}: {registered.reason}",
-        "load it by": Code(registered.uri),
-        "test perplexity": f"{evaluation.scores['test'].perplexity:.2f}",
-    }
-    report = Page("Registered", facts, stage=registered).markdown()
-    return f"{report}\n\n{evidence_report(registered.evidence)}" if registered.evidence else report
 
 
 def evidence_report(evidence: Evidence) -> str:

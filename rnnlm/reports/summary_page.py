@@ -6,11 +6,11 @@ from pathlib import Path
 from rnnlm.display.templates import render
 from rnnlm.display.text_layout import TableRows
 from rnnlm.evaluation.score_tables import counts_sentence
-from rnnlm.registry.night_events import unchanged_since, verdict
+from rnnlm.registry.decision_text import unchanged_since, verdict
 from rnnlm.reports.registry_page import evidence_report
-from rnnlm.storage.records import EvaluationRecord, ListedVersion, RegisteredVersion, StageRecord, TrainedRecord
+from rnnlm.storage.records import StageRecord
+from rnnlm.storage.result_records import EvaluationRecord, ListedVersion, RegisteredVersion, TrainedRecord
 from rnnlm.storage.stages import COMPLETE
-from rnnlm.tracking.mlflow_runs import run_list_address
 from rnnlm.tracking.run_names import page_key, short_date
 
 SAMPLES_SHOWN = 3
@@ -39,7 +39,7 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_w
         samples=record.samples.samples[:SAMPLES_SHOWN],
         links={
             "the training in MLflow": run_url,
-            "all trainings": run_list_address(run_url) if run_url else "",
+            "all trainings": record.logged.run_list_url,
             "the model version": registered.url,
             # Prefect's own UI resolves this address.
             "all summaries of this corpus": f"/artifacts/key/{page_key(corpus_name, 'summary')}",

@@ -23,7 +23,8 @@ from rnnlm.runtime.engines import OpenEngine, in_this_process
 from rnnlm.sequences.corpus_shards import Shard, arrow_rows, tokenize_shards
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import record_of
-from rnnlm.sequences.dataset_parts import PartWriter, create_view, rows_from_arrow
+from rnnlm.sequences.dataset_parts import rows_from_arrow
+from rnnlm.sequences.part_writer import PartWriter, create_view
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows
 from rnnlm.sequences.sql_tables import create_token_type, insert, token_type
 from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord

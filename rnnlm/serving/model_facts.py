@@ -14,7 +14,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.registry.model_lookup import registered_version
 from rnnlm.serving.messages import ModelFacts
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.stages import read_stored_json
+from rnnlm.storage.json_results import read_stored_json
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
 
 

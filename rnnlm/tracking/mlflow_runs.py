@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rnnlm.config import ModelConfig, PipelineConfig
+from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
+from rnnlm.display.model_shape import model_shape
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import Home, atomic_file
-from rnnlm.models.kinds import kind_of
 from rnnlm.runtime.current_user import who
-from rnnlm.storage.records import LOSSES, DatasetRecord, EvaluationRecord, LoggedRecord, RunRecord, SamplesRecord
+from rnnlm.storage.records import LOSSES, DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve
 from rnnlm.tracking.mlflow_store import (
     RUN_LIST_VIEW,
@@ -148,20 +149,6 @@ def shown_tags(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin
     }
 
 
-def model_shape(model: ModelConfig) -> str:
-    """`Elman network, 1 × 256, tanh, mixed with 5-gram counts`: layers × units."""
-    kind = kind_of(model.kind)
-    if not kind.is_trained:
-        return f"{kind.name}, up to {model.counts} tokens"
-    parts = [kind.name, f"{model.layers} × {model.units}"]
-    if model.kind == "elman":
-        parts.append(model.nonlinearity)
-        parts += ["diagonal"] if model.recurrence == "diagonal" else []
-        parts += ["residual"] if model.is_residual else []
-    parts += [f"mixed with {model.counts}-gram counts"] if model.counts else []
-    return ", ".join(parts)
-
-
 def parameters(config: PipelineConfig) -> dict[str, str]:
     """Dotted path of each field → its value as JSON; strings without quotes."""
     return {path: as_text(value) for path, value in flatten(config.model_dump(mode="json")).items()}
@@ -257,7 +244,12 @@ def log_run_results(
             log_files(client, mlflow_run_id, sorted([*losses.glob("*.parquet"), *losses.glob("*.png")]), LOSSES)
             log_files(client, mlflow_run_id, [*filter(None, [curves[LOSS_CURVE]]), *pictures])
             url = run_address(home, found.info.experiment_id, mlflow_run_id)
-    return LoggedRecord(run_url=url, loss_curve=curves[LOSS_CURVE], small_loss_curve=curves[SMALL_LOSS_CURVE])
+    return LoggedRecord(
+        run_url=url,
+        run_list_url=run_list_address(url) if url else None,
+        loss_curve=curves[LOSS_CURVE],
+        small_loss_curve=curves[SMALL_LOSS_CURVE],
+    )
 
 
 def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, get_swa_multi_avg_fn
 
-from rnnlm.config import AveragingConfig
+from rnnlm.config.training_config import AveragingConfig
 
 
 class WeightAveraging:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rnnlm.config import TrainingConfig
+from rnnlm.config.training_config import TrainingConfig
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -66,12 +66,11 @@ class BatchLoss(nn.Module):
         return self.loss(self.model, hidden, target_ids, draws.sample), state
 
 
-def choose_loss(config: TrainingConfig, training_counts: np.ndarray, never_predicted: np.ndarray) -> Loss:
-    """training_counts: (V,) how often the training split predicts each class; never_predicted: (V,) bool."""
+def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
+    """unigram_counts: (V,) from rnnlm/sequences/unigram.py; classes are sampled in proportion to them."""
     precision = getattr(torch, config.product_precision)
     if config.loss.kind == "sampled":
-        unigram = np.where(never_predicted, 0, np.maximum(training_counts, 1))  # count unseen classes once
-        return SampledCrossEntropy(unigram, config.loss.sampled_classes, precision)
+        return SampledCrossEntropy(unigram_counts, config.loss.sampled_classes, precision)
     return ChunkedCrossEntropy(precision)
 
 

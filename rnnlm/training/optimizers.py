@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.adamw import adamw
 
-from rnnlm.config import OptimizerConfig, TrainingConfig
+from rnnlm.config.training_config import OptimizerConfig, TrainingConfig
 from rnnlm.models.block import Linear
 from rnnlm.models.cell import Cell
 from rnnlm.models.language_model import LanguageModel

@@ -1,9 +1,10 @@
 """Samples during training: continuations of the configured prompts, as pages in the run's folder."""
 
 import logging
+from functools import partial
 from pathlib import Path
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import GenerationConfig, PipelineConfig
 from rnnlm.generation.generate import choose_prompts, continue_prompt
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import atomic_file
@@ -11,21 +12,27 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.training.history import SAMPLES
+from rnnlm.training.train import WriteSamples
 
 logger = logging.getLogger(__name__)
 
 
+def sample_writer(config: PipelineConfig, dataset: DatasetRecord) -> WriteSamples:
+    """write_samples() with the configured prompts."""
+    return partial(write_samples, dataset, config.generation)
+
+
 def write_samples(
-    folder: Path, model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, step: int
+    dataset: DatasetRecord, config: GenerationConfig, folder: Path, model: LanguageModel, step: int
 ) -> None:
     """Write samples/step-….md in the run's folder; log a warning if that fails. Draws from its own generator."""
     tokenizer = load_tokenizer(dataset.tokenizer_folder)
-    prompts = choose_prompts(dataset, tokenizer, config.generation)
-    samples = tuple(continue_prompt(model, tokenizer, prompt, config.generation) for prompt in prompts)
+    prompts = choose_prompts(dataset, tokenizer, config)
+    samples = tuple(continue_prompt(model, tokenizer, prompt, config) for prompt in prompts)
     page = folder / SAMPLES / f"step-{step:08d}.md"
     try:
         page.parent.mkdir(exist_ok=True)
-        with atomic_file(page) as partial:
-            partial.write_text(samples_page(samples), encoding="utf-8")
+        with atomic_file(page) as unfinished:
+            unfinished.write_text(samples_page(samples), encoding="utf-8")
     except OSError as error:
         logger.warning("%s: cannot be written (%s)", page, error)

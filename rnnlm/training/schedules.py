@@ -6,7 +6,7 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from rnnlm.config import ScheduleConfig
+from rnnlm.config.training_config import ScheduleConfig
 
 
 class RateFactor:

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.config.moved_settings import flatten
-from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device, float32_products, has_native_bfloat16
 from rnnlm.models.dropout import Dropout
@@ -23,9 +22,9 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.models.parameter_count import ParameterCount, count_parameters
 from rnnlm.sequences.batches import Batch
-from rnnlm.sequences.dataset_reader import training_counts
+from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
+from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record
-from rnnlm.storage.stages import write_json_once
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
 from rnnlm.training.optimizers import prepare_updates
@@ -211,7 +210,7 @@ def training_speed(
     training = config.training
     model.to(device).train()
     optimizer = prepare_updates(model, training)
-    loss = choose_loss(training, training_counts(dataset), model.never_predicted.cpu().numpy())
+    loss = choose_loss(training, unigram_counts(dataset))
     dropout = Dropout(**training.dropout.resolved().model_dump())
     updater = Updater(BatchLoss(model, loss, dropout), optimizer, training.optimizer.clip_norm)
     batches = repeated_batches(config, dataset)
@@ -233,4 +232,4 @@ def training_speed(
 
 def repeated_batches(config: PipelineConfig, dataset: DatasetRecord) -> Iterator[Batch]:
     while True:
-        yield from training_batches(config, dataset, SINGLE_PROCESS).batches()
+        yield from training_batches(config.training, dataset, SINGLE_PROCESS).batches()

@@ -18,11 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rnnlm.config import PipelineConfig, TrainingConfig
+from rnnlm.config.training_config import TrainingConfig
 from rnnlm.display.progress import Progress
 from rnnlm.errors import TrainingError
-from rnnlm.evaluation.baselines import unigram_log_probabilities
-from rnnlm.evaluation.token_losses import nll_of_batches
+from rnnlm.evaluation.batch_losses import nll_of_batches
 from rnnlm.home import write_json
 from rnnlm.losses.loss import Loss
 from rnnlm.metrics import perplexity
@@ -32,16 +31,17 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, save_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches, training_loader
-from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
+from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.records import DatasetRecord, ProcessChange
 from rnnlm.storage.sql_statements import statement
 from rnnlm.training.averaging import make_averaging
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
-from rnnlm.training.distributed.launcher import Job, TrainingResult
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.history import HISTORY, History, Measurement
+from rnnlm.training.job import Job, TrainingResult
 from rnnlm.training.optimizer_step import BatchLoss, Step, Updater, choose_loss, take_step
 from rnnlm.training.optimizers import gradient_norms_by_part, prepare_updates
 from rnnlm.training.schedules import Patience, Schedule
@@ -58,7 +58,7 @@ from rnnlm.training.warm_start import begin_with
 logger = logging.getLogger(__name__)
 MEASUREMENTS = 200  # per run at most: each waits for the device
 MAXIMUM_UNCHECKED_STEPS = 1_000
-WriteSamples = Callable[[Path, LanguageModel, PipelineConfig, DatasetRecord, int], None]  # see samples.py
+WriteSamples = Callable[[Path, LanguageModel, int], None]  # run's folder, model, step; see samples.py
 
 
 def train(
@@ -74,22 +74,22 @@ def train(
     on_event: called after each measurement and each sample. write_samples: called on rank 0 at each validation; None:
     there are no samples. A collective: call it on every rank.
     """
-    folder, config, dataset, training = job.folder, job.config, job.dataset, job.config.training
+    folder, dataset, training = job.folder, job.dataset, job.training
     rank, size, is_main = process_group.rank, process_group.size, process_group.is_main
     keep_freed_memory()
     if is_main:
         warn_of_slow_settings(job, device)
     seed_everything(training.seed, training.deterministic)
-    model = build_model(config.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
+    model = build_model(job.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
     if job.start is not None:
         begin_with(model, dataset.tokenizer_folder, job.start)
 
     source = tuning_sample(StoredSplit(dataset, "valid"), training.validation.tokens)
 
     def validation_batches(rank: int = 0, size: int = 1) -> Iterator[Batch]:
-        return evaluation_batches(source, dataset.mode, config.evaluation.batch_size, rank, size)
+        return evaluation_batches(source, dataset.mode, job.validation_batch_size, rank, size)
 
-    if not config.model.has_network:
+    if not job.model.has_network:
         write_model(model, folder / "model", dataset)
         nats, tokens = nll_of_batches(model, validation_batches())
         return TrainingResult(
@@ -98,7 +98,7 @@ def train(
 
     def validate(step: int) -> float:
         if is_main and write_samples is not None:
-            write_samples(folder, model, config, dataset, step)
+            write_samples(folder, model, step)
             on_event()
         sums = torch.tensor(nll_of_batches(model, validation_batches(rank, size)), dtype=torch.float64)
         nats, tokens = process_group.sum(sums).tolist()
@@ -106,7 +106,7 @@ def train(
 
     def feed(first_batch: int) -> Iterable[Batch]:
         fits = device.type == "cuda" and dataset.predicted_tokens["train"] <= training.feed.resident_tokens
-        batches = training_batches(config, dataset, process_group, first_batch, device if fits else None)
+        batches = training_batches(training, dataset, process_group, first_batch, device if fits else None)
         return batches if fits else training_loader(batches, training.feed.reader_processes)
 
     history = History(folder / HISTORY) if is_main else None
@@ -117,7 +117,7 @@ def train(
             on_event()
 
     model.to(device)
-    batches_per_epoch = training_batches(config, dataset, process_group).batches_an_epoch
+    batches_per_epoch = training_batches(training, dataset, process_group).batches_an_epoch
     tokens_per_batch = dataset.predicted_tokens["train"] / max(1, batches_per_epoch)
     uniform_nats = math.log(max(2, int((~model.never_predicted).sum())))  # loss of a uniform guess, per token
     checkpoints = training.checkpoints
@@ -125,7 +125,7 @@ def train(
         loop = TrainingLoop(
             model,
             training,
-            choose_loss(training, training_counts(dataset), model.never_predicted.cpu().numpy()),
+            choose_loss(training, unigram_counts(dataset)),
             feed,
             validate,
             record,
@@ -135,7 +135,7 @@ def train(
             process_group=process_group,
             mean_tokens=tokens_per_batch if training.loss.weighting == "tokens" else None,
             loss_limit=training.divergence.explosion_factor * uniform_nats,
-            log_every_seconds=config.tracking.log_every_seconds,
+            log_every_seconds=job.log_every_seconds,
         )
         loop.resume()
         best_weights, best_perplexity = loop.run()
@@ -468,13 +468,13 @@ class TrainingLoop:
 
 def warn_of_slow_settings(job: Job, device: torch.device) -> None:
     """Warn of settings that train, but far more slowly than others would."""
-    training = job.config.training
+    training = job.training
     if training.precision == "bfloat16" and device.type == "cpu" and not has_native_bfloat16():
         logger.warning(
             "training: this processor computes bfloat16 products many times slower than float32; "
             "--set training.precision=float32"
         )
-    if training.loss.kind == "sampled" and job.config.model.head_bias == "zero" and job.start is None:
+    if training.loss.kind == "sampled" and job.model.head_bias == "zero" and job.start is None:
         logger.warning(
             "training: from a head bias of zero the sampled loss is slow to learn which words are rare; "
             "--set model.head_bias=unigram"
@@ -482,14 +482,13 @@ def warn_of_slow_settings(job: Job, device: torch.device) -> None:
 
 
 def training_batches(
-    config: PipelineConfig,
+    training: TrainingConfig,
     dataset: DatasetRecord,
     process_group: ProcessGroup,
     first_batch: int = 0,
     device: torch.device | None = None,
 ) -> TrainingBatches:
     """This rank's share of all batches from the first_batch-th on. device: holds the whole split; None: read it."""
-    training = config.training
     return TrainingBatches(
         StoredSplit(dataset, "train"),
         dataset.mode,

@@ -15,15 +15,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rnnlm.config import PipelineConfig, TrainingConfig, result_settings
-from rnnlm.evaluation.count_shares import fit_mixture
-from rnnlm.evaluation.token_losses import stored_network_nll
+from rnnlm.config.section import result_settings
+from rnnlm.config.training_config import TrainingConfig
 from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.models.devices import choose_device
-from rnnlm.models.mixture import save_mixture
-from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.storage.stages import (
     COMPLETE,
@@ -38,10 +35,13 @@ from rnnlm.storage.stages import (
 )
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
-from rnnlm.training.distributed.launcher import PROCESSES, Job, former_processes_ended, train_in_processes
 from rnnlm.training.history import SAMPLES, STARTED, TRACKING, Tracker
+from rnnlm.training.job import PROCESSES, Job, TrainingResult, former_processes_ended
 from rnnlm.training.train import WriteSamples, train
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
+
+if TYPE_CHECKING:  # two of its sections are read here
+    from rnnlm.config import PipelineConfig
 
 logger = logging.getLogger(__name__)
 UNMARKED = (
@@ -52,27 +52,31 @@ UNMARKED = (
     "nll-valid",
 )  # temporary, or may change after the run is complete
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
+AddCounts = Callable[[RunRecord], float | None]  # adds counts to the model; returns the seconds of counting
+TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
 
 
 @stage("training")
-def run_training(
+def train_run(
     home: Home,
-    config: PipelineConfig,
+    config: "PipelineConfig",
     dataset: DatasetRecord,
     open_tracker: OpenTracker,
+    add_counts: AddCounts,
     *,
     start: StartedFrom | None = None,
     force: bool = False,
     write_samples: WriteSamples | None = None,
+    train_elsewhere: TrainElsewhere | None = None,
 ) -> RunRecord:
     """A complete run in home.runs, named by the digest of dataset, model and training settings and initial weights.
 
-    start: the model to begin with, whose copy is in home.starts; None: random weights. write_samples: called at each
-    validation; several processes always write samples.
+    add_counts: called when the network is trained, before the run is complete. start: the model to begin with, whose
+    copy is in home.starts; None: random weights. write_samples: called at each validation. train_elsewhere: trains in
+    other processes, which write samples of their own; None: train in this process.
     An unfinished run resumes from its last good checkpoint, with the same result as without the interruption.
     Of two concurrent calls for the same run the second one waits and then finds it complete.
     """
-    check_launcher(config.training)
     run_id = name_run(config, dataset, start)
     folder = home.runs / run_id
     home.make(home.runs)
@@ -89,23 +93,22 @@ def run_training(
         folder.mkdir(exist_ok=True)
         write_json(folder / "config.json", config.model_dump(mode="json"))
         started: dict[str, Any] = {"run_id": run_id, "dataset_id": dataset.dataset_id}
-        job = Job(folder=folder, config=config, dataset=dataset)
+        job = Job(
+            folder=folder,
+            model=config.model,
+            training=config.training,
+            dataset=dataset,
+            validation_batch_size=config.evaluation.batch_size,
+            log_every_seconds=config.tracking.log_every_seconds,
+        )
         if start is not None:
             started["started_from"] = start.model_dump()
             job = warm_job(home, job, start)
         write_json(folder / STARTED, started)
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
-            run = write_run(home, job, start, tracker, interruption, write_samples)
+            run = write_run(job, start, tracker, interruption, write_samples, train_elsewhere, add_counts)
         copy_to_storage(folder)
         return run
-
-
-def check_launcher(training: TrainingConfig) -> None:
-    """ExtraError or DeviceError before anything is written. A Ray cluster may have devices that this machine lacks."""
-    if training.distributed.launcher == "ray":
-        need_extra("ray", "training.distributed.launcher=ray")
-    else:
-        choose_device(training.device)
 
 
 def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
@@ -113,8 +116,7 @@ def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
     earlier = start_folder(home, start)
     if (earlier / ANCESTOR_DOCUMENTS).exists():
         shutil.copy(earlier / ANCESTOR_DOCUMENTS, job.folder)
-    training = job.config.training.of_warm_start()
-    return job.model_copy(update={"config": job.config.model_copy(update={"training": training}), "start": earlier})
+    return job.model_copy(update={"training": job.training.of_warm_start(), "start": earlier})
 
 
 def find_run_damage(home: Home, folder: Path) -> str | None:
@@ -133,7 +135,7 @@ def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def name_run(config: PipelineConfig, dataset: DatasetRecord, start: StartedFrom | None = None) -> str:
+def name_run(config: "PipelineConfig", dataset: DatasetRecord, start: StartedFrom | None = None) -> str:
     """The run id: a digest of everything that its result depends on."""
     facts = {} if start is None else {"start": start.model_sha256}
     return stage_key(
@@ -158,17 +160,18 @@ def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
 
 
 def write_run(
-    home: Home,
     job: Job,
     start: StartedFrom | None,
     tracker: Tracker,
     interruption: Interruption,
     write_samples: WriteSamples | None,
+    train_elsewhere: TrainElsewhere | None,
+    add_counts: AddCounts,
 ) -> RunRecord:
     """Train, from the start or from a checkpoint, and write the result up to its COMPLETE marker."""
-    folder, training = job.folder, job.config.training
-    if training.distributed.processes > 1 or training.distributed.launcher == "ray":
-        result = train_in_processes(job, tracker, interruption)
+    folder, training = job.folder, job.training
+    if train_elsewhere is not None:
+        result = train_elsewhere(job, tracker, interruption)
     else:
         with former_processes_ended(folder):
             device = choose_device(training.device)
@@ -182,27 +185,12 @@ def write_run(
         **({} if start is None else {"started_from": start.model_dump()}),
     }
     run = RunRecord.model_validate({**facts, "folder": folder})
-    facts["counting_seconds"] = add_counts(home, job.config, job.dataset, run)
+    facts["counting_seconds"] = add_counts(run)
     write_json(folder / "run.json", facts)
     mark_complete(folder, apart_from=UNMARKED)
     remove_temporary(folder)
     remove_partials(folder)  # the replaced run
     return RunRecord.model_validate({**facts, "folder": folder})
-
-
-def add_counts(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> float | None:
-    """Store what is mixed with the network's probabilities; the seconds of counting. None: the network is alone."""
-    if not config.model.counts:
-        return None
-    network_nll_nats = None
-    if config.model.has_network:
-        network_nll_nats = stored_network_nll(home, dataset, run, "valid", config.evaluation.batch_size)
-    mixture, seconds = fit_mixture(dataset, config.model.counts, network_nll_nats)
-    save_mixture(mixture, run.model_folder)
-    shares = ", ".join(f"{share:.2f}" for share in mixture.shares)
-    told = "" if mixture.is_alone else f"; their shares by known context: {shares}"
-    logger.info("training: counted %d-grams in %.1f s%s", config.model.counts, seconds, told)
-    return seconds
 
 
 def remove_temporary(folder: Path) -> None:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import torch
 
-from rnnlm.config import ModelConfig
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, read_json
+from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.model_factory import architecture, load_model
+from rnnlm.models.model_factory import load_model
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import StartedFrom
 from rnnlm.storage.stages import find_damage
@@ -16,42 +15,11 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 # In a start's folder and in a run's: fingerprints of all documents that the model a run started from has seen.
 ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
-STORED_SETTINGS = {  # field of a saved model → the setting that it comes from
-    "kind": "model.kind",
-    "one_hot": "model.input",
-    "hidden_size": "model.hidden_size",
-    "embedding_size": "model.embedding_size",
-    "num_hidden_layers": "model.layers",
-    "residual": "model.residual",
-    "branch_scale": "model.residual",
-    "nonlinearity": "model.nonlinearity",
-    "diagonal": "model.recurrence",
-    "heads": "model.heads",
-    "attention_window": "model.attention_window",
-    "tie_word_embeddings": "model.tie_embeddings",
-}
 
 
 def start_folder(home: Home, start: StartedFrom) -> Path:
     """The copy of the model that a run starts from, with its tokenizer and ANCESTOR_DOCUMENTS if they are known."""
     return inside(home.starts, start.model_sha256[:16])
-
-
-def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) -> str | None:
-    """Why a new model cannot begin with the weights of the model in `earlier`; None if it can."""
-    new_tokenizer, old_tokenizer = load_tokenizer(tokenizer_folder), load_tokenizer(earlier)
-    for name in ("kind", "splitting", "unknown_literal"):
-        new, old = getattr(new_tokenizer, name), getattr(old_tokenizer, name)
-        if new != old:
-            return f"tokenizer.{name} is {new} and was {old}"
-    wanted, found = architecture(config, 1), {"kind": "elman", "branch_scale": 1.0} | read_json(earlier / "config.json")
-    for field, setting in STORED_SETTINGS.items():
-        if field == "embedding_size" and wanted["one_hot"]:
-            continue  # the size of the vocabulary, which may change
-        new, old = wanted.get(field), found.get(field)
-        if new != old:
-            return f"{setting} differs ({field} is {new} and was {old})"
-    return None
 
 
 def shared_tokens(tokenizer_folder: Path, earlier: Path) -> dict[int, int]:

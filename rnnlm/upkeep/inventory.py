@@ -7,8 +7,9 @@ from pathlib import Path
 from rnnlm.home import PLACES, Home, read_json, size_of
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.stored_versions import Item, Key, read_store
+from rnnlm.storage.json_results import read_stored_json
 from rnnlm.storage.records import Record
-from rnnlm.storage.stages import COMPLETE, read_stored_json
+from rnnlm.storage.stages import COMPLETE
 from rnnlm.training.history import STARTED, TRACKING
 
 DERIVED = ("tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
-from rnnlm.storage.records import CorpusRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.records import CorpusRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
 from tests.registrar import Registrar
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -24,10 +24,10 @@ from rnnlm.errors import CorpusError
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import Home
 from rnnlm.presets import build_config
+from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.registry.night_events import unchanged_since
 from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary
-from rnnlm.storage.records import PipelineRecord
+from rnnlm.storage.result_records import PipelineRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.conftest import home_in, write_toy_corpus
 

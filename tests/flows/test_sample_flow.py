@@ -3,7 +3,7 @@ import pytest
 from flows.operations.flow_runner import run_flow
 from flows.sample_flow import sample_flow
 from rnnlm.config import PipelineConfig
-from rnnlm.storage.records import SamplesRecord
+from rnnlm.storage.result_records import SamplesRecord
 from tests.registrar import Registrar
 
 pytestmark = pytest.mark.usefixtures("prefect_server")

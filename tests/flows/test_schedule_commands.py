@@ -1,6 +1,8 @@
 """schedule, trigger, status without a server: one plain line each, before anything slow is imported."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,46 @@ def test_without_a_server_they_say_how_to_start_one(
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     assert main(command) == 2
     assert "no Prefect server: start one with rnnlm up" in capsys.readouterr().err
+
+
+class RefusingServer(BaseHTTPRequestHandler):
+    """It is healthy, and answers every question with `status`."""
+
+    status: int
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(self.status)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"), [(500, "see the server's log: rnnlm logs"), (401, "set PREFECT_API_AUTH_STRING=")]
+)
+@pytest.mark.parametrize("command", [["trigger", "mine"], ["schedules"]])
+def test_a_server_that_refuses_ends_the_command_with_advice(
+    command: list[str],
+    status: int,
+    advice: str,
+    home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(RefusingServer, "status", status, raising=False)
+    with ThreadingHTTPServer(("127.0.0.1", 0), RefusingServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{server.server_port}/api")
+        assert main(command) == 2
+        server.shutdown()
+    said = capsys.readouterr().err
+    assert f"Prefect answered with status {status}" in said
+    assert advice in said
 
 
 @pytest.mark.parametrize(

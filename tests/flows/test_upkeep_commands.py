@@ -6,6 +6,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from flows.command_line import main
 from flows.operations.run_locks import lock_restored_runs
 from rnnlm.home import Home
+from tasks.operations.registry_turn import registry_turn
 from tests.rnnlm.upkeep.registered_home import age_versions, register_night
 from tests.rnnlm.upkeep.test_prune import names_in
 
@@ -43,6 +46,30 @@ def test_prune_shows_what_would_go_and_then_removes_it(three_nights: Home, capsy
     assert len(names_in(three_nights.runs)) == 3
     pruned = json.loads(said(capsys, *arguments, "--json"))
     assert {row["kind"]: row["removed_items"] for row in pruned["totals"]}["version"] == 2
+    assert names_in(three_nights.runs) == {"r2"}
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_prune_waits_while_another_process_changes_a_shared_registry(
+    three_nights: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite+pysqlite:///{three_nights.mlflow_database}")  # counts as shared
+    held = threading.Event()
+    seen = []
+
+    def change() -> None:
+        with registry_turn(three_nights):
+            held.set()
+            for _ in range(30):
+                seen.append(names_in(three_nights.runs))
+                time.sleep(0.1)
+
+    other = threading.Thread(target=change)
+    other.start()
+    assert held.wait(60)
+    assert main(["prune", "--versions", "1", "--datasets", "1"]) == 0
+    other.join()
+    assert seen == [{"r0", "r1", "r2"}] * 30
     assert names_in(three_nights.runs) == {"r2"}
 
 

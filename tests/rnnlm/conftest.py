@@ -40,7 +40,7 @@ class Storyteller:
 def storyteller(tmp_path_factory: pytest.TempPathFactory) -> Storyteller:
     """Two layers of 32, trained on 2,000 sentences for a few seconds."""
     from rnnlm.sequences.dataset_writer import prepare_dataset
-    from rnnlm.training.training_run import run_training
+    from rnnlm.training.model_run import run_training
     from tests.conftest import untracked
 
     root = tmp_path_factory.mktemp("stories")

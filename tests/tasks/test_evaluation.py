@@ -6,7 +6,8 @@ from rnnlm.config import PipelineConfig, ProbesConfig
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.home import Home
 from rnnlm.reports.probe_page import gradient_report, positions_report
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.evaluation import (
@@ -59,6 +60,8 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     assert logged.loss_curve == toy_run.folder / "loss_curve.png"
     assert logged.run_url is not None
     assert logged.run_url.endswith(f"/runs/{tracker.mlflow_run_id}?workflowType=machine_learning")
+    assert logged.run_list_url is not None
+    assert logged.run_list_url.endswith("/runs?viewStateShareKey=rnnlm&workflowType=machine_learning")
     assert logged.small_loss_curve is not None
     assert logged.small_loss_curve.read_bytes().startswith(b"\x89PNG")
     assert logged.small_loss_curve.stat().st_size < 40_000  # Prefect's database gets one a night

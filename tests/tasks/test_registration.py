@@ -8,7 +8,7 @@ from rnnlm.errors import ModelError, TrackingError
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.storage.records import SamplesRecord
+from rnnlm.storage.result_records import SamplesRecord
 from tasks.registration import is_tracking_failure, raise_events, register_run, sample_champion
 from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events

@@ -19,7 +19,7 @@ import numpy as np
 
 from rnnlm.config import RegistryConfig
 from rnnlm.sequences.sql_tables import table
-from rnnlm.storage.records import Evidence
+from rnnlm.storage.result_records import Evidence
 from rnnlm.storage.sql_statements import literal, statement
 
 MAXIMUM_UNITS = 10_000  # of more documents, runs of neighbours are drawn together, to keep a resample quick

@@ -1,11 +1,9 @@
 """The loss of each document under each of two models: a Parquet file with one row per document and model."""
 
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -32,24 +30,12 @@ PAIRED_LOSSES_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class KnownDocuments:
-    """A model's losses on the documents of a split, from its evaluation.
-
-    Only in sentence mode, in which no line's loss depends on another line.
-    """
-
-    nll_nats: np.ndarray  # (predicted tokens of the split,)
-    places: dict[int, tuple[int, int]]  # document_id → its first token, and the one after its last
-
-
-@dataclass(frozen=True)
 class Contestant:
     """A model with its tokenizer and the way it cuts text."""
 
     model: LanguageModel
     tokenizer: TextTokenizer
     cut: SequencesConfig
-    known: KnownDocuments | None = None  # None: the model scores every document
 
 
 def load_contestant(folder: Path, device: str = "cpu") -> Contestant:
@@ -68,13 +54,7 @@ def write_paired_losses(
 
 
 def loss_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> list[dict[str, Any]]:
-    known_nll = None
-    if (known := contestant.known) is not None:
-        spans = (slice(*known.places[document.document_id]) for document, _ in texts)
-        known_nll = chain.from_iterable(known.nll_nats[span] for span in spans)
-    losses = document_losses(
-        contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut, known_nll=known_nll
-    )
+    losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut)
     return [
         {
             "role": role,

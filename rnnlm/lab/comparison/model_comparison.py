@@ -28,8 +28,10 @@ from rnnlm.lab.probes.gradients import input_gradient_norms, stored_windows
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.parameter_count import count_parameters
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.storage.records import SPLITS, DatasetRecord, EvaluationRecord, Record, RunRecord, StageRecord
-from rnnlm.storage.stages import stage, stage_key, write_json_once
+from rnnlm.storage.json_results import write_json_once
+from rnnlm.storage.records import SPLITS, DatasetRecord, Record, RunRecord, StageRecord
+from rnnlm.storage.result_records import EvaluationRecord
+from rnnlm.storage.stages import stage, stage_key
 from rnnlm.training.history import HISTORY, read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64

@@ -9,7 +9,8 @@ from rnnlm.evaluation.token_losses import token_losses
 from rnnlm.lab.comparison.run_plan import TunedSettings
 from rnnlm.lab.comparison.training_costs import TrainingCosts
 from rnnlm.sequences.batches import RowSource
-from rnnlm.storage.records import Record, SplitScore
+from rnnlm.storage.records import Record
+from rnnlm.storage.result_records import SplitScore
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 
 CONFIDENCE = 0.95

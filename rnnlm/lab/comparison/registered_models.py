@@ -14,7 +14,8 @@ from rnnlm.home import Home
 from rnnlm.lab.comparison.document_bootstrap import PairDifference, pair_differences, read_documents
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.storage.records import Record, SplitScore
+from rnnlm.storage.records import Record
+from rnnlm.storage.result_records import SplitScore
 
 
 class RegisteredComparison(Record):

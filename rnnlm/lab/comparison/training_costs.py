@@ -14,7 +14,6 @@ import torch
 from torch import nn
 
 from rnnlm.config import ModelConfig, PipelineConfig
-from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.models.devices import keep_freed_memory
@@ -22,6 +21,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mlstm import MLSTMCell
 from rnnlm.models.model_factory import architecture, build_model
 from rnnlm.models.transformer import TransformerBlock
+from rnnlm.sequences.unigram import unigram_log_probabilities
 from rnnlm.storage.records import DatasetRecord, Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 from rnnlm.training.time_budget import training_speed

@@ -13,10 +13,26 @@ from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.home import Home
 from rnnlm.lab.harness.harness_config import HarnessConfig
 from rnnlm.runtime.extras import need_extra
-from rnnlm.storage.records import CorpusRecord, HarnessMetric, HarnessRecord
+from rnnlm.storage.records import CorpusRecord, Record
 
 FEWSHOT_SEED = 1234  # the harness's own default
 BOOTSTRAP_RESAMPLES = 1_000  # for metrics whose standard error has no formula
+
+
+class HarnessMetric(Record):
+    """A metric of EleutherAI's lm-evaluation-harness."""
+
+    task: str
+    metric: str
+    filter: str  # applied by the harness to the answers; `none`
+    value: float
+    standard_error: float | None  # None: not reported
+    documents: int
+
+
+class HarnessRecord(Record):
+    lm_eval_version: str
+    metrics: tuple[HarnessMetric, ...]
 
 
 def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecord:

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from rnnlm.config import ModelConfig, Nonlinearity, RecurrentInitialization
-from rnnlm.evaluation.baselines import unigram_log_probabilities
 from rnnlm.lab.probes.probe_config import INITIALIZATIONS, GradientProbeConfig
 from rnnlm.lab.probes.probe_records import GradientCurve
 from rnnlm.lab.probes.probe_training import fit
@@ -28,6 +27,7 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import shifted
+from rnnlm.sequences.unigram import unigram_log_probabilities
 from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import BOS
 

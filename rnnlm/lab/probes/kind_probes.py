@@ -20,8 +20,9 @@ from rnnlm.lab.probes.probe_plots import draw_abilities, draw_echo, draw_gradien
 from rnnlm.lab.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
 from rnnlm.lab.probes.run_probes import measure_once
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
+from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.storage.stages import stage, stage_key, write_json_once
+from rnnlm.storage.stages import stage, stage_key
 
 logger = logging.getLogger(__name__)
 

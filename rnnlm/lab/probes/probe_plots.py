@@ -6,8 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.display.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, new_figure, set_titles
-from rnnlm.lab.probes.probe_records import AbilityComparison, EchoComparison, GradientComparison
-from rnnlm.storage.records import GradientFlowRecord, PositionsRecord
+from rnnlm.lab.probes.probe_records import (
+    AbilityComparison,
+    EchoComparison,
+    GradientComparison,
+    GradientFlowRecord,
+    PositionsRecord,
+)
 
 START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
 OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # so that coinciding lines are all visible

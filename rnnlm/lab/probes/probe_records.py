@@ -13,6 +13,33 @@ LEARNED = 0.99  # share of right answers
 MetricSeries = dict[str, list[tuple[int, float]]]  # metric name → (distance, value)
 
 
+class GradientFlowRecord(StageRecord):
+    """norms: layer (bottom first) → steps back from the loss → gradient norm; see rnnlm/lab/probes/gradients.py."""
+
+    norms: tuple[tuple[float, ...], ...]
+    rows: int
+    picture: Path
+
+
+class RightByPosition(Record):
+    """By position p = 0, 1, … of the predicted token, over rows of at least that length.
+
+    right: share of rows whose most likely token at p is correct, given all tokens before it.
+    exact: share of rows that are correct at every position from given_tokens to p; None before given_tokens. Greedy
+    continuations from given_tokens are exact in the same rows: while they are correct, the model reads the same tokens.
+    """
+
+    rows: tuple[int, ...]
+    right: tuple[float, ...]
+    exact: tuple[float | None, ...]
+    given_tokens: int
+
+
+class PositionsRecord(RightByPosition, StageRecord):
+    longest_trained: int  # tokens of the training split's longest row, without <eos>
+    picture: Path
+
+
 class GradientCurve(Record):
     """norms: see gradient_norms. start: initial recurrent matrix, such as "identity × 1.2"."""
 

@@ -11,20 +11,15 @@ from rnnlm.config import ProbesConfig
 from rnnlm.home import Home, atomic_file
 from rnnlm.lab.probes.gradients import gradient_norms, stored_windows
 from rnnlm.lab.probes.probe_plots import draw_accuracy, draw_gradient_flow
+from rnnlm.lab.probes.probe_records import GradientFlowRecord, PositionsRecord, RightByPosition
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
-from rnnlm.storage.records import (
-    DatasetRecord,
-    GradientFlowRecord,
-    PositionsRecord,
-    RightByPosition,
-    RunRecord,
-    StageRecord,
-)
-from rnnlm.storage.stages import stage_key, write_json_once
+from rnnlm.storage.json_results import write_json_once
+from rnnlm.storage.records import DatasetRecord, RunRecord, StageRecord
+from rnnlm.storage.stages import stage_key
 from rnnlm.tokenizers.text_tokenizer import EOS
 
 BATCH_ROWS = 64

@@ -6,7 +6,8 @@ import socket
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
-from rnnlm.training.distributed.launcher import JOB_FILE, PROCESSES, Job, run_processes
+from rnnlm.training.distributed.launcher import JOB_FILE, launch_of, run_processes
+from rnnlm.training.job import PROCESSES, Job
 
 logger = logging.getLogger(__name__)
 JOIN_TIMEOUT_SECONDS = 3_600.0  # the first node may have to prepare the data
@@ -25,7 +26,7 @@ def join(home: Home, rendezvous: str, timeout_seconds: float = JOIN_TIMEOUT_SECO
         )
     job = find_newest_job(home, rendezvous)
     logger.info("joining run %s at %s", job.folder.name, rendezvous)
-    run_processes(job.launch(first=False), lambda: None)
+    run_processes(launch_of(job, first=False), lambda: None)
     return job.folder.name
 
 
@@ -42,7 +43,7 @@ def find_newest_job(home: Home, rendezvous: str) -> Job:
     paths = sorted(home.runs.glob(f"*/{PROCESSES}/{JOB_FILE}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in paths:
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
-        if job.config.training.distributed.rendezvous == rendezvous:
+        if job.training.distributed.rendezvous == rendezvous:
             return job
     raise TrainingError(
         f"{home.runs}: no run here has the rendezvous {rendezvous}, although a process listens there;\n"

@@ -18,31 +18,25 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from rnnlm import errors
-from rnnlm.config import PipelineConfig
 from rnnlm.display.progress import SHARE, ProgressReport, tell_listeners
 from rnnlm.errors import ConfigError, RnnlmError, TrainingError
 from rnnlm.home import atomic_file, read_json
 from rnnlm.runtime.subprocess_environment import python_path
-from rnnlm.storage.records import DatasetRecord, ProcessChange, Record
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.history import Tracker
+from rnnlm.training.job import PROCESSES, STORE, Job, TrainingResult
 
 logger = logging.getLogger(__name__)
 # This module and worker.py do without torch, whose import takes seconds in every process that a restart begins.
-STORE = "RNNLM_PROCESS_STORE"  # environment variable: the file through which processes on one machine find each other
 WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment variable: exit when standard input ends, because the launcher is gone
 LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON
-PROCESSES = "processes"  # in a run's folder
-JOB_FILE, RESULT_FILE, LOCK_FILE = "job.json", "result.json", "lock"  # in PROCESSES
+JOB_FILE, RESULT_FILE = "job.json", "result.json"  # in PROCESSES
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
 STOP_TIMEOUT_SECONDS = 25.0  # for a checkpoint; Prefect kills 30 s after its first signal
@@ -100,45 +94,24 @@ class RayLaunch(Launch):
         return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
 
 
-class Job(Record):
-    """Everything that a worker needs to know. Paths must be the same on all nodes."""
-
-    folder: Path  # of the run
-    config: PipelineConfig
-    dataset: DatasetRecord
-    start: Path | None = None  # folder of the model to begin with; see training/warm_start.py
-
-    def launch(self, first: bool = True) -> Launch:
-        """The processes of one node, or those on a Ray cluster."""
-        distributed = self.config.training.distributed
-        folder = self.folder / PROCESSES
-        path = str(folder / JOB_FILE)
-        if distributed.launcher == "ray":
-            program = ("-m", "rnnlm.training.distributed.ray_launcher", path)
-            return RayLaunch(program, folder, distributed.processes, distributed.restarts)
-        return Launch(
-            program=("-m", "rnnlm.training.distributed.worker", path),
-            folder=folder,
-            processes=distributed.processes // distributed.nodes,
-            restarts=distributed.restarts,
-            nodes=distributed.nodes,
-            rendezvous=distributed.rendezvous,
-            first=first,
-            name=self.folder.name,
-        )
-
-
-class TrainingResult(Record):
-    trained_tokens: int
-    best_validation_perplexity: float  # after temperature scaling
-    temperature: float = 1.0  # by which the logits were divided
-    process_changes: tuple[ProcessChange, ...] = ()
-
-
-def former_processes_ended(folder: Path) -> AbstractContextManager[Any]:
-    """Wait until processes whose launcher was killed have written their last checkpoint. folder: of the run."""
-    lock = folder / PROCESSES / LOCK_FILE
-    return FileLock(lock) if lock.exists() else nullcontext()
+def launch_of(job: Job, first: bool = True) -> Launch:
+    """The processes of one node, or those on a Ray cluster."""
+    distributed = job.training.distributed
+    folder = job.folder / PROCESSES
+    path = str(folder / JOB_FILE)
+    if distributed.launcher == "ray":
+        program = ("-m", "rnnlm.training.distributed.ray_launcher", path)
+        return RayLaunch(program, folder, distributed.processes, distributed.restarts)
+    return Launch(
+        program=("-m", "rnnlm.training.distributed.worker", path),
+        folder=folder,
+        processes=distributed.processes // distributed.nodes,
+        restarts=distributed.restarts,
+        nodes=distributed.nodes,
+        rendezvous=distributed.rendezvous,
+        first=first,
+        name=job.folder.name,
+    )
 
 
 def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
@@ -157,7 +130,7 @@ def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -
         interruption.raise_if_received()
 
     with interruption.deferred():
-        run_processes(job.launch(), poll)
+        run_processes(launch_of(job), poll)
     result = read_json(folder / RESULT_FILE)
     if result is None:
         raise ConfigError(

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from rnnlm.training.distributed.launcher import STORE
+from rnnlm.training.job import STORE
 
 # Longer than rank 0 may need on its own for validation and samples. A dead process is noticed at once: its connections
 # close, and torchrun stops the others.

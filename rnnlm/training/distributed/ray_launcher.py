@@ -24,13 +24,13 @@ from rnnlm.training.distributed.join import is_listening
 from rnnlm.training.distributed.launcher import (
     STOP_TIMEOUT_SECONDS,
     WATCH_STDIN,
-    Job,
     failure_message,
     read_worker_errors,
 )
 from rnnlm.training.distributed.process_group import TIMEOUT, choose_backend
 from rnnlm.training.distributed.ray_worker import Lease, train_worker
 from rnnlm.training.distributed.worker import log_as_json, write_error
+from rnnlm.training.job import Job
 
 logger = logging.getLogger("rnnlm.training.distributed.ray_launcher")  # __name__ is "__main__"
 
@@ -57,7 +57,7 @@ def run_workers(path: Path, lease: Lease) -> None:
     from ray.train.torch import TorchConfig, TorchTrainer
 
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
-    training = job.config.training
+    training = job.training
     resources = connect()
     signal.signal(signal.SIGTERM, lambda number, frame: stop(lease))  # in place of Ray's handler
     processes = training.distributed.processes
@@ -124,7 +124,7 @@ def stop_with_standard_input(lease: Lease) -> None:
 
 def find_cause(error: Exception, job: Job, folder: Path) -> RnnlmError:
     """The worker's error that ended training, or why there is no worker."""
-    distributed = job.config.training.distributed
+    distributed = job.training.distributed
     failures: dict[int, Any] = getattr(error, "worker_failures", {})
     for failure in failures.values():
         if isinstance(failure, RnnlmError):

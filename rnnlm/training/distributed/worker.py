@@ -21,18 +21,17 @@ from filelock import FileLock
 
 from rnnlm.display.progress import SHARE
 from rnnlm.errors import ConfigError, RnnlmError
-from rnnlm.home import write_json
+from rnnlm.home import read_json, write_json
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.distributed.launcher import (
-    LOCK_FILE,
     LOG_MARK,
     RESULT_FILE,
     STOP_TIMEOUT_SECONDS,
     WATCH_INTERVAL_SECONDS,
     WATCH_STDIN,
-    Job,
     read_worker_errors,
 )
+from rnnlm.training.job import LOCK_FILE, Job
 
 
 def main(path: Path) -> None:
@@ -43,15 +42,16 @@ def main(path: Path) -> None:
 def train_rank(path: Path, interruption: Interruption) -> None:
     """Train the job as one rank of the process group. path: of the job."""
     # Here, because worker_process does without torch, whose import takes seconds.
+    from rnnlm.config import PipelineConfig
     from rnnlm.models.devices import choose_rank_device
     from rnnlm.training.distributed.process_group import join_process_group
-    from rnnlm.training.samples import write_samples
+    from rnnlm.training.samples import sample_writer
     from rnnlm.training.train import train
 
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
-    device = choose_rank_device(job.config.training.device)
+    device = choose_rank_device(job.training.device)
     with join_process_group(device) as process_group:
-        expected = job.config.training.distributed.processes
+        expected = job.training.distributed.processes
         if process_group.size != expected:
             raise ConfigError(
                 f"{process_group.size} processes were started, expected {expected}\n"
@@ -59,6 +59,9 @@ def train_rank(path: Path, interruption: Interruption) -> None:
             )
         # Processes whose launcher was killed may still be writing a checkpoint when new ones start.
         with FileLock(path.parent / LOCK_FILE) if process_group.is_main else contextlib.nullcontext():
+            write_samples = sample_writer(
+                PipelineConfig.model_validate(read_json(job.folder / "config.json")), job.dataset
+            )
             result = train(job, device, lambda: None, interruption, process_group, write_samples)
             if process_group.is_main:
                 write_json(path.parent / RESULT_FILE, result.model_dump())

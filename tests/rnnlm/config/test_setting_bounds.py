@@ -27,7 +27,7 @@ from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.registry.version_tags import registered_name
-from rnnlm.storage.records import Alias
+from rnnlm.storage.result_records import Alias
 from rnnlm.tracking.mlflow_runs import parameters
 from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
 

@@ -27,7 +27,8 @@ from rnnlm.models.count_model import FILE
 from rnnlm.sequences import batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import rows_from_lists
-from rnnlm.storage.records import CountsScore, DatasetRecord, EvaluationRecord, PartScore, RunRecord, Split
+from rnnlm.storage.records import DatasetRecord, RunRecord, Split
+from rnnlm.storage.result_records import CountsScore, EvaluationRecord, PartScore
 from tests.split_scores import split_score_of
 
 SPLITS: tuple[Split, ...] = ("valid", "test")

@@ -10,7 +10,8 @@ from rnnlm.config import ModelKind, SequencesConfig
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
 from tests.configs import KINDS, random_model
 from tests.slow_reading import log_probabilities_of

@@ -16,7 +16,8 @@ from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, whole_
 from rnnlm.evaluation.token_losses import TOKEN_LOSS
 from rnnlm.home import Home
 from rnnlm.reports.surprise_page import surprise_page
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 # Two sentences of a stream and one of a single token: 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, <eos>.

@@ -20,7 +20,7 @@ def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
     from rnnlm.generation.generate import generate_samples
     from rnnlm.sequences.dataset_writer import store_sequences
     from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-    from rnnlm.training.training_run import run_training
+    from rnnlm.training.model_run import run_training
 
     root = tmp_path_factory.mktemp("contest")
     home = Home(root / "home")

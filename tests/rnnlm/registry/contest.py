@@ -8,7 +8,8 @@ from typing import Any
 from safetensors.numpy import load_file, save_file
 
 from rnnlm.config import PipelineConfig
-from rnnlm.storage.records import RegisteredVersion, RunRecord
+from rnnlm.storage.records import RunRecord
+from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.storage.stages import mark_complete
 from rnnlm.training.training_run import UNMARKED
 from tests.configs import plain_config

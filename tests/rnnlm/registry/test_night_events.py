@@ -5,7 +5,8 @@ import pytest
 from rnnlm.errors import DatasetError
 from rnnlm.registry.data_gates import GateResult, GatesRecord, Outcome
 from rnnlm.registry.night_events import CANDIDATES, gate_events, registration_events
-from rnnlm.storage.records import EvaluationRecord, NightEvent, RegisteredVersion
+from rnnlm.storage.records import NightEvent
+from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion
 from tests.rnnlm.registry.contest import NAME, Contest
 
 

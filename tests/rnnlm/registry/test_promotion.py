@@ -5,7 +5,7 @@ import pytest
 from rnnlm.config import RegistryConfig
 from rnnlm.registry.promotion import decide, undecidable
 from rnnlm.registry.version_tags import registered_name
-from rnnlm.storage.records import Evidence
+from rnnlm.storage.result_records import Evidence
 
 NEWER, BETTER = RegistryConfig(policy="newer"), RegistryConfig(policy="better")
 

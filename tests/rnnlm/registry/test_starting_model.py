@@ -20,9 +20,10 @@ from rnnlm.registry.starting_model import choose_start
 from rnnlm.reports.pipeline_page import training_report
 from rnnlm.reports.registry_page import lineage_report
 from rnnlm.sequences.dataset_reader import connect
-from rnnlm.storage.records import RegisteredVersion, RunRecord, StartedFrom
+from rnnlm.storage.records import RunRecord, StartedFrom
+from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 from tests.configs import changed
 from tests.conftest import untracked

@@ -14,7 +14,8 @@ from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.registry_version import read_version
 from rnnlm.registry.version_tags import Candidate
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker, run_url
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import Contest

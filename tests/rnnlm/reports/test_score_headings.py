@@ -18,7 +18,7 @@ from rnnlm.lab.comparison.registered_models import RegisteredComparison
 from rnnlm.lab.comparison.run_plan import TunedSettings
 from rnnlm.reports import comparison_page
 from rnnlm.reports.registry_page import model_row
-from rnnlm.storage.records import EvaluationRecord, ListedVersion
+from rnnlm.storage.result_records import EvaluationRecord, ListedVersion
 from rnnlm.tracking.run_comparison import RunOverview
 from tests.rnnlm.lab.comparison.test_model_result import result_of, run_of
 from tests.rnnlm.reports.test_comparison_page import comparison

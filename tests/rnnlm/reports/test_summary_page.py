@@ -11,15 +11,13 @@ from rnnlm.registry.model_card import comparison_with
 from rnnlm.registry.night_events import night_ended
 from rnnlm.reports.pipeline_page import samples_text
 from rnnlm.reports.summary_page import summary_report
-from rnnlm.storage.records import (
+from rnnlm.storage.records import LeftOut, RunRecord, Sample
+from rnnlm.storage.result_records import (
     EvaluationRecord,
     Evidence,
-    LeftOut,
     ListedVersion,
     LoggedRecord,
     RegisteredVersion,
-    RunRecord,
-    Sample,
     SamplesRecord,
     TrainedRecord,
 )
@@ -87,7 +85,11 @@ def night(folder: Path, skipped: bool = False, **registered: object) -> TrainedR
         ),
         samples=SamplesRecord(samples=samples, seconds=0.5, skipped=skipped),
         registered=RegisteredVersion.model_validate(version),
-        logged=LoggedRecord(run_url="http://127.0.0.1:5000/#/experiments/1/runs/m", loss_curve=None),
+        logged=LoggedRecord(
+            run_url="http://127.0.0.1:5000/#/experiments/1/runs/m",
+            run_list_url="http://127.0.0.1:5000/#/experiments/1/runs?view",
+            loss_curve=None,
+        ),
     )
 
 
@@ -131,8 +133,7 @@ def test_three_samples_the_time_of_each_stage_and_links(tmp_path: Path) -> None:
     assert "| training | done | 61.0 s |" in page
     assert "| **together** |  | **63.5 s** |" in page
     assert "(http://127.0.0.1:5000/#/experiments/1/runs/m)" in page
-    view = "?viewStateShareKey=rnnlm&workflowType=machine_learning"
-    assert f"(http://127.0.0.1:5000/#/experiments/1/runs{view})" in page
+    assert "(http://127.0.0.1:5000/#/experiments/1/runs?view)" in page
     assert "(http://127.0.0.1:5000/#/models/rnnlm-tickets/versions/7)" in page
     assert "(/artifacts/key/tickets-summary)" in page
 

@@ -17,7 +17,7 @@ from rnnlm.errors import ConfigError, HomeError, ModelError
 from rnnlm.home import Home
 from rnnlm.scoring import bulk_scoring
 from rnnlm.scoring.score_output import read_provenance
-from rnnlm.storage.records import EvaluationRecord
+from rnnlm.storage.result_records import EvaluationRecord
 from tests.rnnlm.scoring.conftest import LINES, Configure, Score
 
 KILLED_SCRIPT = """

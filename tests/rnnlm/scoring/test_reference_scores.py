@@ -9,16 +9,14 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.generation.generate import generate_samples
 from rnnlm.home import Home
-from rnnlm.registry.champion_comparison import known_documents
-from rnnlm.registry.version_tags import Candidate
 from rnnlm.scoring import reference_scores
 from rnnlm.scoring.reference_scores import find_reference, keep_references, sampled_every, validation_texts
 from rnnlm.scoring.scoring_model import model_in
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.training.training_run import run_training
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
+from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
 
@@ -69,8 +67,6 @@ def test_a_model_of_truncated_lines_scores_whole_ones(home: Home, toy_config: Pi
     assert evaluation.scores["valid"].tokens == dataset.predicted_tokens["valid"] == 40 * 5
     lines, _ = keep_references(home, dataset, run)
     assert pq.read_table(lines)["tokens"].to_pylist() == [10] * 40
-    samples = generate_samples(home, dataset, run, config.generation)
-    assert known_documents(home, Candidate(config, dataset, run, evaluation, samples), []) is None
 
 
 def test_where_it_is_missing_it_is_computed_and_kept_in_the_home(

@@ -16,7 +16,7 @@ from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
-from rnnlm.sequences import corpus_shards, dataset_parts, dataset_writer
+from rnnlm.sequences import corpus_shards, dataset_writer, part_writer
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import find_dataset, record_of
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
@@ -69,8 +69,8 @@ def forms(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         small.setattr(corpus_shards, "SHARD_BYTES", 1_000)
         small.setattr(dataset_writer, "TOKENS_AT_ONCE", 100)
         file = store(home, folder / "text", request.param)
-        small.setattr(dataset_parts, "PART_TOKENS", 500)
-        small.setattr(dataset_parts, "GROUP_TOKENS", 40)
+        small.setattr(part_writer, "PART_TOKENS", 500)
+        small.setattr(part_writer, "GROUP_TOKENS", 40)
         other = Home(folder / "other")
         parts = store(other, folder / "text", request.param, parts_above_bytes=0)
     return Forms(other, file, parts)

@@ -26,7 +26,7 @@ from rnnlm.serving.app import PAGE
 from rnnlm.serving.messages import ExplainRequest, TextSums
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.text_scorer import explain_text, score_text
-from rnnlm.storage.records import EvaluationRecord
+from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import EOS
 from tests.conftest import Chain
 from tests.rnnlm.serving.live import LiveServer, serving, wait_until

@@ -8,7 +8,7 @@ import pytest
 from rnnlm.home import Home
 from rnnlm.serving.model_facts import example_prompt
 from rnnlm.serving.model_loader import LoadedModel, load_served_model
-from rnnlm.storage.stages import write_json_once
+from rnnlm.storage.json_results import write_json_once
 from tests.registrar import Registrar
 
 

@@ -15,8 +15,10 @@ from rnnlm.errors import HomeError
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.home import Home, file_digest
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.storage.stages import find_new_damage, forget_verified, write_json_once, write_once
+from rnnlm.storage.json_results import write_json_once
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
+from rnnlm.storage.stages import find_new_damage, forget_verified, write_once
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.rnnlm.storage.small_disk import small_disk
 

@@ -14,7 +14,8 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
 from rnnlm.home import Home
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, Sample, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord, Sample
+from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import (
     RunOrigin,
     log_run_results,

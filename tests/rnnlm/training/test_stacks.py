@@ -8,7 +8,7 @@ from rnnlm.evaluation.baselines import baselines
 from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 from tests.conftest import untracked
 from tests.rnnlm.stories import write_stories
 

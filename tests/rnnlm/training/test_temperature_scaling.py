@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from rnnlm.config import ModelKind, PipelineConfig
-from rnnlm.evaluation.token_losses import nll_of_batches
+from rnnlm.evaluation.batch_losses import nll_of_batches
 from rnnlm.home import Home, read_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
@@ -19,8 +19,8 @@ from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.storage.records import DatasetRecord
+from rnnlm.training.model_run import run_training
 from rnnlm.training.temperature_scaling import divide_logits, fit_temperature, summed_nll_by_sharpness
-from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_model
 from tests.conftest import untracked
 

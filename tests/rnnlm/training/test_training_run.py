@@ -13,7 +13,7 @@ import torch
 
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.baselines import baselines
-from rnnlm.evaluation.token_losses import nll_of_batches
+from rnnlm.evaluation.batch_losses import nll_of_batches
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.data_feed import evaluation_batches
@@ -21,9 +21,8 @@ from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import is_complete, mark_complete
-from rnnlm.training.samples import write_samples
+from rnnlm.training.model_run import run_training
 from rnnlm.training.seeding import seed_everything
-from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import UntrackedRun, untracked
 
@@ -45,7 +44,7 @@ def test_a_run_leaves_model_history_and_marker(
     caplog.set_level(logging.INFO, "rnnlm")
     config = changed(toy_config, {"training.seed": 5})
     listener = Listener()
-    run = run_training(home, config, toy_dataset, listener.open, write_samples=write_samples)
+    run = run_training(home, config, toy_dataset, listener.open, samples=True)
     assert is_complete(run.folder)
     assert (run.mlflow_run_id, run.trained_tokens, run.skipped) == ("of-mlflow", 3000, False)
     history = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]

@@ -16,14 +16,16 @@ from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.registry.bundle import model_digest
+from rnnlm.registry.starting_model import find_difference
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.storage.stages import mark_complete
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training.checkpointing.run_lookup import find_unfinished
-from rnnlm.training.training_run import name_run, run_training
-from rnnlm.training.warm_start import copy_weights, find_difference, shared_tokens, start_folder
+from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import name_run
+from rnnlm.training.warm_start import copy_weights, shared_tokens, start_folder
 from tests.configs import changed, plain_model
 from tests.conftest import UntrackedRun, untracked
 

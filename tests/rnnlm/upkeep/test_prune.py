@@ -12,7 +12,8 @@ from rnnlm.home import Home, write_json
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.promotion_commands import roll_back
 from rnnlm.registry.stored_versions import Item, Key, read_store
-from rnnlm.storage.stages import COMPLETE, is_complete, write_json_once, write_once
+from rnnlm.storage.json_results import write_json_once
+from rnnlm.storage.stages import COMPLETE, is_complete, write_once
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.upkeep.inventory import take_inventory
 from rnnlm.upkeep.prune import prune_home, remove_item

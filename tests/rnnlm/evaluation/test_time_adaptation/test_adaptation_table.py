@@ -18,7 +18,8 @@ from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.storage.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from rnnlm.home import Home
 from rnnlm.lab.comparison.registered_models import compare_on_text
 from rnnlm.reports.comparison_page import registered_text
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import CorpusRecord, DatasetRecord, EvaluationRecord, RunRecord
-from rnnlm.training.training_run import run_training
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
+from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
 

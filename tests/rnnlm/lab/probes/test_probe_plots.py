@@ -14,8 +14,8 @@ from rnnlm.lab.probes.probe_records import (
     AbilityComparison,
     GradientComparison,
     GradientCurve,
+    GradientFlowRecord,
 )
-from rnnlm.storage.records import GradientFlowRecord
 from tests.ability_scores import ability_score
 
 

@@ -8,14 +8,15 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora import counting_corpus
 from rnnlm.home import Home
+from rnnlm.lab.probes.probe_records import PositionsRecord
 from rnnlm.lab.probes.run_probes import measure_positions
 from rnnlm.presets import build_config
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import DatasetRecord, PositionsRecord, RunRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.training.history import HISTORY, read_series
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 from tests.conftest import untracked
 
 

@@ -19,8 +19,8 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import Mode, TokenRows, rows_from_lists
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption
-from rnnlm.training.distributed.launcher import STORE
 from rnnlm.training.distributed.process_group import ProcessGroup, join_process_group
+from rnnlm.training.job import STORE
 from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.train import TrainingLoop

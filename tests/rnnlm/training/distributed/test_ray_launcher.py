@@ -21,7 +21,7 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.training.distributed.ray_launcher import choose_gpu
 from rnnlm.training.distributed.ray_worker import Lease
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 from tests.configs import changed, plain_training
 from tests.conftest import Chain, UntrackedRun, toy_pipeline_config, untracked
 from tests.ray_cluster import ROOT, two_nodes, workers_that_run
@@ -188,7 +188,7 @@ from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.training_run import run_training
+from rnnlm.training.model_run import run_training
 from tests.conftest import untracked
 home, config, dataset = map(Path, sys.argv[1:])
 config = PipelineConfig.model_validate_json(config.read_text())

@@ -1,0 +1,18 @@
+"""The configuration of a model in one line."""
+
+from rnnlm.config.model_config import ModelConfig
+from rnnlm.models.kinds import kind_of
+
+
+def model_shape(model: ModelConfig) -> str:
+    """`Elman network, 1 × 256, tanh, mixed with 5-gram counts`: layers × units."""
+    kind = kind_of(model.kind)
+    if not kind.is_trained:
+        return f"{kind.name}, up to {model.counts} tokens"
+    parts = [kind.name, f"{model.layers} × {model.units}"]
+    if model.kind == "elman":
+        parts.append(model.nonlinearity)
+        parts += ["diagonal"] if model.recurrence == "diagonal" else []
+        parts += ["residual"] if model.is_residual else []
+    parts += [f"mixed with {model.counts}-gram counts"] if model.counts else []
+    return ", ".join(parts)

@@ -1,0 +1,29 @@
+"""The unigram distribution of the training split, in which a token that never occurs counts once."""
+
+import numpy as np
+
+from rnnlm.sequences.dataset_reader import training_counts
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.tokenizers.text_tokenizer import BOS, PAD
+
+NEVER_PREDICTED = [PAD, BOS]
+
+
+def unigram_counts(dataset: DatasetRecord) -> np.ndarray:
+    """(vocabulary,) int64: how often the training split predicts each token, at least 1; 0 for NEVER_PREDICTED."""
+    counts = np.maximum(training_counts(dataset), 1)
+    counts[NEVER_PREDICTED] = 0
+    return counts
+
+
+def unigram(dataset: DatasetRecord) -> np.ndarray:
+    """(vocabulary,) float64: natural logarithms of the shares of unigram_counts(); 0 for NEVER_PREDICTED."""
+    counts = unigram_counts(dataset).astype(np.float64)
+    logarithms = np.log(np.maximum(counts, 1.0) / counts.sum())
+    logarithms[NEVER_PREDICTED] = 0.0
+    return logarithms
+
+
+def unigram_log_probabilities(dataset: DatasetRecord) -> np.ndarray:
+    """unigram() as float32, for the bias of a head."""
+    return unigram(dataset).astype(np.float32)

@@ -12,10 +12,9 @@ NAME = "rnnlm-toy"
 
 
 @pytest.fixture(autouse=True)
-def two_versions(register: Registrar) -> None:
+def two_versions(registered: Registrar) -> None:
     """Versions 1 (champion) and 2 (challenger) of rnnlm-toy."""
-    for force in (False, True):
-        register(force=force)
+    registered(force=True)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

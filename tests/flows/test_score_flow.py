@@ -80,10 +80,9 @@ def test_processes_score_what_one_process_scores(
 
 
 @pytest.mark.long
-def test_an_empty_inbox_is_a_run_that_completes(register: Registrar, tmp_path: Path) -> None:
-    register()
+def test_an_empty_inbox_is_a_run_that_completes(registered: Registrar, tmp_path: Path) -> None:
     config = ScoringConfig(input=str(tmp_path / "inbox"), output=str(tmp_path / "none.parquet"), may_be_missing=True)
-    scored = run_flow(register.home, score_flow, config)
+    scored = run_flow(registered.home, score_flow, config)
     assert scored.scoring.output is None
     artifact = Artifact.get("scores")
     assert artifact is not None

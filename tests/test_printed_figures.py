@@ -97,12 +97,9 @@ def test_gradients_of_fresh_networks_are_what_their_command_prints(capsys: pytes
     assert_same_figures(capsys.readouterr().out.partition("\n\n")[0], shown)
 
 
-@pytest.mark.parametrize(
-    ("page", "beginning"),
-    [("docs/explanation/abilities.md", ".venv/bin/python -c")],
-)
-def test_blocks_are_what_their_commands_print(page: str, beginning: str) -> None:
-    command, shown = shown_output(page, beginning)
+@pytest.mark.long
+def test_a_table_of_abilities_is_what_its_command_prints() -> None:
+    command, shown = shown_output("docs/explanation/abilities.md", ".venv/bin/python -c")
     arguments = shlex.split(command)[1:]
     printed = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert printed == shown

@@ -86,8 +86,10 @@ def assert_beams(
         assert found.sequences_scores.tolist() == pytest.approx([score for _, score in expected], abs=1e-4)
 
 
-@pytest.mark.parametrize("beams", [1, 3])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "beams"),
+    [*((kind, 1) for kind in KINDS), ("lstm", 3), pytest.param("transformer", 3, marks=pytest.mark.long)],
+)
 def test_every_kind_generates_the_slow_ways_text_padded_on_the_left(kind: ModelKind, beams: int) -> None:
     """Of random weights; a window of attention is shorter than a text."""
     model = RnnlmForCausalLM.from_language_model(random_model(kind, 30))

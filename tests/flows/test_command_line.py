@@ -284,6 +284,7 @@ def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> No
         assert all(row[field] in words for field in row)
 
 
+@pytest.mark.long
 def test_a_corpus_that_is_not_text_is_reported_in_three_lines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, prefect_server: None
 ) -> None:
@@ -315,6 +316,7 @@ def test_an_unwritable_home_is_named(
     assert (tmp_path / "file").read_bytes() == b"in the way"
 
 
+@pytest.mark.long
 def test_a_named_device_that_is_absent_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], toy_folder: Path, prefect_server: None
 ) -> None:

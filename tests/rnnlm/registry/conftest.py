@@ -39,8 +39,8 @@ def contest_stages(folder: Path) -> Contest:
 
 
 @pytest.fixture
-def contest(tracked_home: Home, contest_template: Contest) -> Contest:
-    """The session's contest, copied into this test's home, with an empty registry."""
+def contest(tracked_home: Home, contest_template: Contest, decided_template: Contest) -> Contest:
+    """The contest in this test's home, with an empty registry; its bundles have been checked for decided_template."""
     return contest_in(tracked_home, contest_template)
 
 

@@ -110,8 +110,8 @@ def test_a_registry_that_is_away_is_a_tracking_error(home: Home, monkeypatch: py
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["e12", "cafe", "ada"])
-def test_a_registered_name_that_looks_like_a_run_id_is_the_name(contest: Contest, name: str) -> None:
+def test_a_registered_name_that_looks_like_a_run_id_is_the_name(contest: Contest) -> None:
+    name = "cafe"
     contest.register("good", model_name=name)
     champion = model_folder(contest.home, f"models:/{name}@champion")
     assert model_folder(contest.home, name) == champion

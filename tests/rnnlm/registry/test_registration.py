@@ -6,27 +6,20 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 import pytest
 from mlflow.models import Model
 
-from rnnlm.config import GenerationConfig, ModelKind
 from rnnlm.errors import ModelError, TrackingError
-from rnnlm.evaluation.document_losses import document_losses
-from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
-from rnnlm.models.model_factory import build_model, load_model, save_model
-from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry import bundle
 from rnnlm.registry.bundle import LIBRARY
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.registry_version import facts_of
 from rnnlm.registry.stored_versions import delete_unfinished_models
-from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
-from tests.configs import plain_model
 from tests.registrar import Registrar
 
 NAME = "rnnlm-toy"
@@ -170,39 +163,6 @@ def test_the_model_answers_where_rnnlm_is_not_installed(registered: Registrar, t
     assert [sorted(answer) for answer in answers] == [["text"], ["text"], ["text"], scored] * 2
     assert len(str(answers[1]["text"]).split()) <= 5
     assert answers[:4] == answers[4:]  # a seed reproduces a sample
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        {"tie_embeddings": True, "layers": 2, "embedding_size": 5},
-        {"embedding_size": 5, "nonlinearity": "relu", "backend": "loop"},
-        {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
-        *({"kind": kind, "layers": 2, "tie_embeddings": True} for kind in get_args(ModelKind)[1:]),
-    ],
-)
-@pytest.mark.long
-def test_every_shape_of_model_is_served_as_the_library_runs_it(register: Registrar, shape: dict[str, object]) -> None:
-    import mlflow
-
-    folder = register.run.model_folder
-    config = plain_model({"hidden_size": 8} | shape)
-    save_model(build_model(config, register.dataset.vocabulary_size, seed=0), folder)
-    register()
-    served = mlflow.pyfunc.load_model(served_source(register.home))
-    model, tokenizer = load_model(folder), load_tokenizer(folder)
-    for settings in ({"temperature": 0.0}, {"temperature": 1.0, "top_k": 5, "seed": 2}, {"top_p": 0.5}):
-        limited = settings | {"maximum_tokens": 5}
-        for prompt in ("the cat", "a zebra sees"):
-            [written] = served.predict([{"prompt": prompt} | limited])
-            expected = continue_prompt(model, tokenizer, prompt, GenerationConfig.model_validate(limited))
-            assert written["text"] == expected.text
-    text = "the cat sees the dog .\nthe fox likes the bird near the tree ."
-    [scored] = served.predict([{"text": text}])
-    (loss,) = document_losses(model, tokenizer, [text], read_training_provenance(folder).cut)
-    nats = [-token["log_probability_nats"] for token in scored["tokens"]]
-    assert nats == pytest.approx(loss.nll_nats.tolist(), rel=1e-4)
-    assert scored["bits_per_byte"] == pytest.approx(loss.bits_per_byte, rel=1e-5)
 
 
 @pytest.mark.long

@@ -42,12 +42,6 @@ def test_portable_modules_need_what_a_version_requires_and_each_other() -> None:
                 assert Path(*name.split(".")[1:]).with_suffix(".py") in modules, module
 
 
-def test_relative_imports_are_resolved() -> None:
-    """`imported` sees through `from ..x import y`: this guards the guard."""
-    source = "from ..corpora import download\nfrom . import elman\n"
-    assert sorted(imported(source, ("rnnlm", "models"))) == ["rnnlm.corpora", "rnnlm.models"]
-
-
 def test_no_two_modules_have_the_same_name() -> None:
     """A file name must be enough to know which idea is meant."""
     names = [path.stem for path in FILES if path.is_relative_to(ROOT / "rnnlm") and path.stem != "__init__"]

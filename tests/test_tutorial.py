@@ -44,13 +44,6 @@ def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_one_chapter_runs_from_the_command_line() -> None:
-    command = [sys.executable, str(ROOT / "docs" / "run_tutorial.py"), "perplexity"]
-    output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    assert "perplexity: 48.0" in output
-
-
-@pytest.mark.long
 def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> None:
     """As a reader does who keeps one terminal open, and then trains again."""
     commands = shell_lines(RUNNER.CHAPTERS / "first-model.md")

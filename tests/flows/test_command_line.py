@@ -271,19 +271,6 @@ def test_a_command_that_stores_nothing_makes_no_home(
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
 
-def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["corpora"]) == 0
-    table = capsys.readouterr().out
-    assert max(len(line) for line in table.splitlines() if "https://" not in line) <= 80  # addresses stay whole
-    assert main(["corpora", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert {"python-docs", "news", "war-and-peace"} <= {row["name"] for row in rows}
-    for row in rows:
-        assert all(row[field] for field in ("name", "location", "licence", "format", "splits", "size"))
-        words = " ".join(table.split())
-        assert all(row[field] in words for field in row)
-
-
 @pytest.mark.long
 def test_a_corpus_that_is_not_text_is_reported_in_three_lines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, prefect_server: None

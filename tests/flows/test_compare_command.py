@@ -12,7 +12,6 @@ from prefect.artifacts import Artifact
 
 from flows.command_line import main
 from rnnlm.home import Home
-from rnnlm.lab.comparison.comparison_config import ALL_MODELS, NAMES
 from rnnlm.models.min_gru import MinGRUCell
 from rnnlm.storage.records import CorpusRecord, RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
@@ -91,24 +90,6 @@ def tiny(toy_folder: Path) -> tuple[str, ...]:
         *("--corpus", str(toy_folder), "--seeds", "1", "--cost-seconds", "0.1"),
         *(part for setting in settings for part in ("--set", setting)),
     )
-
-
-def test_every_model_has_its_row_in_the_report(
-    capsys: pytest.CaptureFixture[str], tracked_home: Home, tiny: tuple[str, ...], prefect_server: None
-) -> None:
-    found = json.loads(printed(capsys, *tiny, "--budget", "40000", "--json"))
-    assert sorted(model["model"] for model in found["models"]) == sorted(ALL_MODELS)
-    neural = [model for model in found["models"] if model["model"] != "kneser-ney"]
-    for model in neural:
-        assert model["parameters"] == pytest.approx(40_000, rel=0.02)
-        assert model["costs"]["tokens_per_second"] > 0
-        assert model["runs"][0]["trained_tokens"] == 300 * 10
-    page = (Path(found["folder"]) / "report.html").read_text(encoding="utf-8")
-    scores, costs, pairs = (re.findall(r"<tr>\s*<td>([^<]*)</td>", table) for table in page.split("<table>")[1:4])
-    ranked = [NAMES[model["model"]].removesuffix(" 5-gram").removesuffix(" network") for model in found["models"]]
-    assert scores == ranked
-    assert costs == [name for name in ranked if name != "Kneser-Ney"]
-    assert len(pairs) == len(ranked) * (len(ranked) - 1) / 2
 
 
 def test_an_interrupted_comparison_resumes_at_the_next_kind(

@@ -13,7 +13,6 @@ from rnnlm.home import Home
 from rnnlm.lab.probes import abilities
 from rnnlm.lab.probes.echo import measure_echo
 from rnnlm.lab.probes.gradients import measure_gradients as measured
-from rnnlm.lab.probes.probe_config import AbilitiesConfig
 from rnnlm.lab.probes.probe_records import AbilityComparison, GradientCurve, metric_name
 from rnnlm.reports.probe_page import abilities_page, echo_page, gradients_page
 from rnnlm.runtime.polling import poll_until
@@ -140,27 +139,6 @@ def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: P
     report = abilities_page(comparison(tmp_path / "abilities.png")).markdown()
     assert "data:image/png;base64,iVBOR" in report
     assert "| gru | 60% 0/2 |" in report
-
-
-def test_the_whole_table_fits_a_terminal(tmp_path: Path) -> None:
-    config = AbilitiesConfig()
-    scores = tuple(
-        ability_score(network, task, (1.0, 1.0), seed=seed)
-        for seed in range(3)
-        for network in (*config.kinds, "elman-diagonal")
-        for task in config.tasks
-    )
-    picture = tmp_path / "abilities.png"
-    picture.write_bytes(PNG)
-    found = AbilityComparison(key="k", settings={"trained_length": 24}, picture=picture, scores=scores)
-    lines = abilities_page(found).text().splitlines()
-    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
-
-
-@pytest.mark.parametrize("changed", [{"lengths": ()}, {"kinds": ()}, {"tasks": ()}, {"trained_length": 5}])
-def test_a_probe_needs_networks_tasks_and_rows_long_enough(changed: dict[str, object]) -> None:
-    with pytest.raises(ValueError):
-        AbilitiesConfig.model_validate(changed)
 
 
 @pytest.mark.long

@@ -42,12 +42,6 @@ def test_a_byte_order_mark_wins_over_the_setting(
     assert stored(home, table, encoding=configured) == {"text": "Zürich\n"}
 
 
-def test_a_few_bad_bytes_do_not_change_the_encoding(home: Home, tmp_path: Path) -> None:
-    message = refused(home, write(tmp_path / "a.txt", GERMAN.encode() + b"\xff" + GERMAN.encode()), "not utf-8")
-    assert "guess" not in message
-    assert "undecodable=replace" in message
-
-
 def test_one_error_lists_all_undecodable_files_of_a_folder(home: Home, tmp_path: Path) -> None:
     for number in range(4):
         write(tmp_path / "data" / f"good{number}.txt", b"good\n")

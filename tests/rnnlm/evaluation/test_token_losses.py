@@ -9,13 +9,11 @@ import torch
 import rnnlm.evaluation.shared_prefix_scoring
 import rnnlm.evaluation.token_losses
 from rnnlm.evaluation.token_losses import (
-    evaluation_device,
     joined_nll,
     nll_of_batches,
     nll_of_split,
     token_losses,
 )
-from rnnlm.home import read_json, write_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.data_feed import evaluation_batches
@@ -61,18 +59,3 @@ def test_batch_size_and_padding_change_nothing(toy_dataset: DatasetRecord, toy_r
     model, source = load_model(toy_run.model_folder), StoredSplit(toy_dataset, "test")
     one, many = (np.concatenate(list(nll_of_split(model, source, "sentence", size))) for size in (1, 64))
     assert one == pytest.approx(many, rel=1e-4, abs=1e-6)
-
-
-def test_evaluation_uses_the_training_device_if_it_is_present(
-    toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = read_json(toy_run.folder / "config.json")
-
-    def device(configured: str, present: bool) -> str:
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: present)
-        config["training"]["device"] = configured
-        write_json(toy_run.folder / "config.json", config)
-        return evaluation_device(toy_run).type
-
-    assert [device("auto", True), device("cuda", True), device("cpu", True)] == ["cuda", "cuda", "cpu"]
-    assert [device("auto", False), device("cuda", False)] == ["cpu", "cpu"]

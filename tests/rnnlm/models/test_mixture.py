@@ -51,11 +51,6 @@ def test_probabilities_sum_to_one_and_agree_however_they_are_asked_for(storytell
     assert rows.predicted_count >= 1_000
 
 
-def test_histories_hold_the_last_token_first() -> None:
-    assert histories(np.array([[2, 5, 6]]), 2).tolist() == [[[2, 0], [5, 2], [6, 5]]]
-    assert histories(np.array([[2, 5, 6]]), 0).shape == (1, 3, 0)
-
-
 def test_the_counts_are_saved_with_the_model_and_removed_with_them(storyteller: Storyteller, tmp_path: Path) -> None:
     model = storyteller.model()
     save_model(model, tmp_path)

@@ -75,8 +75,3 @@ def test_a_description_fits_the_database_and_leaves_no_fence_open(contest: Conte
     assert description.endswith("the rest: README.md in the bundle\n")
     assert description.splitlines().count("````") == 2  # the sample's fence is longer than what it holds
     assert len(card) > 10_000
-
-
-def test_a_short_card_is_the_description() -> None:
-    assert description_of("# name\n\nshort\n") == "short\n"
-    assert description_of("# name\n\nshort\n\nrest\n", "table") == "short\n\ntable\n\nrest\n"

@@ -1,6 +1,5 @@
 """A description's figures, counted by hand."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,12 +8,10 @@ import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.reports.dataset_page import description_page
 from rnnlm.sequences import dataset_reader
 from rnnlm.sequences.dataset_checks import check_dataset
-from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.dataset_report import Description, describe_dataset, measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
@@ -119,31 +116,6 @@ def test_the_longest_sentences_of_many_rows_need_little_memory(
     assert (longest["predicted_tokens"], longest["opening"]) == (5, "a b a b <eos>")
 
 
-@pytest.mark.long
-def test_a_stream_leaks_by_the_document(home: Home, tmp_path: Path) -> None:
-    dataset = store(home, tmp_path, mode="stream")
-    assert [row["leaked_units"] for row in describe(home, dataset).leaks] == [0, 0]
-
-
-def test_plots_and_reports_show_the_description(home: Home, described: DatasetRecord) -> None:
-    description, pictures = describe_dataset(home, described)
-    assert [path.name for path in pictures] == ["coverage.png", "lengths.png"]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
-    text = description_page(description, pictures).text()
-    assert "Longest lines" in text
-    assert "42.86%" in text
-    report = description_page(description, pictures).markdown()
-    assert report.count("data:image/png;base64,") == 2
-    assert "\\<eos\\>" in report  # no tag
-
-
-def test_a_dataset_is_found_by_id_by_its_beginning_and_by_folder(home: Home, described: DatasetRecord) -> None:
-    for name in (described.dataset_id, described.dataset_id[:8], str(described.folder)):
-        assert find_dataset(home, name) == described.model_copy(update={"skipped": False, "seconds": 0.0})
-    assert find_dataset(home, described.dataset_id[:5]) is None
-    assert find_dataset(home, "nothing-here") is None
-
-
 def describe_texts(home: Home, path: Path) -> tuple[Description, DatasetRecord]:
     source = CorpusConfig(source=str(path), valid_share=0.2, test_share=0.2)
     corpus = obtain_corpus(home, source)
@@ -176,10 +148,3 @@ def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Hom
     with duckdb.connect(str(dataset.database)) as connection:  # as an earlier version stored it
         connection.execute("alter table documents drop column source_number")
     assert measure_dataset(dataset).sources == []
-
-
-def test_a_damaged_dataset_is_not_called_unknown(home: Home, described: DatasetRecord, tmp_path: Path) -> None:
-    shutil.copytree(described.folder, tmp_path / "copy")
-    (tmp_path / "copy" / "sequences.duckdb").write_bytes(b"")
-    with pytest.raises(DatasetError, match=r"sequences\.duckdb differs from its sha256"):
-        find_dataset(home, str(tmp_path / "copy"))

@@ -1,14 +1,13 @@
 """AdamW for some rows, its rate and weight decay, and norms of dense and sparse gradients."""
 
 import copy
-import math
 
 import pytest
 import torch
 from torch import nn
 
 from rnnlm.config import OptimizerConfig
-from rnnlm.training.optimizers import LazyAdamW, clip_gradients, gradient_norms_by_part, make_optimizer
+from rnnlm.training.optimizers import LazyAdamW, clip_gradients, make_optimizer
 from tests.rnnlm.training.loops import network
 
 
@@ -77,15 +76,6 @@ def test_weight_decay_applies_to_matrices_only() -> None:
     optimizer.step()
     for name, value in model.named_parameters():
         torch.testing.assert_close(value.detach(), before[name] * (0.97 if value.ndim == 2 else 1.0))
-
-
-def test_gradient_norms_by_part_by_hand() -> None:
-    model = network()
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    norms = gradient_norms_by_part(model)
-    assert float(norms["gradient_norm_layer_0"]) == pytest.approx(math.sqrt(24 * 24 * 2 + 24))
-    assert float(norms["gradient_norm_head"]) == pytest.approx(math.sqrt(24 * 12 + 12))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import open_model
 from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution
 from rnnlm.home import Home
-from rnnlm.models.count_model import count_model_of, search
+from rnnlm.models.count_model import count_model_of
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.shift import contexts
 from tests.rnnlm.evaluation.ngram.conftest import Rows, WriteDataset, log_probabilities
@@ -69,21 +69,3 @@ def test_a_list_of_words_has_the_order_of_its_rows(home: Home, write_dataset: Wr
     found, _ = model.log_probabilities(*contexts(rows_from_lists([[BOS, 5, EOS], [BOS, 19, EOS]]), model.order - 1))
     np.testing.assert_allclose(found, log_probabilities(trained, dataset), rtol=1e-12)
     assert model.distribution([4, BOS])[0].sum() == pytest.approx(1, abs=1e-12)
-
-
-def test_the_search_finds_what_stands_in_each_range() -> None:
-    """Against Python's own membership, with empty ranges at every place."""
-    draw = np.random.Generator(np.random.Philox(0))
-    parts = [np.unique(draw.integers(0, 30, size)) for size in (0, 1, 2, 7, 0, 13, 25, 0)]
-    values, first = np.concatenate(parts), np.cumsum([0, *map(len, parts)])
-    ranges, wanted = (grid.ravel() for grid in np.meshgrid(np.arange(len(parts)), np.arange(-1, 31), indexing="ij"))
-    places, found = search(values, first, ranges, wanted)
-    assert found.tolist() == [value in parts[part] for part, value in zip(ranges, wanted, strict=True)]
-    assert np.array_equal(values[places[found]], wanted[found])
-    assert ((places[found] >= first[ranges[found]]) & (places[found] < first[ranges[found] + 1])).all()
-
-
-def test_a_context_is_what_stands_before_in_the_row() -> None:
-    before, words = contexts(rows_from_lists([[2, 5, 6, 3], [7, 8]]), 2)
-    assert words.tolist() == [5, 6, 3, 8]
-    assert before.tolist() == [[2, 0], [5, 2], [6, 5], [7, 0]]

@@ -250,9 +250,7 @@ def registry_template(
     def toy_registry(folder: Path) -> tuple[Home, set[str]]:
         with home_in(folder) as home:
             copy_store(home, mlflow_template)
-            records: dict[str, Any] = copy_chain(home, chain_template)
-            del records["corpus"], records["tokenizer"]
-            Registrar(home, toy_pipeline_config(chain_template[0].root.parent / "toy"), **records)()
+            toy_registrar(home, chain_template)()
             return home, bundle_check.CHECKED
 
     from rnnlm.registry import bundle_check
@@ -260,6 +258,13 @@ def registry_template(
     home, checked = built_once(tmp_path_factory, toy_registry)
     bundle_check.CHECKED.update(checked)  # the same bundle is not checked in every test process
     return home
+
+
+def toy_registrar(home: Home, chain_template: tuple[Home, Chain]) -> Registrar:
+    """Copy the session's stages into the home and return a registrar of their run."""
+    records: dict[str, Any] = copy_chain(home, chain_template)
+    del records["corpus"], records["tokenizer"]
+    return Registrar(home, toy_pipeline_config(chain_template[0].root.parent / "toy"), **records)
 
 
 @pytest.fixture

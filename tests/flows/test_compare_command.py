@@ -13,7 +13,6 @@ from prefect.artifacts import Artifact
 from flows.command_line import main
 from rnnlm.home import Home
 from rnnlm.models.min_gru import MinGRUCell
-from rnnlm.storage.records import CorpusRecord, RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.long]
@@ -147,14 +146,3 @@ def test_every_model_gets_the_same_tokens_or_seconds(
     for model in found["models"]:
         (run,) = model["runs"]
         assert abs(run["trained_tokens"] - model["costs"]["tokens_per_second"]) <= 51  # and a token by rounding
-
-
-def test_registered_models_are_compared_without_training(
-    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_corpus: CorpusRecord
-) -> None:
-    text = printed(capsys, "--corpus", str(toy_corpus.folder), "--against", f"{toy_run.run_id},{toy_run.folder}")
-    lines = text.splitlines()
-    assert lines[0].split() == ["model", "test", "test", "tokens"]  # a path is wide
-    assert lines[1].split() == ["bits/byte", "perplexity"]
-    assert lines[2].split()[1:] == lines[3].split()[1:]  # the same model twice
-    assert "no" in next(line for line in lines if "…" in line).split()[-1]

@@ -39,15 +39,6 @@ def test_surprise_of_a_registered_version_is_that_of_its_run(
 
 
 @pytest.mark.long
-def test_an_unwritable_folder_for_pictures_is_reported(
-    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
-) -> None:
-    (tmp_path / "taken").write_text("")
-    assert main(["surprise", toy_run.run_id, "--pictures", str(tmp_path / "taken")]) == 2
-    assert "--pictures" in capsys.readouterr().err
-
-
-@pytest.mark.long
 def test_other_corpora_are_read_as_the_models_own(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_evaluation: EvaluationRecord, tmp_path: Path
 ) -> None:

@@ -17,7 +17,6 @@ from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from tests.rnnlm.corpora.test_document_prose import pdf_of
 from tests.rnnlm.corpora.test_file_formats import write
-from tests.rnnlm.corpora.test_text_encoding import GERMAN, RUSSIAN
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -73,25 +72,6 @@ def test_inspection_agrees_with_the_corpus_stage(home: Home, mixed: Path) -> Non
     assert found.documents == {split: documents.count(split) for split in ("train", "valid", "test")}
     assert found.text_bytes == corpus.corpus_bytes
     assert found.left_out == corpus.left_out
-
-
-def test_every_undecodable_file_is_listed_with_a_guess(
-    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path / "data" / "good.txt", b"good\n")
-    for number in range(7):
-        write(tmp_path / "data" / "x" / f"bad{number}.txt", (GERMAN if number else RUSSIAN).encode("cp1251", "replace"))
-    write(tmp_path / "data" / "g.txt", GERMAN.encode("cp1252"))
-    text = shown(capsys, str(tmp_path / "data"), "--set", "corpus.undecodable=refuse")
-    assert "not decodable: 2 files" in text
-    assert "g.txt: byte 5 is not utf-8: invalid start byte; cp1252, by a guess" in text
-    assert "x/bad0.txt: byte 0 is not utf-8" in text
-    assert "cp1251, by a guess" in text
-    assert "a run would end with:" in text
-    text = " ".join(shown(capsys, str(tmp_path / "data")).split())
-    assert "not read as it stands: 2 files" in text
-    assert "read as cp1251, by a guess" in text
-    assert "a run would end with:" not in text
 
 
 def test_inspection_shows_the_error_of_a_run(home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from rnnlm.corpora.download import check_source
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from rnnlm.reports.pipeline_page import corpus_report
-from tests.rnnlm.corpora.packing import csv_of, parquet_of, zip_of
+from tests.rnnlm.corpora.packing import csv_of, parquet_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 
 GERMAN = "Der Müller läuft über die schöne Straße, sagte die Großmutter.\n" * 5
@@ -53,18 +53,6 @@ def test_one_error_lists_all_undecodable_files_of_a_folder(home: Home, tmp_path:
     with pytest.raises(CorpusError, match="4 of 8 files"):  # before a server is started for it
         check_source(CorpusConfig(source=str(tmp_path / "data"), undecodable="refuse"))
     assert stored(home, tmp_path / "data", encoding="cp1252")["text"].count(GERMAN) == 4
-
-
-def test_one_error_lists_undecodable_files_of_several_encodings(home: Home, tmp_path: Path) -> None:
-    bad = {
-        "a.txt": GERMAN.encode("cp1252"),
-        "b.md": RUSSIAN.encode("cp1251"),
-        "c.csv": b"text\n\xff\n",
-        "d.txt": b"ok\n",
-    }
-    message = refused(home, write(tmp_path / "a.zip", zip_of(bad)), "3 of 4 files")
-    assert "a.txt (cp1252), a.zip: b.md (cp1251), a.zip: c.csv" in message
-    assert "convert them" in message
 
 
 @pytest.mark.parametrize(

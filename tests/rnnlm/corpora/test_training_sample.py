@@ -59,14 +59,6 @@ def test_a_larger_sample_contains_a_smaller_one(home: Home, tmp_path: Path) -> N
     assert samples[0] < samples[1] < samples[2]
 
 
-def test_a_corpus_with_no_more_documents_is_the_whole_one(home: Home, tmp_path: Path) -> None:
-    whole = sampled(home, tmp_path / "text.txt", None)
-    count = len(texts(whole)["train"])
-    assert sampled(home, tmp_path / "text.txt", count).sample is None
-    assert sampled(home, tmp_path / "text.txt", count).split_rule == whole.split_rule
-    assert sampled(home, tmp_path / "text.txt", count - 1).sample is not None
-
-
 def test_equal_documents_are_in_it_together_or_not_at_all(home: Home, tmp_path: Path) -> None:
     corpus = sampled(home, tmp_path / "text.txt", 50, [paragraph for paragraph in PARAGRAPHS for _ in range(3)])
     counts = [document.data for document in corpus_documents(corpus) if document.split == "train"]

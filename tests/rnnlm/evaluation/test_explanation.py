@@ -1,6 +1,5 @@
 """An explained text: the shifted pairs, what evaluation says of them, and the state's course."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.reports.explanation_page import explanation_text
 from rnnlm.storage.records import RunRecord
-from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 TEXT = "the cat sees the zebra near\nthe river .\n"
 
@@ -41,34 +40,6 @@ def test_explained_losses_equal_those_of_evaluate(
     assert explanation.loss.bits_per_byte == pytest.approx(score.bits_per_byte, rel=1e-6)
     mean = sum(step.nll_nats for step in explanation.steps) / len(explanation.steps)
     assert mean == pytest.approx(score.nll_nats_per_token, rel=1e-6)
-
-
-def test_each_step_reads_a_token_and_predicts_the_next(toy_run: RunRecord) -> None:
-    steps = explained(toy_run.model_folder, TEXT).steps
-    assert [step.target_text for step in steps] == [
-        *("the", "cat", "sees", "the", "zebra", "near", "<eos>"),
-        *("the", "river", ".", "<eos>"),
-    ]
-    assert [step.input_text for step in steps] == [
-        *("<bos>", "the", "cat", "sees", "the", "zebra", "near"),
-        *("<bos>", "the", "river", "."),
-    ]
-    assert [step.starts_row for step in steps] == [True, *[False] * 6, True, *[False] * 3]
-    ids = [step.target_id for step in steps]
-    assert [step.input_id for step in steps] == [BOS, *ids[:6], BOS, *ids[7:10]]
-    assert (ids[4], ids[6], ids[10]) == (UNK, EOS, EOS)
-    assert TEXT[steps[4].start : steps[4].end] == "zebra"
-
-
-def test_an_unknown_word_costs_its_bytes_and_its_end(toy_run: RunRecord) -> None:
-    explanation = explained(toy_run.model_folder, "the zebra é")
-    costs = {step.target_text: step.spelling_bits for step in explanation.steps}
-    assert costs == {"the": 0.0, "zebra": 8 * 6, "é": 8 * 3, "<eos>": 0.0}
-    assert [step.target_text for step in explanation.steps if step.is_unknown] == ["zebra", "é"]
-    # Each gap and each end of the line has a small price too.
-    tokens = explanation.loss.summed_nll_nats / math.log(2)
-    whole = explanation.loss.bits_per_byte * len("the zebra é\n".encode())
-    assert whole == pytest.approx(tokens + 72, abs=0.2)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  "])

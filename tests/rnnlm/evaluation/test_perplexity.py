@@ -71,18 +71,6 @@ def test_a_head_without_weights_has_the_perplexity_of_a_baseline(
     assert score_split(model, toy_dataset, "test", 8).perplexity == pytest.approx(score.unigram_perplexity, rel=1e-5)
 
 
-def test_unknown_words_cost_their_bytes(
-    home: Home, toy_run: RunRecord, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("texts") / "other.txt"
-    path.write_text("the zebra sees the cat .\n")
-    config = CorpusConfig(source=str(path))
-    score = score_corpus(home, toy_run.model_folder, config)
-    assert (score.split, score.tokens, score.unknown_rate) == ("all", 7, 1 / 7)
-    bits = score.nll_nats_per_token * 7 / math.log(2) + 8 * (len("zebra") + 1) + 5 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
-    assert score.bits_per_byte == pytest.approx(bits / 25)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["at the end", "at the beginning"])
 def test_training_text_with_one_more_line_is_reported_as_seen(

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from rnnlm.config import ModelKind
 from rnnlm.models.elman import ElmanCell
-from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.stack import Stack
-from tests.configs import new_model, plain_model
+from tests.configs import new_model
 
 
 def language_model(**settings: object) -> LanguageModel:
@@ -144,22 +143,6 @@ def test_the_handwritten_gradient_equals_autograd(
             torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("diagonal", [False, True])
-def test_in_bfloat16_the_gradient_is_within_a_hundredth(diagonal: bool) -> None:
-    results = []
-    for precision in (None, torch.bfloat16):
-        stack = random_stack(2, "tanh", "fused", diagonal).float()
-        for cell in stack.cells:
-            cell.precision = precision
-        x = drawn(4, 7, 3).float().requires_grad_()
-        outputs, _ = stack(x)
-        outputs.square().sum().backward()
-        results.append([outputs.detach(), x.grad, *(parameter.grad for parameter in stack.parameters())])
-    for exact, rounded in zip(*results, strict=True):
-        assert rounded.dtype == torch.float32
-        assert 0 < float((exact - rounded).norm() / exact.norm()) < 0.01
-
-
 @pytest.mark.parametrize("tied", [False, True])
 def test_pad_stays_zero_and_pad_and_bos_are_never_predicted(tied: bool) -> None:
     model = language_model(tie_embeddings=tied)
@@ -195,19 +178,6 @@ def test_a_model_without_preferences_has_perplexity_equal_to_the_predictable_tok
     logits, _ = model(torch.tensor([[2, 4]]))
     nll = nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor([4, 3]))
     assert math.exp(nll.detach()) == pytest.approx(9)  # 11 less <pad> and <bos>
-
-
-def test_recurrent_matrices_begin_as_asked_for() -> None:
-    model = language_model(layers=2)
-    for name, test in {
-        "identity": lambda U: torch.equal(U, torch.eye(6)),
-        "leaky": lambda U: torch.equal(U, 0.9 * torch.eye(6)),  # for one layer
-        "spread": lambda U: torch.equal(U, torch.tensor([0.0, 0.2, 0.4, 0.6, 0.8, 1.0]).diag()),
-        "orthogonal": lambda U: torch.allclose(U @ U.t(), torch.eye(6), atol=1e-5),
-        "xavier": lambda U: 0.3 < U.abs().max() <= math.sqrt(6 / 12),
-    }.items():
-        initialize(model, plain_model({"recurrent_initialization": name}), torch.Generator().manual_seed(0))
-        assert all(test(cell.U) for cell in model.stack.cells), name
 
 
 @pytest.mark.parametrize("kind", get_args(ModelKind))

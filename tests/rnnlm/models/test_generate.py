@@ -126,24 +126,14 @@ def test_streamed_text_equals_generated_text(
 
 PROCESSORS: dict[str, Any] = {
     "temperature": 0.6,
-    "top_k": 3,
-    "top_p": 0.8,
-    "min_p": 0.2,
-    "typical_p": 0.7,
-    "epsilon_cutoff": 0.05,
-    "eta_cutoff": 0.05,
     "repetition_penalty": 1.7,
     "no_repeat_ngram_size": 1,
     "min_new_tokens": 8,
     "bad_words_ids": [[5], [4, 6]],
-    "suppress_tokens": [4, 8],
-    "begin_suppress_tokens": [4, 8],
-    "sequence_bias": [[[6], 2.5]],
-    "forced_eos_token_id": EOS,
 }
 
 
-@pytest.mark.parametrize("names", [*([name] for name in PROCESSORS), ["temperature", "top_p", "repetition_penalty"]])
+@pytest.mark.parametrize("names", [*([name] for name in PROCESSORS), ["temperature", "repetition_penalty"]])
 def test_processors_see_the_whole_text_with_a_carried_state(
     model: RnnlmForCausalLM, prompts: list[list[int]], names: list[str]
 ) -> None:

@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from rnnlm.config import ModelKind
-from rnnlm.evaluation.count_shares import mean_nll
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, measure_gradient_rms
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order, segments
-from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
 from rnnlm.sequences.segmentation import Mode
@@ -21,16 +19,6 @@ from tests.rnnlm.evaluation.test_time_adaptation.conftest import VOCABULARY, ran
 MODES = pytest.mark.parametrize("mode", ["sentence", "stream"])
 DYNAMIC = DynamicConfig(rate=0.2, decay=0.01, segment_length=4)
 CACHE = CacheConfig(size=9, theta=0.7, share=0.3)
-
-
-@MODES
-def test_scoring_without_learning_has_the_static_perplexity(model: LanguageModel, mode: Mode) -> None:
-    text = text_of(random_lines(1), mode)
-    plain, rate_0 = (score_in_order(model, text, mode, dynamic).model for dynamic in (None, DynamicConfig(rate=0.0)))
-    assert np.array_equal(plain, rate_0)
-    assert mean_nll(plain) == pytest.approx(
-        np.concatenate(list(nll_of_split(model, text, mode, 3))).mean(dtype=np.float64), rel=1e-6
-    )
 
 
 @MODES

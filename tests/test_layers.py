@@ -1,6 +1,7 @@
 """Rules about files and imports that the import contracts in pyproject.toml cannot express."""
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -52,9 +53,9 @@ def repeated(names: Iterable[str]) -> set[str]:
     return {name for name, count in Counter(names).items() if count > 1}
 
 
-def top_level_nodes() -> Iterator[ast.stmt]:
-    for path in FILES:
-        yield from ast.parse(path.read_text(encoding="utf-8")).body
+@functools.cache
+def top_level_nodes() -> list[ast.stmt]:
+    return [node for path in FILES for node in ast.parse(path.read_text(encoding="utf-8")).body]
 
 
 def test_every_task_is_run_by_a_flow_or_an_engine() -> None:

@@ -17,7 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 RUNNER = load_docs_module("run_tutorial")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)  # language, text: without one, a shell's
-TRAINING = ("backpropagation", "before-recurrence", "comparing", "counting", "novel")  # the others take a second
+TRAINING = (
+    "backpropagation",
+    "before-recurrence",
+    "comparing",
+    "counting",
+    "novel",
+    "sampling",
+)  # the others take a second
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from flows.command_line import main
 from rnnlm.storage.records import DatasetRecord
 from tests.registrar import Registrar
 
+pytestmark = pytest.mark.long
 NAME = "rnnlm-toy"
 
 

@@ -83,7 +83,7 @@ def licences(years: range, *more: str) -> str:
     return "".join("\n".join([f"copyright {year} author", *LICENCE, *more, "", ""]) for year in years)
 
 
-@pytest.mark.parametrize("mode", ["sentence", "stream"])
+@pytest.mark.parametrize("mode", [pytest.param("sentence", marks=pytest.mark.long), "stream"])
 def test_near_copies_in_held_out_text_are_told_before_training(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:

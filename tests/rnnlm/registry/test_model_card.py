@@ -6,7 +6,7 @@ from rnnlm.models.model_factory import build_model, save_model
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_card import LONGEST_DESCRIPTION, description_of, model_card
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.registry.version_tags import Candidate, origin_tags
+from rnnlm.registry.version_tags import Candidate, identity_tags, origin_tags
 from rnnlm.storage.records import Sample
 from tests.configs import plain_model
 from tests.rnnlm.registry.contest import NAME, Contest
@@ -40,7 +40,8 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
 
 def card_of(contest: Contest) -> str:
     candidate = Candidate(contest.config, contest.dataset, contest.run, contest.evaluation, contest.samples)
-    return model_card(NAME, candidate, origin_tags(contest.home, contest.config, contest.dataset), None)
+    tags = identity_tags(candidate) | origin_tags(contest.home, contest.config, contest.dataset)
+    return model_card(NAME, candidate, tags, None)
 
 
 @pytest.mark.parametrize(

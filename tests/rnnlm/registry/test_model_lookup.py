@@ -13,16 +13,6 @@ from rnnlm.storage.records import RunRecord
 from tests.rnnlm.registry.contest import NAME, Contest
 
 
-def test_versions_are_listed_newest_first_with_their_aliases(decided: Contest) -> None:
-    third, second, first = list_models(decided.home)
-    assert [(one.name, one.version) for one in (third, second, first)] == [(NAME, 3), (NAME, 2), (NAME, 1)]
-    assert (third.aliases, second.aliases, first.aliases) == (("challenger",), ("champion",), ())
-    assert first.validation_perplexity == decided.evaluation.scores["valid"].perplexity
-    assert first.bits_per_byte == decided.evaluation.scores["test"].bits_per_byte
-    assert first.dataset_id == decided.dataset.dataset_id
-    assert first.created.endswith("+00:00")
-
-
 def test_a_registered_version_is_found_by_alias_and_by_number(decided: Contest) -> None:
     champion = model_folder(decided.home, f"models:/{NAME}@champion")
     assert champion == model_folder(decided.home, f"models:/{NAME}/2")
@@ -54,11 +44,6 @@ def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
         run_model_folder(decided.home, reference)
     assert len(str(caught.value).splitlines()) <= 3
     assert model_folder(decided.home, reference).exists()  # the registered model itself is there
-
-
-def test_a_run_is_found_by_folder_model_folder_and_id(toy_run: RunRecord, home: Home) -> None:
-    for reference in (str(toy_run.folder), str(toy_run.model_folder), toy_run.run_id, toy_run.run_id[:5]):
-        assert model_folder(home, reference) == toy_run.model_folder
 
 
 def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Home) -> None:

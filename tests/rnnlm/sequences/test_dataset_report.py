@@ -90,17 +90,6 @@ def test_repeated_rows_and_leaked_ones(home: Home, described: DatasetRecord) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_the_longest_lines_are_put_together_again(home: Home, tmp_path: Path, mode: str) -> None:
-    description = describe(home, store(home, tmp_path, mode=mode, context_length=4, block_length=4))
-    assert description.longest_lines[:2] == [
-        # in sentence mode the opening is that of the line's first row
-        {"split": "train", "predicted_tokens": 7, "opening": "a b a b" if mode == "sentence" else "a b a b a b <eos>"},
-        {"split": "valid", "predicted_tokens": 4, "opening": "<unk> a <unk> <eos>"},
-    ]
-
-
-@pytest.mark.long
 def test_the_longest_sentences_of_many_rows_need_little_memory(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,13 +65,3 @@ def test_a_measured_size_is_kept_for_this_text_and_these_settings(
     longer = config.model_copy(update={"training": config.training.model_copy(update={"minutes": 0.02})})
     fit_to_minutes(home, longer, toy_dataset)
     assert len(sorted(home.starts.glob("size-*.json"))) == 2
-
-
-def test_settings_given_explicitly_are_measured_separately(
-    home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time_budget, "MEASURED_SECONDS", 0.02)
-    settings = ["training.minutes=0.01", "training.loss.kind=exact", "training.device=cpu"]
-    for own in ([], ["model.hidden_size=256"], ["training.precision=float32"], ["training.dropout.inputs=0.2"]):
-        fit_to_minutes(home, build_config("default", [*settings, *own]), toy_dataset)
-    assert len(list(home.starts.glob("size-*.json"))) == 4

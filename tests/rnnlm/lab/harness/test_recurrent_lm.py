@@ -18,7 +18,7 @@ from rnnlm.errors import ConfigError, CorpusError, ModelError  # noqa: E402
 from rnnlm.home import Home  # noqa: E402
 from rnnlm.lab.harness.harness_config import HarnessConfig  # noqa: E402
 from rnnlm.lab.harness.harness_run import load_tasks, run_harness  # noqa: E402
-from rnnlm.lab.harness.recurrent_lm import RecurrentLM, stops_and_sampling  # noqa: E402
+from rnnlm.lab.harness.recurrent_lm import RecurrentLM  # noqa: E402
 from rnnlm.models.model_factory import save_model  # noqa: E402
 from rnnlm.storage.records import CorpusRecord  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, load_tokenizer  # noqa: E402
@@ -99,16 +99,6 @@ def test_every_kind_answers_every_type_of_request(
     other = " tree" if answer.startswith(" house") else " house"
     likelihoods = model.loglikelihood(requests("loglikelihood", ("the cat", answer), ("the cat", other)))
     assert [greedy for _, greedy in likelihoods] == [True, False]
-
-
-def test_a_task_says_how_to_draw() -> None:
-    stops, sampling = stops_and_sampling(
-        {"until": "\n\n", "do_sample": True, "temperature": 0.7, "top_k": 5, "max_tokens": 9}
-    )
-    assert stops == ["\n\n"]
-    assert (sampling.temperature, sampling.top_k, sampling.top_p, sampling.maximum_tokens) == (0.7, 5, 1.0, 9)
-    _, greedy = stops_and_sampling({"do_sample": False, "temperature": 0.7})
-    assert (greedy.temperature, greedy.maximum_tokens) == (0.0, 256)
 
 
 @pytest.mark.parametrize("settings", [{}, {"add_bos_token": False}])

@@ -12,6 +12,7 @@ from tests.configs import plain_model
 from tests.rnnlm.registry.contest import NAME, Contest
 
 
+@pytest.mark.long
 def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
     card = (model_folder(decided.home, f"models:/{NAME}/2") / "README.md").read_text(encoding="utf-8")
     test = decided.evaluation.scores["test"]
@@ -44,6 +45,7 @@ def card_of(contest: Contest) -> str:
     return model_card(NAME, candidate, tags, None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
@@ -62,11 +64,13 @@ def test_the_card_says_what_kind_of_network_it_is(contest: Contest, shape: dict[
     assert words in card_of(contest)
 
 
+@pytest.mark.long
 def test_a_later_version_names_its_parent(decided: Contest) -> None:
     assert "there was no champion when it was registered" in show_version(decided.home, NAME, "1").description
     assert "champion when it was registered: version 1" in show_version(decided.home, NAME, "2").description
 
 
+@pytest.mark.long
 def test_a_description_fits_the_database_and_leaves_no_fence_open(contest: Contest) -> None:
     long = Sample(prompt="", text="the cat sees .\n```\n" * 1_000, tokens=5_000)
     contest.samples = contest.samples.model_copy(update={"samples": (long,)})

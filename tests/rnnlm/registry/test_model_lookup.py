@@ -13,6 +13,7 @@ from rnnlm.storage.records import RunRecord
 from tests.rnnlm.registry.contest import NAME, Contest
 
 
+@pytest.mark.long
 def test_a_registered_version_is_found_by_alias_and_by_number(decided: Contest) -> None:
     champion = model_folder(decided.home, f"models:/{NAME}@champion")
     assert champion == model_folder(decided.home, f"models:/{NAME}/2")
@@ -23,6 +24,7 @@ def test_a_registered_version_is_found_by_alias_and_by_number(decided: Contest) 
     load_model(champion)
 
 
+@pytest.mark.long
 def test_a_registered_version_leads_to_its_run(decided: Contest) -> None:
     home = decided.home
     champion = decided.run_of("good")
@@ -33,6 +35,7 @@ def test_a_registered_version_leads_to_its_run(decided: Contest) -> None:
         run_model_folder(home, f"models:/{NAME}/7")
 
 
+@pytest.mark.long
 def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
     run, reference = decided.run_of("good"), f"models:/{NAME}@champion"
     other = decided.run_of("poor").model_folder / "model.safetensors"
@@ -53,6 +56,7 @@ def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Ho
         model_folder(home, toy_run.run_id[:15])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "reference",
     ["models:/rnnlm-tyo@champion", f"models:/{NAME}@winner", f"models:/{NAME}/7", f"models:/{NAME}"],

@@ -58,6 +58,7 @@ def test_no_learning_and_no_cache_give_the_static_perplexity(
     assert others[0].perplexity == pytest.approx(static.perplexity, rel=1e-6)  # another batch size
 
 
+@pytest.mark.long
 def test_tuning_takes_the_best_of_its_grid_on_validation(
     toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

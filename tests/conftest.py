@@ -276,8 +276,11 @@ def registered(register: Registrar, registry_template: Home) -> Registrar:
 
 def copy_home(template: Home, home: Home) -> None:
     """Copy a home with its MLflow store into another."""
+    from mlflow.tracking._tracking_service import utils
+
     shutil.copytree(template.root, home.root, dirs_exist_ok=True)
     move_locations(home.mlflow_database, template.root, home.root)
+    utils._artifact_repos_cache.clear()  # MLflow remembers the folder of a model's id, which each copy has
 
 
 @pytest.fixture(scope="session")

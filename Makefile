@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum |
 
 TEST := $(VENV)/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup run up test test-long test-nights test-slow test-services test-ray lint docs
+.PHONY: setup run up test test-long test-all test-nights test-slow test-services test-ray lint docs
 
 setup: $(STAMP)
 
@@ -26,6 +26,9 @@ test: setup
 
 test-long: setup # whole flows, killed processes, servers under load
 	$(TEST) -m "long and not slow and not services" $(PYTEST_OPTIONS)
+
+test-all: setup # the quick and the long tests in one run, as CI runs them: what they share is imported and built once
+	$(TEST) -m "not slow and not services" $(PYTEST_OPTIONS)
 
 test-nights: setup # a night with every part killed, a power cut, the wheel: the slow tests that CI runs
 	$(TEST) -m slow tests/flows/service tests/test_wheel.py

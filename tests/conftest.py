@@ -19,6 +19,7 @@ from rnnlm.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord, StageRecord, TokenizerRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.stored_locations import move_locations
+from tests.built_once import built_once
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
 
@@ -72,9 +73,13 @@ def home(tmp_path: Path) -> Iterator[Home]:
 @pytest.fixture(scope="session")
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated, empty MLflow store: migrating takes seconds, copying takes none."""
+    return built_once(tmp_path_factory, mlflow_database)
+
+
+def mlflow_database(folder: Path) -> Path:
     from rnnlm.tracking.mlflow_store import make_database
 
-    template = Home(tmp_path_factory.mktemp("mlflow"))
+    template = Home(folder)
     make_database(template)
     return template.mlflow_database
 
@@ -150,7 +155,11 @@ untracked = UntrackedRun().open
 
 @pytest.fixture(scope="session")
 def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chain]:
-    """Every stage but registration, run once per session."""
+    """Every stage but registration."""
+    return built_once(tmp_path_factory, toy_stages)
+
+
+def toy_stages(folder: Path) -> tuple[Home, Chain]:
     from rnnlm.corpora.download import obtain_corpus
     from rnnlm.evaluation.perplexity import evaluate_run
     from rnnlm.generation.generate import generate_samples
@@ -158,9 +167,8 @@ def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chai
     from rnnlm.tokenizers.tokenizer_training import train_tokenizer
     from rnnlm.training.model_run import run_training
 
-    root = tmp_path_factory.mktemp("chain")
-    home = Home(root / "home")
-    config = toy_pipeline_config(write_toy_corpus(root / "toy"))
+    home = Home(folder / "home")
+    config = toy_pipeline_config(write_toy_corpus(folder / "toy"))
     corpus = obtain_corpus(home, config.corpus)
     tokenizer = train_tokenizer(home, corpus, config.tokenizer)
     dataset = store_sequences(home, corpus, tokenizer, config.sequences)
@@ -179,6 +187,10 @@ def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chai
 @pytest.fixture
 def toy_chain(home: Home, chain_template: tuple[Home, Chain]) -> Chain:
     """The session's stages, copied into this test's home."""
+    return copy_chain(home, chain_template)
+
+
+def copy_chain(home: Home, chain_template: tuple[Home, Chain]) -> Chain:
     template, chain = chain_template
     shutil.copytree(template.root, home.root, dirs_exist_ok=True)
 
@@ -222,19 +234,64 @@ def register(
 
 
 @pytest.fixture(scope="session")
+def registry_template(
+    tmp_path_factory: pytest.TempPathFactory, chain_template: tuple[Home, Chain], mlflow_template: Path
+) -> Home:
+    """The toy run as the first version, champion."""
+
+    def toy_registry(folder: Path) -> tuple[Home, set[str]]:
+        with home_in(folder) as home:
+            copy_store(home, mlflow_template)
+            toy_registrar(home, chain_template)()
+            return home, bundle_check.CHECKED
+
+    from rnnlm.registry import bundle_check
+
+    home, checked = built_once(tmp_path_factory, toy_registry)
+    bundle_check.CHECKED.update(checked)  # the same bundle is not checked in every test process
+    return home
+
+
+def toy_registrar(home: Home, chain_template: tuple[Home, Chain]) -> Registrar:
+    """Copy the session's stages into the home and return a registrar of their run."""
+    records: dict[str, Any] = copy_chain(home, chain_template)
+    del records["corpus"], records["tokenizer"]
+    return Registrar(home, toy_pipeline_config(chain_template[0].root.parent / "toy"), **records)
+
+
+@pytest.fixture
+def registered(register: Registrar, registry_template: Home) -> Registrar:
+    """The registrar of the toy run whose version 1 is champion already."""
+    copy_home(registry_template, register.home)
+    return register
+
+
+def copy_home(template: Home, home: Home) -> None:
+    """Copy a home with its MLflow store into another."""
+    from mlflow.tracking._tracking_service import utils
+
+    shutil.copytree(template.root, home.root, dirs_exist_ok=True)
+    move_locations(home.mlflow_database, template.root, home.root)
+    utils._artifact_repos_cache.clear()  # MLflow remembers the folder of a model's id, which each copy has
+
+
+@pytest.fixture(scope="session")
 def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder: two layers, trained on the toy corpus in stream mode until they know its grammar."""
+    return built_once(tmp_path_factory, stream_model)
+
+
+def stream_model(folder: Path) -> Path:
     from rnnlm.sequences.dataset_writer import prepare_dataset
     from rnnlm.training.model_run import run_training
 
-    root = tmp_path_factory.mktemp("stream")
-    home = Home(root / "home")
+    home = Home(folder / "home")
     changes: dict[str, object] = {
         "sequences": SequencesConfig(mode="stream"),
         "model": plain_model({"hidden_size": 16, "layers": 2}),
         "training": plain_training({"epochs": 20, "batch_size": 8, "device": "cpu"}),
     }
-    config = toy_pipeline_config(write_toy_corpus(root / "toy")).model_copy(update=changes)
+    config = toy_pipeline_config(write_toy_corpus(folder / "toy")).model_copy(update=changes)
     return run_training(home, config, prepare_dataset(home, config), untracked).model_folder
 
 

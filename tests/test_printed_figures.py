@@ -62,6 +62,8 @@ ROWS = (
     Row(PROBES, "run --preset overfit", "… perplexity {test_perplexity:.3f}. …"),
 )  # fmt: skip
 
+CHEAP = {BROWN, f"{PTB} --order 2", f"run --corpus brown.txt {COUNTS}", "run --preset overfit"}  # those that CI runs
+
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:
@@ -77,13 +79,20 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None)
     monkeypatch.setenv("RNNLM_HOME", str(tmp_path / "home"))
 
 
-@pytest.mark.long
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([row for row in ROWS if row.command in CHEAP], marks=pytest.mark.long, id="cheap"),
+        pytest.param([row for row in ROWS if row.command not in CHEAP], marks=pytest.mark.slow, id="others"),
+    ],
+)
 @pytest.mark.usefixtures("texts")
-def test_rows_are_what_their_commands_print(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = {command: answer(command, capsys) for command in dict.fromkeys(row.command for row in ROWS)}
+def test_rows_are_what_their_commands_print(rows: list[Row], capsys: pytest.CaptureFixture[str]) -> None:
+    assert rows
+    printed = {command: answer(command, capsys) for command in dict.fromkeys(row.command for row in rows)}
     stale = [
         f"{row.page}: `rnnlm {row.command}` now gives {filled}"
-        for row in ROWS
+        for row in rows
         if not stands_in(filled := row.row.format(**printed[row.command]), row.page)
     ]
     assert not stale, "\n".join(stale)
@@ -97,12 +106,9 @@ def test_gradients_of_fresh_networks_are_what_their_command_prints(capsys: pytes
     assert_same_figures(capsys.readouterr().out.partition("\n\n")[0], shown)
 
 
-@pytest.mark.parametrize(
-    ("page", "beginning"),
-    [("docs/explanation/abilities.md", ".venv/bin/python -c")],
-)
-def test_blocks_are_what_their_commands_print(page: str, beginning: str) -> None:
-    command, shown = shown_output(page, beginning)
+@pytest.mark.long
+def test_a_table_of_abilities_is_what_its_command_prints() -> None:
+    command, shown = shown_output("docs/explanation/abilities.md", ".venv/bin/python -c")
     arguments = shlex.split(command)[1:]
     printed = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert printed == shown

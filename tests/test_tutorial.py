@@ -17,7 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 RUNNER = load_docs_module("run_tutorial")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)  # language, text: without one, a shell's
-TRAINING = ("backpropagation", "before-recurrence", "comparing", "counting", "novel")  # the others take a second
+TRAINING = (
+    "backpropagation",
+    "before-recurrence",
+    "comparing",
+    "counting",
+    "novel",
+    "sampling",
+)  # the others take a second
 
 
 @pytest.mark.parametrize(
@@ -41,13 +48,6 @@ def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:
     written = RUNNER.with_output(page.read_text(), [first, second])
     assert written.count("```text") == 2
     assert "```text\n2\n```" in written
-
-
-@pytest.mark.long
-def test_one_chapter_runs_from_the_command_line() -> None:
-    command = [sys.executable, str(ROOT / "docs" / "run_tutorial.py"), "perplexity"]
-    output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    assert "perplexity: 48.0" in output
 
 
 @pytest.mark.long

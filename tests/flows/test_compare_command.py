@@ -12,9 +12,7 @@ from prefect.artifacts import Artifact
 
 from flows.command_line import main
 from rnnlm.home import Home
-from rnnlm.lab.comparison.comparison_config import ALL_MODELS, NAMES
 from rnnlm.models.min_gru import MinGRUCell
-from rnnlm.storage.records import CorpusRecord, RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.long]
@@ -93,24 +91,6 @@ def tiny(toy_folder: Path) -> tuple[str, ...]:
     )
 
 
-def test_every_model_has_its_row_in_the_report(
-    capsys: pytest.CaptureFixture[str], tracked_home: Home, tiny: tuple[str, ...], prefect_server: None
-) -> None:
-    found = json.loads(printed(capsys, *tiny, "--budget", "40000", "--json"))
-    assert sorted(model["model"] for model in found["models"]) == sorted(ALL_MODELS)
-    neural = [model for model in found["models"] if model["model"] != "kneser-ney"]
-    for model in neural:
-        assert model["parameters"] == pytest.approx(40_000, rel=0.02)
-        assert model["costs"]["tokens_per_second"] > 0
-        assert model["runs"][0]["trained_tokens"] == 300 * 10
-    page = (Path(found["folder"]) / "report.html").read_text(encoding="utf-8")
-    scores, costs, pairs = (re.findall(r"<tr>\s*<td>([^<]*)</td>", table) for table in page.split("<table>")[1:4])
-    ranked = [NAMES[model["model"]].removesuffix(" 5-gram").removesuffix(" network") for model in found["models"]]
-    assert scores == ranked
-    assert costs == [name for name in ranked if name != "Kneser-Ney"]
-    assert len(pairs) == len(ranked) * (len(ranked) - 1) / 2
-
-
 def test_an_interrupted_comparison_resumes_at_the_next_kind(
     capsys: pytest.CaptureFixture[str],
     tracked_home: Home,
@@ -166,14 +146,3 @@ def test_every_model_gets_the_same_tokens_or_seconds(
     for model in found["models"]:
         (run,) = model["runs"]
         assert abs(run["trained_tokens"] - model["costs"]["tokens_per_second"]) <= 51  # and a token by rounding
-
-
-def test_registered_models_are_compared_without_training(
-    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_corpus: CorpusRecord
-) -> None:
-    text = printed(capsys, "--corpus", str(toy_corpus.folder), "--against", f"{toy_run.run_id},{toy_run.folder}")
-    lines = text.splitlines()
-    assert lines[0].split() == ["model", "test", "test", "tokens"]  # a path is wide
-    assert lines[1].split() == ["bits/byte", "perplexity"]
-    assert lines[2].split()[1:] == lines[3].split()[1:]  # the same model twice
-    assert "no" in next(line for line in lines if "…" in line).split()[-1]

@@ -31,15 +31,6 @@ def test_our_own_errors_are_one_sentence_in_the_log(error: Exception) -> None:
     assert not is_news(logged)  # without its traceback, too
 
 
-def test_another_error_is_shown_once() -> None:
-    logged = record("Encountered exception during execution", ValueError("text"))
-    assert is_news(logged)
-    assert shorten(logged)
-    assert "Traceback" in logging.Formatter().format(logged)
-    assert not is_news(record("Finished in state Failed('Flow run encountered an exception: ValueError: text')"))
-    assert is_news(record("Finished in state Completed()"))
-
-
 FULL = [OSError(errno.ENOSPC, "No space left on device"), sqlite3.OperationalError("database or disk is full")]
 
 

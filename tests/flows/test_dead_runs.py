@@ -23,6 +23,7 @@ from flows.operations.run_locks import has_dead_runs, lock_file, unlocked_name
 from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 FLOW = """
 import time

@@ -102,14 +102,6 @@ def settings_digest(command: str) -> str:
     return digest_of([result_settings(section) for section in sections])[:8]
 
 
-def test_the_reader_of_pages_finds_commands() -> None:
-    """This guards the guard."""
-    found = commands(ROOT / "README.md")
-    assert len(found) >= 8
-    assert any(line.startswith("models show") for line in found)
-    assert len(commands_in_sentences(ROOT / "docs" / "tutorial" / "textbook-map.md")) >= 12
-
-
 def test_images_in_the_docs_are_of_this_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     named = [tag for page in PAGES for tag in re.findall(r"image: \S*rnnlm:(\S+)", page.read_text(encoding="utf-8"))]

@@ -12,6 +12,8 @@ from prefect.states import Crashed, Running
 from flows.operations.interrupted_runs import ATTEMPTS, resume_interrupted
 from rnnlm.home import Home
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def client(prefect_server: None) -> Iterator[SyncPrefectClient]:

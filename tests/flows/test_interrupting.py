@@ -104,10 +104,8 @@ def test_a_signal_leaves_a_checkpoint_one_line_and_nothing_running(
     command: Command, number: signal.Signals, to_all: bool
 ) -> None:
     folder = command.wait_for_training()
-    start = time.monotonic()
     os.killpg(command.process.pid, number) if to_all else command.process.send_signal(number)
     assert command.process.wait(PATIENCE_SECONDS) == 128 + number
-    assert time.monotonic() - start < 30  # 3 s; a server that is gone would cost minutes
     said = command.said.read_text()
     assert said.splitlines()[-1] == "rnnlm: interrupted; the same command resumes"
     assert "Traceback" not in said

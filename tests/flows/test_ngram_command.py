@@ -50,13 +50,6 @@ def test_kneser_ney_answers_with_perplexities(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.long
-def test_a_setting_reaches_the_dataset(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
-    """With a vocabulary of 16 ids, 12 of the toy's 13 words are kept."""
-    found = answer(capsys, "--corpus", str(toy_folder), "--order", "2", "--set", "tokenizer.vocabulary_size=16")
-    assert 0 < found["unknown_rate"] < 0.2
-
-
-@pytest.mark.long
 def test_the_textbooks_figure_is_marked_as_no_perplexity(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
     arguments = ["--corpus", str(toy_folder), "--method", "textbook", "--order", "4"]
     found = answer(capsys, *arguments)
@@ -68,12 +61,3 @@ def test_the_textbooks_figure_is_marked_as_no_perplexity(capsys: pytest.CaptureF
     out = capsys.readouterr().out
     assert "not a normalised distribution: not comparable with perplexities" in out
     assert "perplexity" not in out
-
-
-@pytest.mark.long
-def test_the_table_of_a_distribution_says_perplexity(capsys: pytest.CaptureFixture[str], toy_folder: Path) -> None:
-    assert main(["ngram", "--corpus", str(toy_folder)]) == 0
-    out = capsys.readouterr().out
-    assert "perplexity" in out
-    assert "5-gram, kneser-ney" in out
-    assert "not comparable" not in out

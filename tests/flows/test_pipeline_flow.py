@@ -89,6 +89,7 @@ def test_a_run_leaves_five_pages_with_its_corpus_in_their_keys(ran: Ran) -> None
     assert table.description == "Perplexity beside the baselines"
 
 
+@pytest.mark.long
 def test_the_summary_tells_the_result_the_decision_and_where_to_look(ran: Ran) -> None:
     record = ran[2]
     summary, test = str(shown("toy-summary").data), record.evaluation.scores["test"]
@@ -106,6 +107,7 @@ def test_the_summary_tells_the_result_the_decision_and_where_to_look(ran: Ran) -
     assert "\nwarning    " in pipeline_summary(record)
 
 
+@pytest.mark.long
 def test_training_has_shown_its_progress_with_a_link_to_mlflow(ran: Ran) -> None:
     progress = shown("toy-training")
     assert float(str(progress.data)) == 100.0
@@ -113,6 +115,7 @@ def test_training_has_shown_its_progress_with_a_link_to_mlflow(ran: Ran) -> None
     assert f"/runs/{ran[2].run.mlflow_run_id}?" in str(progress.description)
 
 
+@pytest.mark.long
 def test_all_stages_are_tasks_of_one_run_with_readable_names_and_tags(ran: Ran) -> None:
     """So the page of the pipeline's run in the UI has every line of the log."""
     identity = UUID(str(shown("toy-summary").flow_run_id))  # other tests' runs are on the same server

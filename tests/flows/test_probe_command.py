@@ -34,14 +34,6 @@ def shown(key: str) -> str:
 @pytest.mark.parametrize(
     ("command", "page", "row", "parameter", "metric"),
     [
-        pytest.param(
-            GRADIENTS,
-            "gradients",
-            "| tanh, xavier |",
-            ("mode", "stream"),
-            ("relative_norm/relu_identity", [*range(13)]),
-            marks=pytest.mark.slow,
-        ),
         (ECHO, "echo", "| tanh, identity |", ("distances", "[1, 3]"), ("echo_accuracy/tanh_identity", [1, 3])),
         (ABILITIES, "abilities", "| elman-diagonal |", ("tasks", '["echo", "recall"]'), ("ability/recall/gru", [6, 9])),
     ],
@@ -50,7 +42,6 @@ def shown(key: str) -> str:
 def test_a_probe_is_printed_and_published_in_prefect_and_mlflow(
     capsys: pytest.CaptureFixture[str],
     tracked_home: Home,
-    toy_folder: Path,
     tmp_path: Path,
     prefect_server: None,
     command: str,
@@ -59,7 +50,7 @@ def test_a_probe_is_printed_and_published_in_prefect_and_mlflow(
     parameter: tuple[str, str],
     metric: tuple[str, list[int]],
 ) -> None:
-    arguments = [*command.split(), *([str(toy_folder)] if command == GRADIENTS else [])]
+    arguments = command.split()
     lines = printed(capsys, *arguments).splitlines()
     assert any(line.startswith(("network", "  network")) for line in lines)
     assert "data:image/png;base64,iVBOR" in shown(page)
@@ -75,11 +66,3 @@ def test_a_probe_is_printed_and_published_in_prefect_and_mlflow(
     assert len(tracked(tracked_home)) == 1
     link = shown("mlflow-run").partition("(")[2].rstrip(")")
     assert artifacts(tracked_home, link, tmp_path)[Path(found["picture"]).name].startswith(PNG)
-
-
-@pytest.mark.long
-def test_the_diagonal_network_can_be_left_out(
-    capsys: pytest.CaptureFixture[str], tracked_home: Home, prefect_server: None
-) -> None:
-    found = json.loads(printed(capsys, *ABILITIES.split(), "--no-diagonal", "--json"))
-    assert {score["network"] for score in found["scores"]} == {"gru"}

@@ -8,14 +8,14 @@ from flows.command_line import main
 from rnnlm.storage.records import DatasetRecord
 from tests.registrar import Registrar
 
+pytestmark = pytest.mark.long
 NAME = "rnnlm-toy"
 
 
 @pytest.fixture(autouse=True)
-def two_versions(register: Registrar) -> None:
+def two_versions(registered: Registrar) -> None:
     """Versions 1 (champion) and 2 (challenger) of rnnlm-toy."""
-    for force in (False, True):
-        register(force=force)
+    registered(force=True)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -19,8 +19,6 @@ from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import UntrackedRun
 
-pytestmark = pytest.mark.usefixtures("prefect_server")
-
 
 def test_time_is_limited_in_the_block_and_not_after_it() -> None:
     expected = r"longer than 2\.77778e-05 hours \(limits\.hours\)"
@@ -62,6 +60,7 @@ def test_a_time_limit_ends_training_with_a_checkpoint(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("prefect_server")
 def test_the_pipeline_ends_when_its_time_is_up(
     tracked_home: Home, toy_config: PipelineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +92,7 @@ def test_an_alarm_that_a_library_swallows_is_repeated(monkeypatch: pytest.Monkey
     ],
 )
 @pytest.mark.long
+@pytest.mark.usefixtures("prefect_server")
 def test_an_unexpected_error_is_retried_and_a_users_error_is_not(error: Exception, expected: int) -> None:
     attempts = []
 

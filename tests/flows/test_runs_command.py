@@ -57,8 +57,3 @@ def test_runs_are_compared_by_the_settings_that_differ(
     assert picture.read_bytes().startswith(b"\x89PNG")
     value = json.loads(said(capsys, *arguments, "--json"))
     assert set(value["differences"]) == {"training.batch_size"}
-
-
-@pytest.mark.usefixtures("home")
-def test_without_a_run_the_list_says_how_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, "runs") == "no runs yet: rnnlm run\n"

@@ -11,8 +11,7 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 @pytest.mark.long
 def test_the_champion_writes_samples_on_its_own(
-    register: Registrar, toy_config: PipelineConfig, toy_samples: SamplesRecord
+    registered: Registrar, toy_config: PipelineConfig, toy_samples: SamplesRecord
 ) -> None:
-    register()
-    samples = run_flow(register.home, sample_flow, toy_config)
+    samples = run_flow(registered.home, sample_flow, toy_config)
     assert samples.samples == toy_samples.samples  # the same model, prompts and seed

@@ -77,14 +77,3 @@ def test_processes_score_what_one_process_scores(
     with get_client(sync_client=True) as client:
         runs = [run.name for run in client.read_task_runs()]
     assert all(f"score shard {number:08d}" in runs for number in range(4))
-
-
-@pytest.mark.long
-def test_an_empty_inbox_is_a_run_that_completes(register: Registrar, tmp_path: Path) -> None:
-    register()
-    config = ScoringConfig(input=str(tmp_path / "inbox"), output=str(tmp_path / "none.parquet"), may_be_missing=True)
-    scored = run_flow(register.home, score_flow, config)
-    assert scored.scoring.output is None
-    artifact = Artifact.get("scores")
-    assert artifact is not None
-    assert "nothing to score" in str(artifact.data)

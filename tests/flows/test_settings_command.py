@@ -31,11 +31,6 @@ def test_every_setting_is_listed_with_its_value_type_bounds_and_description(
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_a_preset_shows_its_own_values(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["settings", "model.hidden_size", "--preset", "smoke"]) == 0
-    assert capsys.readouterr().out.startswith("model.hidden_size = 64 ")
-
-
 def test_a_file_wins_over_the_preset_and_set_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     file.write_text("model:\n  layers: 2\n  hidden_size: 32\ntraining.epochs: 7\n")
@@ -65,8 +60,3 @@ def test_a_wrong_file_is_reported(tmp_path: Path, text: str, told: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigError, match=told):
         build_config(file=file)
-
-
-def test_a_missing_file_is_reported() -> None:
-    with pytest.raises(ConfigError, match=r"--config nothing\.yaml: no such file"):
-        build_config(file=Path("nothing.yaml"))

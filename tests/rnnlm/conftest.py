@@ -1,4 +1,4 @@
-"""A model that has really learnt something, made once a session: nothing is proved on one that says the same always."""
+"""A model that has really learnt something, made once: nothing is proved on one that says the same always."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
+from tests.built_once import built_once
 from tests.configs import plain_config
 from tests.rnnlm.stories import NAMES, write_stories
 
@@ -39,15 +40,19 @@ class Storyteller:
 @pytest.fixture(scope="session")
 def storyteller(tmp_path_factory: pytest.TempPathFactory) -> Storyteller:
     """Two layers of 32, trained on 2,000 sentences for a few seconds."""
+    folder, dataset = built_once(tmp_path_factory, stories_model)
+    return Storyteller(folder, dataset, load_tokenizer(folder))
+
+
+def stories_model(folder: Path) -> tuple[Path, DatasetRecord]:
     from rnnlm.sequences.dataset_writer import prepare_dataset
     from rnnlm.training.model_run import run_training
     from tests.conftest import untracked
 
-    root = tmp_path_factory.mktemp("stories")
-    home = Home(root / "home")
+    home = Home(folder / "home")
     config = plain_config(
         {
-            "corpus.source": str(write_stories(root / "stories")),
+            "corpus.source": str(write_stories(folder / "stories")),
             "model.hidden_size": 32,
             "model.layers": 2,
             "training.epochs": 6,
@@ -59,4 +64,4 @@ def storyteller(tmp_path_factory: pytest.TempPathFactory) -> Storyteller:
     )
     dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)
-    return Storyteller(run.model_folder, dataset, load_tokenizer(run.model_folder))
+    return run.model_folder, dataset

@@ -2,34 +2,17 @@
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from pydantic.fields import FieldInfo
 
 from rnnlm.config import SIZE_SETTINGS, PipelineConfig, Preset, Section, changes_results, result_settings, setting
-from rnnlm.config.moved_settings import MOVED, flatten, nest
+from rnnlm.config.moved_settings import flatten, nest
 from rnnlm.config.section import fact_of
 from rnnlm.errors import ConfigError
 from rnnlm.home import digest_of
 from rnnlm.presets import build_config, change_preset, read_presets, with_choices
-
-
-def test_the_default_preset_is_the_default_configuration() -> None:
-    assert build_config() == PipelineConfig()
-
-
-def test_settings_missing_in_a_preset_keep_their_default() -> None:
-    plain = flatten(PipelineConfig().model_dump(mode="json"))
-    for name, preset in read_presets().items():
-        assert flatten(build_config(name).model_dump(mode="json")) == plain | flatten(preset)
-
-
-def test_a_preset_lists_only_differences_from_the_defaults() -> None:
-    plain = flatten(PipelineConfig().model_dump(mode="json"))
-    for name, preset in read_presets().items():
-        assert [path for path, value in flatten(preset).items() if plain[path] == value] == [], name
 
 
 def test_the_form_offers_the_presets_of_prefect_yaml() -> None:
@@ -40,26 +23,12 @@ def test_the_form_offers_the_presets_of_prefect_yaml() -> None:
     }
 
 
-def test_a_file_may_name_its_preset_and_the_argument_wins(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("preset: smoke\ntraining: {epochs: 7}\n")
-    config = build_config(file=file)
-    assert (config.preset, config.training.epochs, config.tokenizer.vocabulary_size) == ("smoke", 7, 4000)
-    assert build_config("overfit", file=file).preset == "overfit"
-
-
 def test_minutes_chosen_by_hand_replace_a_presets_own_size_and_length() -> None:
     config = build_config("ptb", ["training.minutes=5", "training.dropout.outputs=0.4"])
     flat = flatten(config.model_dump(mode="json"))
     assert {path for path in SIZE_SETTINGS if flat[path] is not None} == {"training.dropout.outputs"}
     assert (config.training.minutes, config.training.loss.sampled_classes) == (5, 2048)  # what is not of size stays
     assert with_choices(build_config("ptb"), settings=["training.minutes=5", "training.dropout.outputs=0.4"]) == config
-
-
-def test_minutes_chosen_in_a_form_leave_a_deployments_own_size() -> None:
-    deployed = build_config("smoke", ["model.hidden_size=96"])
-    config = with_choices(deployed, settings=["training.minutes=5"])
-    assert (config.model.hidden_size, config.training.epochs, config.training.maximum_tokens) == (96, None, None)
 
 
 # As Prefect's form submits: every field, with the deployment's value or the default.
@@ -81,42 +50,12 @@ def test_another_preset_in_the_form_replaces_unchanged_settings() -> None:
     assert (config.tokenizer.kind, config.model.hidden_size) == ("char", 512)
 
 
-def test_changing_only_the_preset_of_a_plain_deployment_gives_that_preset() -> None:
-    for name in read_presets():
-        given = shown_by_form({}, preset=name)
-        assert PipelineConfig.model_validate(change_preset({}, given)) == build_config(name)
-
-
 def test_a_preset_is_a_name_only_in_a_stored_configuration() -> None:
     """Validating it again changes nothing, even where a setting has the default's value and not the preset's."""
     config = build_config("smoke", ["training.epochs=3"])  # the default; smoke has 1
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
     assert PipelineConfig.model_validate(config.model_dump(exclude_defaults=True)) == config
     assert "preset" not in result_settings(config)  # so that no run id depends on it
-
-
-def test_overrides_win_over_the_preset_and_the_last_over_the_first() -> None:
-    config = build_config("smoke", ["model.hidden_size=8", "model.hidden_size=9"], corpus="x.txt")
-    assert config.model.hidden_size == 9
-    assert config.corpus.source == "x.txt"
-    assert config.tokenizer.vocabulary_size == 4000
-
-
-@pytest.mark.parametrize(
-    ("override", "value"),
-    [
-        ("training.optimizer.learning_rate=2e-3", 0.002),
-        ("training.deterministic=true", True),
-        ("training.maximum_tokens=null", None),
-        ("generation.prompts=[the cat, a dog]", ("the cat", "a dog")),
-        ("corpus.name=2024", "2024"),
-        ("tokenizer.unknown_literal=null", None),
-        ("tracking.experiment=yes", "yes"),
-    ],
-)
-def test_values_take_the_type_of_their_field(override: str, value: object) -> None:
-    path = override.partition("=")[0]
-    assert flatten(build_config(overrides=[override]).model_dump())[path] == value
 
 
 @pytest.mark.parametrize(
@@ -169,19 +108,6 @@ def test_settings_that_do_not_fit_the_kind_of_model_are_named(overrides: list[st
     assert len(message.splitlines()) <= 3
 
 
-@pytest.mark.parametrize("kind", ["elman", "gru", "lstm", "xlstm"])
-def test_kinds_with_a_recurrent_matrix_take_recurrent_dropout(kind: str) -> None:
-    config = build_config(overrides=[f"model.kind={kind}", "training.dropout.recurrent=0.2"])
-    assert config.training.dropout.recurrent == 0.2
-
-
-def test_many_wrong_settings_still_fit_three_lines() -> None:
-    wrong = ["model.layers=0", "model.hidden_size=0", "training.epochs=0", "training.seed=-1"]
-    with pytest.raises(ConfigError, match=r"and 2 more") as caught:
-        build_config(overrides=wrong)
-    assert len(str(caught.value).splitlines()) == 3
-
-
 def test_small_byte_level_vocabulary_is_refused() -> None:
     with pytest.raises(ConfigError, match="260"):
         build_config(overrides=["tokenizer.kind=bpe", "tokenizer.vocabulary_size=100"])
@@ -207,12 +133,6 @@ def test_the_new_path_of_a_moved_field_wins() -> None:
 def test_a_moved_field_is_refused_with_its_new_path() -> None:
     with pytest.raises(ConfigError, match="^--set training.loss: this field is now training.loss.kind$"):
         build_config(overrides=["training.loss=exact"])
-
-
-def test_every_moved_field_has_a_path_of_today() -> None:
-    now = flatten(PipelineConfig().model_dump())
-    assert not set(MOVED) & set(now)
-    assert set(MOVED.values()) <= set(now)
 
 
 def fields_of(section: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -275,16 +195,3 @@ def test_the_choices_of_a_form_override_the_whole_configuration() -> None:
     chosen = with_choices(deployed, "tickets", "default", 5_000, lines)
     expected = build_config("default", [*lines, "limits.hours=3", "training.maximum_tokens=5000"], "tickets")
     assert chosen == expected
-
-
-@pytest.mark.parametrize(
-    ("choices", "told"),
-    [
-        ({"preset": "smok"}, "did you mean smoke"),
-        ({"settings": ["model.layer=2"]}, "model.layers"),
-        ({"maximum_tokens": 0}, "training.maximum_tokens"),
-    ],
-)
-def test_a_wrong_choice_is_named(choices: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        with_choices(PipelineConfig(), **choices)

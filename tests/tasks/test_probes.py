@@ -13,24 +13,14 @@ from rnnlm.home import Home
 from rnnlm.lab.probes import abilities
 from rnnlm.lab.probes.echo import measure_echo
 from rnnlm.lab.probes.gradients import measure_gradients as measured
-from rnnlm.lab.probes.kind_probes import stored_ability
-from rnnlm.lab.probes.probe_config import AbilitiesConfig
 from rnnlm.lab.probes.probe_records import AbilityComparison, GradientCurve, metric_name
 from rnnlm.reports.probe_page import abilities_page, echo_page, gradients_page
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from tasks.probes import log_probe, probe_abilities, probe_ability, probe_echo, probe_gradients
+from tasks.probes import log_probe, probe_abilities, probe_echo, probe_gradients
 from tests.ability_scores import ability_score
 from tests.tasks.comparisons import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, tracked
-
-
-@pytest.mark.long
-def test_a_network_is_measured_and_stored(home: Home) -> None:
-    score = probe_ability.fn(stored_ability, home, ABILITIES, "elman", "parity", 0, False)
-    assert score == abilities.measure_ability(ABILITIES, "elman", "parity", seed=0)
-    assert len(stored(home)) == 1
-
 
 PROGRAM = """
 import sys
@@ -151,27 +141,6 @@ def test_the_table_has_mean_accuracies_and_how_many_seeds_learned_it(tmp_path: P
     assert "| gru | 60% 0/2 |" in report
 
 
-def test_the_whole_table_fits_a_terminal(tmp_path: Path) -> None:
-    config = AbilitiesConfig()
-    scores = tuple(
-        ability_score(network, task, (1.0, 1.0), seed=seed)
-        for seed in range(3)
-        for network in (*config.kinds, "elman-diagonal")
-        for task in config.tasks
-    )
-    picture = tmp_path / "abilities.png"
-    picture.write_bytes(PNG)
-    found = AbilityComparison(key="k", settings={"trained_length": 24}, picture=picture, scores=scores)
-    lines = abilities_page(found).text().splitlines()
-    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
-
-
-@pytest.mark.parametrize("changed", [{"lengths": ()}, {"kinds": ()}, {"tasks": ()}, {"trained_length": 5}])
-def test_a_probe_needs_networks_tasks_and_rows_long_enough(changed: dict[str, object]) -> None:
-    with pytest.raises(ValueError):
-        AbilitiesConfig.model_validate(changed)
-
-
 @pytest.mark.long
 def test_echo_scores_are_stored_once_and_reported(home: Home) -> None:
     found = probe_echo.fn(ECHO)
@@ -222,21 +191,6 @@ def test_names_of_networks_have_only_characters_that_mlflow_takes() -> None:
 
 
 @pytest.mark.long
-def test_abilities_are_logged_by_length_for_each_network_and_task(tracked_home: Home, tmp_path: Path) -> None:
-    found = probe_abilities.fn(ABILITIES)
-    url = log_probe.fn(found, TrackingConfig())
-    ((parameters, metrics),) = tracked(tracked_home)
-    assert parameters["kinds"] == '["elman", "transformer"]'
-    assert len(metrics) == 6  # three networks, two tasks
-    first, second = (
-        score.accuracies for score in found.scores if (score.network, score.task) == ("elman-diagonal", "echo")
-    )
-    means = [pytest.approx((one + other) / 2) for one, other in zip(first, second, strict=True)]
-    assert metrics["ability/echo/elman-diagonal"] == list(zip((6, 12, 18), means, strict=True))
-    assert url is not None
-    assert set(artifacts(tracked_home, url, tmp_path)) == {found.picture.name, found.figures.name, found.table.name}
-
-
 def test_logging_waits_for_mlflow_and_finishes_what_a_kill_left(
     tracked_home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,14 +3,11 @@ from pathlib import Path
 import pytest
 from prefect.states import Failed
 
-from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.storage.result_records import SamplesRecord
-from tasks.registration import is_tracking_failure, raise_events, register_run, sample_champion
-from tests.registrar import Registrar
+from tasks.registration import is_tracking_failure, raise_events, register_run
 from tests.tasks.drift_events import awaited_drift_events
 
 
@@ -57,14 +54,3 @@ def test_an_event_is_sent_only_for_drift(tmp_path: Path) -> None:
     assert event["resource"]["prefect.resource.id"] == f"rnnlm.model.{'d' * 16}"
     assert event["resource"]["prefect.resource.name"] == "models:/toy@champion"
     assert event["resource"]["rnnlm.example"] == "3"
-
-
-@pytest.mark.long
-def test_the_champion_writes_what_its_run_wrote(
-    register: Registrar, toy_config: PipelineConfig, toy_samples: SamplesRecord
-) -> None:
-    with pytest.raises(ModelError, match="rnnlm-toy"):
-        sample_champion.fn(toy_config.corpus, toy_config.registry, toy_config.generation)
-    register()
-    samples = sample_champion.fn(toy_config.corpus, toy_config.registry, toy_config.generation)
-    assert samples.samples == toy_samples.samples

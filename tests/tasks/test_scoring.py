@@ -30,14 +30,6 @@ def test_a_shard_holds_the_tokens_that_it_returns(home: Home, toy_run: RunRecord
     assert scores["id"].to_pylist() == [None, "x"]
 
 
-def test_every_line_has_a_row_in_the_output(toy_run: RunRecord, tmp_path: Path) -> None:
-    (tmp_path / "texts.txt").write_text("the cat .\nthe dog .\n")
-    output = tmp_path / "scores.parquet"
-    config = ScoringConfig(input=str(tmp_path / "texts.txt"), output=str(output), model=toy_run.run_id)
-    assert score_input.fn(config).output == output
-    assert pq.read_table(output)["text"].to_pylist() == ["the cat .", "the dog ."]
-
-
 def test_validation_text_does_not_drift_from_itself(home: Home, toy_run: RunRecord, tmp_path: Path) -> None:
     (valid,) = home.corpora.glob("*/valid.txt")
     config = ScoringConfig(input=str(valid), output=str(tmp_path / "scores.parquet"), model=toy_run.run_id)

@@ -36,13 +36,13 @@ def test_a_finished_run_is_tracked_once_in_a_store_that_lacks_it(
 
 
 @pytest.mark.long
-def test_a_warm_started_run_is_found_the_next_night(register: Registrar) -> None:
-    champion = register()
-    config = changed(register.config, {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3})
-    run = train_model.fn(config, register.dataset)
+def test_a_warm_started_run_is_found_the_next_night(registered: Registrar) -> None:
+    champion = registered()
+    config = changed(registered.config, {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3})
+    run = train_model.fn(config, registered.dataset)
     assert run.started_from is not None
     assert (run.started_from.name, run.started_from.version) == (champion.name, champion.version)
-    assert run.best_validation_perplexity < register.run.best_validation_perplexity
-    assert train_model.fn(config, register.dataset) == run.model_copy(
+    assert run.best_validation_perplexity < registered.run.best_validation_perplexity
+    assert train_model.fn(config, registered.dataset) == run.model_copy(
         update={"skipped": True, "seconds": pytest.approx(0, abs=60)}
     )

@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,9 +63,10 @@ def test_the_end_of_a_paused_workers_flow_run_is_noticed(home: Home) -> None:
     [flow_run] = find_home_processes(home).flow_runs["a"].children()
     try:
         worker.send_signal(signal.SIGSTOP)
-        began = time.monotonic()
-        stop_processes([flow_run], 60)
-        assert time.monotonic() - began < 30
+        waiter = threading.Thread(target=stop_processes, args=([flow_run], 600), daemon=True)
+        waiter.start()
+        waiter.join(60)
+        assert not waiter.is_alive()
         assert flow_run.status() == "zombie"
     finally:
         worker.kill()
@@ -82,21 +83,19 @@ def test_up_on_a_busy_port_names_its_process_before_anything_is_started(
     with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1, text=True) as server:
         assert server.stdout is not None
         port = server.stdout.readline().strip()
-        begun = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "flows.command_line", "up", *detach, option, port],
             env=os.environ | {"RNNLM_HOME": str(tmp_path / "home")},
             capture_output=True,
             text=True,
         )
-        seconds = time.monotonic() - begun
         server.kill()
     assert done.returncode != 0
     *_, what, advice = done.stderr.splitlines()
     assert f"port {port} is not free: process {server.pid} listens there (" in what
     assert advice == f"stop it, or choose another port with {option}"
     assert not (tmp_path / "home" / "prefect" / "prefect.db").exists()
-    assert seconds < 15  # 1 s on a quiet machine; the servers take longer to start
+    assert not (tmp_path / "home" / "mlflow.db").exists()
 
 
 def test_a_free_port_is_accepted() -> None:

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -12,24 +12,15 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.utils.models import _parse_model_uri
 from mlflow.utils.validation import (
     _validate_logged_model_name,
-    _validate_model_alias_name,
-    _validate_model_alias_name_reserved,
     _validate_model_name,
-    _validate_param_name,
-    _validate_tag_name,
 )
 from pydantic import ValidationError
 
 import rnnlm
-from rnnlm.config import CorpusConfig, PipelineConfig, RegistryConfig, TrackingConfig
+from rnnlm.config import RegistryConfig, TrackingConfig
 from rnnlm.config.section import Section
 from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError
-from rnnlm.home import Home
-from rnnlm.registry.version_tags import registered_name
-from rnnlm.storage.result_records import Alias
-from rnnlm.tracking.mlflow_runs import parameters
-from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow
 
 for found in pkgutil.walk_packages(rnnlm.__path__, "rnnlm."):
     if found.name.endswith("_config"):
@@ -101,25 +92,3 @@ def test_a_model_name_that_mlflow_refuses_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["", " ", "\t", "a\n", "a\x00b", "\x7f", "a" * 501, "\ud800"])
 def test_an_experiment_that_mlflow_or_its_database_refuses_is_refused(name: str) -> None:
     assert not accepted(TrackingConfig, experiment=name)
-
-
-@pytest.mark.parametrize("name", ["a", "a" * 500, "Ünï cöde / 1", 'it\'s; "x" %', "../x", "😀", "models:/x"])
-def test_an_experiment_that_is_accepted_can_be_made(name: str, tracked_home: Home) -> None:
-    assert accepted(TrackingConfig, experiment=name)
-    with reaching_mlflow(tracked_home) as client:
-        made = experiment_id(client, tracked_home, name)
-        assert client.get_experiment(made).name == name
-        run = client.create_run(made)
-        client.log_text(run.info.run_id, "text", "a.txt")
-
-
-def test_mlflow_takes_our_own_keys_and_aliases() -> None:
-    for path in parameters(PipelineConfig()):
-        _validate_param_name(path)
-        _validate_tag_name(path)
-    for alias in get_args(Alias):
-        assert mlflow_accepts(alias, _validate_model_alias_name, _validate_model_alias_name_reserved)
-    longest = "a" * 63
-    assert accepted(CorpusConfig, name=longest)
-    assert not accepted(CorpusConfig, name=longest + "a")
-    assert accepted(RegistryConfig, model_name=registered_name(RegistryConfig(), longest))

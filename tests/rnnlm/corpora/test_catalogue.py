@@ -1,18 +1,15 @@
 """Corpora known by name are found and read as the catalogue describes them."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import catalogue, http_download
 from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
-from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from tests.rnnlm.corpora.loopback import QUICK, Server
-from tests.rnnlm.corpora.packing import COMPRESSIONS, tar_of
 
 BOOK = "\ufeffTitle\r\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\r\nWell, Prince\r\n*** a star ***\r\n"
 END = "*** END OF THE PROJECT GUTENBERG EBOOK X ***\r\nlicence\r\n"
@@ -40,20 +37,6 @@ def test_every_entry_is_a_source_with_all_its_facts() -> None:
         assert bool(entry.write) == bool(entry.versions) == (entry.location == catalogue.INSTALLATION)
 
 
-def test_news_is_an_archive_without_a_suffix_or_a_validation_split(
-    home: Home, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train = "".join(f"in {1900 + n} it rained .\n\n" for n in range(100)).encode()
-    body = COMPRESSIONS[".gz"](tar_of({"news/train.txt": train, "news/test.txt": b"on 5 may .\n"}))
-    config = moved(monkeypatch, "news", server, body).model_copy(update={"digits": "###", "valid_share": 0.3})
-    corpus = obtain_corpus(home, config)
-    assert corpus.files == {"train": "train.txt", "test": "test.txt"}
-    assert corpus.licence == catalogue.CATALOGUE["news"].licence
-    assert (corpus.folder / "test.txt").read_bytes() == b"on ### may .\n"
-    plain = config.model_copy(update={"digits": None})
-    assert {document.split for document in corpus_documents(obtain_corpus(home, plain))} == {"train", "valid", "test"}
-
-
 def test_a_gutenberg_book_loses_its_frame(home: Home, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     config = moved(monkeypatch, "war-and-peace", server, (BOOK + END).encode())
     assert text_of(home, config) == "Well, Prince\n*** a star ***\n"
@@ -66,14 +49,3 @@ def test_a_gutenberg_book_without_its_frame_is_refused(
     with pytest.raises(CorpusError, match=f"{missing} OF"):
         obtain_corpus(home, moved(monkeypatch, "war-and-peace", server, body.encode()))
     assert {path.parent.name for path in home.corpora.rglob("*") if path.is_file()} == {"downloads"}  # no corpus
-
-
-def test_a_written_corpus_is_cleaned_too(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(path: Path) -> dict[str, object]:
-        path.write_text("Chapter 12\n")
-        return {"words": 2}
-
-    entry = dataclasses.replace(catalogue.CATALOGUE["python-docs"], write=write, versions=lambda: {"python": "3"})
-    monkeypatch.setitem(catalogue.CATALOGUE, "python-docs", entry)
-    assert text_of(home, CorpusConfig(lowercase=True, digits="#")) == "chapter #\n"
-    assert text_of(home, CorpusConfig()) == "Chapter 12\n"

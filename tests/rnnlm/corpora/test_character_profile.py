@@ -7,11 +7,6 @@ from rnnlm.corpora import character_profile
 from rnnlm.corpora.character_profile import character_distance, count_characters
 
 
-def test_characters_are_counted_without_line_ends(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes("ab a\r\nä\n".encode())
-    assert count_characters(tmp_path / "a.txt") == {"a": 2, "b": 1, " ": 1, "ä": 1}
-
-
 def test_distance_is_0_for_equal_shares_and_1_without_a_common_character() -> None:
     assert character_distance({"a": 1, "b": 3}, {"a": 10, "b": 30}) == 0
     assert character_distance({"a": 5}, {"b": 7}) == 1

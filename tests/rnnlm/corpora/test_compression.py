@@ -152,15 +152,6 @@ def test_a_sparse_member_counts_with_all_its_zeros(home: Home, tmp_path: Path) -
         obtain_corpus(home, CorpusConfig(source=str(path)))
 
 
-def test_the_sizes_of_all_files_of_a_source_are_added(home: Home, tmp_path: Path) -> None:
-    for number in range(3):
-        (tmp_path / f"{number}.txt.gz").write_bytes(gzip(TEXT * 10))
-    config = CorpusConfig(source=str(tmp_path / "*.gz"), maximum_unpacked_bytes=30 * len(TEXT))
-    obtain_corpus(home, config)
-    with pytest.raises(CorpusError, match=r"2\.txt\.gz: unpacks to more"):
-        obtain_corpus(home, config.model_copy(update={"maximum_unpacked_bytes": 29 * len(TEXT), "lowercase": True}))
-
-
 def test_a_short_text_may_shrink_a_lot(home: Home, tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip(b"a\n" * (4 * MEBIBYTE)))

@@ -7,19 +7,15 @@ from typing import Any
 import pytest
 
 import rnnlm.corpora.document_prose as document_prose_module
-from rnnlm.config import CorpusConfig
 from rnnlm.corpora.document_prose import (
     MAXIMUM_BYTES,
     DocumentError,
     document_prose,
     html_prose,
-    library_versions,
     markdown_prose,
     rst_prose,
 )
-from rnnlm.corpora.download import corpus_name, obtain_corpus
 from rnnlm.home import Home
-from tests.rnnlm.corpora.loopback import Server
 from tests.rnnlm.corpora.packing import COMPRESSIONS, zip_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 
@@ -251,14 +247,6 @@ def test_a_mixed_folder_end_to_end(home: Home, tmp_path: Path) -> None:
     assert {one.name for one in packed.left_out} == {f"a.zip: {name}" for name in ("h.pdf", "i.md", "j.rst", "k.pdf")}
 
 
-def test_a_downloaded_page_is_prose_too(home: Home, server: Server) -> None:
-    server.body = HTML.encode()
-    corpus = obtain_corpus(home, CorpusConfig(source=f"{server.url}/wiki/Page"))  # no suffix: known by its first bytes
-    assert "Big & bold\n" in (corpus.folder / "text.txt").read_text()
-    assert "menu" not in (corpus.folder / "text.txt").read_text()
-    assert corpus_name(CorpusConfig(source="https://example.org/wiki/Page")) == "page"
-
-
 @pytest.mark.parametrize(("suffix", "kind"), [("md", "markdown"), ("rst", "rst")])
 def test_a_document_that_is_too_large_is_left_out(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, kind: str
@@ -300,9 +288,3 @@ def test_without_its_extra_a_pdf_is_left_out(home: Home, tmp_path: Path, monkeyp
     refused(home, tmp_path / "data", r"a\.pdf \(needs the extra documents")
     write(tmp_path / "data" / "b.txt", b"text\n")
     assert stored(home, tmp_path / "data") == {"text": "text\n"}
-
-
-def test_the_versions_of_the_libraries_are_part_of_what_is_remembered(tmp_path: Path) -> None:
-    assert library_versions(["a.txt", "b.csv"]) == {}
-    assert set(library_versions(["a.md.gz", "x/b.RST", "c.pdf"])) == {"markdown-it-py", "lxml", "docutils", "pypdf"}
-    assert all(library_versions(["a.md", "b.rst", "c.pdf"]).values())

@@ -10,7 +10,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import table_files
-from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
+from rnnlm.corpora.download import check_source, obtain_corpus
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
@@ -67,31 +67,6 @@ def test_every_format_gives_the_same_text_in_every_packing(home: Home, tmp_path:
     assert stored(home, write(tmp_path / "a.zip", zip_of({"folder/" + name + suffix: data}))) == {"text": LINES}
 
 
-@pytest.mark.parametrize("suffix", COMPRESSIONS)
-def test_first_bytes_tell_the_packing_of_a_file_without_a_suffix(home: Home, tmp_path: Path, suffix: str) -> None:
-    pack = COMPRESSIONS[suffix]
-    members = {"news/test.txt": b"b\n", "news/train.txt": b"a\n"}
-    assert stored(home, write(tmp_path / "text", pack(LINES.encode()))) == {"text": LINES}
-    assert stored(home, write(tmp_path / "news", pack(tar_of(members)))) == {"train": "a\n", "test": "b\n"}
-
-
-def test_parquet_is_known_by_its_first_bytes(home: Home, tmp_path: Path) -> None:
-    assert stored(home, write(tmp_path / "bare", PACKED["text.parquet"])) == {"text": LINES}
-    assert stored(home, write(tmp_path / "text", b"PAR1 is how it begins\n")) == {"text": "PAR1 is how it begins\n"}
-
-
-def test_concatenated_compressed_files_are_one_text(home: Home, tmp_path: Path) -> None:
-    for suffix, pack in COMPRESSIONS.items():
-        path = write(tmp_path / f"text{suffix}", pack(b"one\n") + pack(b"two\n"))
-        assert stored(home, path) == {"text": "one\ntwo\n"}
-
-
-def test_a_named_column_is_read_and_null_is_no_text(home: Home, tmp_path: Path) -> None:
-    assert stored(home, write(tmp_path / "a.csv", csv_of(["x"], column="body")), column="body") == {"text": "x\n"}
-    assert stored(home, write(tmp_path / "a.parquet", parquet_of(["y", None, "z"]))) == {"text": "y\nz\n"}
-    assert stored(home, write(tmp_path / "a.jsonl", b'{"text": null}\n\n{"text": "w"}')) == {"text": "w\n"}
-
-
 @pytest.mark.parametrize("indent", [None, 1])
 def test_json_may_be_a_list_or_one_object(home: Home, tmp_path: Path, indent: int | None) -> None:
     rows = [{"text": "one", "id": 1}, {"text": None}, {"text": "two"}]
@@ -105,13 +80,6 @@ def test_a_json_value_that_is_too_large_says_how_to_convert_it(
     monkeypatch.setattr(table_files, "MAXIMUM_JSON_CHARACTERS", 1_000)
     rows = json.dumps([{"text": "one"}] * 100, indent=1).encode()
     refused(home, write(tmp_path / "a.json", rows), "more than 1,000 characters;\n.*jq")
-
-
-@pytest.mark.parametrize("name", [name for name in PACKED if name != "text.txt"])
-def test_a_missing_column_names_those_there_are(home: Home, tmp_path: Path, name: str) -> None:
-    refused(home, write(tmp_path / name, PACKED[name]), r"no column 'body'; it has: id, text", column="body")
-    if name.endswith(("parquet", "jsonl")):
-        refused(home, tmp_path / name, "column 'id' holds int.*expected text", column="id")
 
 
 @pytest.mark.parametrize(
@@ -139,18 +107,6 @@ def test_errors_of_damaged_tables_name_the_place(
         refused(home, write(tmp_path / name, data), message)
 
 
-def test_undecodable_bytes_are_named_by_member_and_offset(home: Home, tmp_path: Path) -> None:
-    data = b"a" * ((1 << 20) - 2) + "\né".encode() + b"bc\xff"
-    path = write(tmp_path / "a.tar.gz", COMPRESSIONS[".gz"](tar_of({"in/b.txt.bz2": COMPRESSIONS[".bz2"](data)})))
-    refused(home, path, rf"a\.tar\.gz: in/b\.txt\.bz2: byte {(1 << 20) + 3} is not utf-8")
-    assert stored(home, path, undecodable="replace")["text"].endswith("ébc\ufffd\n")
-
-
-def test_replaced_bytes_hold_for_tables_too(home: Home, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", b'{"text": "caf\xe9 \\ud800"}\n')
-    assert stored(home, path, undecodable="replace") == {"text": "caf\ufffd \ufffd\n"}
-
-
 @pytest.mark.parametrize("encoding", ["hex", "rot13", "utf\0", "undefined", "klingon"])
 def test_an_unknown_encoding_is_named(home: Home, tmp_path: Path, encoding: str) -> None:
     refused(home, write(tmp_path / "a.txt", b"ab"), r"corpus\.encoding", encoding=encoding)
@@ -165,23 +121,6 @@ def test_text_is_cleaned_as_asked_across_every_border(home: Home, tmp_path: Path
     assert text == "e\n" * ((1 << 19) - 1) + "eé ###\n" + "x\n" * ((1 << 19) - 1) + "### ⅻ\n"
     assert stored(home, path, normalization="NFKD")["text"].endswith("34 XII\n")
     assert obtain(home, path, lowercase=True).digest != obtain(home, path).digest
-
-
-def test_digits_may_become_any_characters(home: Home, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", b"in 1984 or 2001\n")
-    assert stored(home, path, digits=r"\1") == {"text": "in \\1 or \\1\n"}
-    assert stored(home, path, digits="") == {"text": "in  or \n"}
-
-
-def test_a_glob_takes_files_in_order_of_name_at_any_depth(home: Home, tmp_path: Path) -> None:
-    write(tmp_path / "data" / "b.txt.gz", COMPRESSIONS[".gz"](b"two"))
-    write(tmp_path / "data" / "a" / "c.txt.gz", COMPRESSIONS[".gz"](b"one"))
-    write(tmp_path / "data" / "d.txt", b"three\n")
-    write(tmp_path / "data" / "picture.png", b"\x89PNG")
-    assert stored(home, tmp_path / "data" / "**" / "*.txt.gz") == {"text": "one\ntwo\n"}
-    assert stored(home, tmp_path / "data" / "**") == {"text": "one\ntwo\nthree\n"}
-    assert corpus_name(CorpusConfig(source=str(tmp_path / "data" / "*.txt.gz"))) == "data"
-    refused(Home(tmp_path / "other"), tmp_path / "data" / "*.pdf", "no file matches")
 
 
 def test_several_files_of_a_split_are_joined_in_order_of_name(home: Home, tmp_path: Path) -> None:
@@ -235,11 +174,6 @@ def test_held_out_text_without_training_text_is_refused_everywhere(home: Home, t
         check_source(CorpusConfig(source=str(tmp_path / "data")))
 
 
-def test_pictures_notes_and_hidden_files_of_an_archive_are_skipped(home: Home, tmp_path: Path) -> None:
-    junk = {"a.png": b"\x89PNG", "README.md": b"\xff", "LICENSE": b"\xff", "._a.txt": b"\xff", "x/": b""}
-    assert stored(home, write(tmp_path / "a.zip", zip_of({**junk, "a.txt": b"a\n"}))) == {"text": "a\n"}
-
-
 def test_one_file_keeps_its_sha256_and_its_bytes(home: Home, tmp_path: Path) -> None:
     data = "Zwölf Boxkämpfer\njagen\x0bVik\u2028tor\n\n".encode()
     corpus = obtain(home, write(tmp_path / "My Text.txt", data))
@@ -251,11 +185,6 @@ def test_one_file_keeps_its_sha256_and_its_bytes(home: Home, tmp_path: Path) -> 
 def test_line_ends_become_line_feeds_and_the_last_line_gets_one(home: Home, tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"\xef\xbb\xbfone\r\ntwo\rthree")
     assert stored(home, path) == {"text": "one\ntwo\nthree\n"}
-
-
-@pytest.mark.parametrize("data", [b"", b" \n\t\n"])
-def test_an_empty_text_is_refused(home: Home, tmp_path: Path, data: bytes) -> None:
-    refused(home, write(tmp_path / "a.txt", data), "is empty")
 
 
 def test_a_second_run_does_not_read_the_file_again(home: Home, tmp_path: Path) -> None:
@@ -312,18 +241,3 @@ def test_a_source_that_is_not_a_file_or_folder_is_refused(home: Home, tmp_path: 
     refused(home, "/dev/zero", "neither a file nor a folder")
     refused(home, "a" * 5000, "cannot be read|no such file")
     refused(home, "a\0b", "cannot be read|no such file")
-
-
-def test_names_are_made_without_the_suffixes_of_packing() -> None:
-    names = {
-        "https://www.thelmbook.com/data/news": "news",
-        "https://example.org/Big%20Text.tar.gz?x=1": "big-20text",
-        "https://example.org/x/War%20and.txt?a=b": "war-20and",
-        "data/part.txt.zst": "part",
-        "???": "corpus",
-        "data.tgz": "data",
-        "hf:Salesforce/wikitext:wikitext-2-raw-v1": "wikitext-wikitext-2-raw-v1",
-        "wikitext-2": "wikitext-2",
-        "war-and-peace": "war-and-peace",
-    }
-    assert {source: corpus_name(CorpusConfig(source=source)) for source in names} == names

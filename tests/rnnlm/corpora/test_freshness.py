@@ -62,16 +62,6 @@ def test_new_text_at_the_same_url_is_seen_by_the_next_run(
     assert obtain(home, server.url).digest == grown.digest
 
 
-def test_without_validators_the_same_text_counts_as_unchanged(server: Server, home: Home) -> None:
-    server.etag = None
-    obtain(home, server.url)
-    age(home, days=3)
-    again = obtain(home, server.url)
-    assert again.skipped
-    assert again.freshness.startswith("unchanged since ")
-    assert TODAY not in again.freshness.split(",")[0]
-
-
 @pytest.mark.parametrize("failure", ["away", "status 503", "status 404"])
 def test_a_server_that_does_not_answer_leaves_the_known_copy_in_use(
     server: Server, home: Home, caplog: pytest.LogCaptureFixture, failure: str
@@ -173,11 +163,3 @@ def test_other_settings_do_not_download_a_data_set_again(home: Home, monkeypatch
     kept.unlink()
     assert obtain(home, "hf:owner/name", digits="#").digest != first.digest
     assert len(loaded) == 2
-
-
-def test_a_changed_download_that_is_not_text_keeps_the_known_corpus(server: Server, home: Home) -> None:
-    first = obtain(home, server.url)
-    server.body, server.etag = b"\x1f\x8b\x08 no gzip", '"two"'
-    with pytest.raises(Exception, match="gzip"):
-        obtain(home, server.url)
-    assert Path(first.folder / "text.txt").read_bytes() == TEXT

@@ -1,13 +1,12 @@
 """Downloads from a loopback server that breaks off, stalls, and sends wrong or changed bytes."""
 
 import hashlib
+import re
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from rnnlm.corpora import http_download
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.http_download import fetch
 from rnnlm.corpora.http_request import FetchPolicy, refuse_redirect
-from rnnlm.display.progress import Progress
 from rnnlm.errors import CorpusError, FetchError, HomeError
 from rnnlm.home import Home
 from tests.rnnlm.corpora.loopback import HALF, QUICK, TEXT, Server
@@ -47,12 +45,6 @@ def interrupted(server: Server, target: Path) -> None:
         get(server, target, policy=FetchPolicy(attempts=1))
     server.asked.clear()
     server.behaviour = "good"
-
-
-def test_a_redirect_within_http_is_followed(server: Server, target: Path) -> None:
-    server.behaviour = "moved"
-    assert get(server, target, SHA256) == TEXT
-    assert [path for path, _ in server.asked] == ["/text", "/elsewhere"]
 
 
 def test_redirects_have_an_end(server: Server, target: Path) -> None:
@@ -111,18 +103,15 @@ def test_without_a_validator_nothing_is_resumed(server: Server, target: Path) ->
     assert [asked for _, asked in server.asked] == [None]
 
 
-def test_a_cut_chunked_answer_is_tried_again(server: Server, target: Path) -> None:
-    server.behaviour = "chunked and cut"
-    assert get(server, target) == TEXT
-    assert len(server.asked) == 2
-
-
 @pytest.mark.parametrize(("after", "least"), [("1", 0.4), ("0", 0.0), ("soon", 0.0)])
-def test_retry_after_is_kept_up_to_the_longest_wait(server: Server, target: Path, after: str, least: float) -> None:
+def test_retry_after_is_kept_up_to_the_longest_wait(
+    server: Server, target: Path, caplog: pytest.LogCaptureFixture, after: str, least: float
+) -> None:
     server.behaviour = f"busy {after}"
-    began = time.monotonic()
     assert get(server, target) == TEXT
-    assert least <= time.monotonic() - began < least + 1
+    waits = [float(seconds) for seconds in re.findall(r"attempt \d of \d in ([\d.]+) s", caplog.text)]
+    assert waits
+    assert all(least <= seconds <= QUICK.maximum_wait_seconds for seconds in waits)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +138,6 @@ def test_a_wrong_digest_is_named_and_not_retried(server: Server, target: Path) -
     assert not target.exists()
 
 
-def test_a_refused_connection_is_worth_another_try(target: Path) -> None:
-    with pytest.raises(FetchError, match="check the address"):
-        fetch("http://127.0.0.1:9/text", target, target.parent / "downloads", policy=QUICK)
-
-
 @pytest.mark.parametrize("url", ["http://[::1", "http://a..b/text", "http://127.0.0.1:port/text"])
 def test_an_invalid_address_is_not_worth_another_try(target: Path, url: str) -> None:
     with pytest.raises(CorpusError):
@@ -170,19 +154,6 @@ def test_a_url_is_downloaded_once(server: Server, home: Home, monkeypatch: pytes
     assert not obtain_corpus(home, config, force=True).skipped
     assert not obtain_corpus(home, config.model_copy(update={"lowercase": True, "digits": "0"})).skipped
     assert len(server.asked) == 1
-
-
-def test_other_settings_read_the_file_that_is_there(server: Server, home: Home) -> None:
-    server.body = TEXT.upper()
-    first = obtain_corpus(home, CorpusConfig(source=server.url))
-    lower = obtain_corpus(home, CorpusConfig(source=server.url, lowercase=True))
-    assert server.conditions == [None, '"one"']  # the answer is 304, without the text
-    assert (lower.folder / "text.txt").read_bytes() == TEXT
-    server.body, server.etag = TEXT, '"two"'
-    server.asked.clear()
-    assert obtain_corpus(home, CorpusConfig(source=server.url, lowercase=True)).digest == lower.digest
-    assert obtain_corpus(home, CorpusConfig(source=server.url)).digest != first.digest  # the new text, not read again
-    assert server.conditions[2:] == ['"one"', '"two"']
 
 
 def test_the_downloaded_file_is_used_while_the_server_is_away(
@@ -204,23 +175,6 @@ def test_a_kept_file_that_was_changed_is_downloaded_again(server: Server, target
     assert server.conditions == [None, None]
 
 
-def test_an_unchanged_file_with_another_digest_is_refused(server: Server, target: Path) -> None:
-    assert get(server, target) == TEXT
-    target.unlink()
-    with pytest.raises(CorpusError, match="expected 000000000000"):
-        get(server, target, "0" * 64)
-    assert server.conditions[:2] == [None, '"one"']  # the server answers 304
-    assert not target.exists()
-
-
-def test_a_download_that_is_not_text_leaves_no_corpus(server: Server, home: Home) -> None:
-    server.body = b"\x1f\x8b\x08 no gzip"
-    with pytest.raises(CorpusError, match="gzip"):
-        obtain_corpus(home, CorpusConfig(source=server.url))
-    files = [path for path in home.corpora.rglob("*") if path.is_file()]
-    assert {path.parent.name for path in files} == {"downloads"}  # to be read with other settings
-
-
 def test_simultaneous_runs_download_a_url_once(server: Server, home: Home) -> None:
     settings: tuple[dict[str, object], ...] = ({}, {}, {"lowercase": True})
     with ThreadPoolExecutor(3) as pool:
@@ -229,15 +183,6 @@ def test_simultaneous_runs_download_a_url_once(server: Server, home: Home) -> No
     assert len({corpus.digest for corpus in corpora}) == 1  # the text has no capitals
     assert len(server.asked) == 2  # other settings, another reading
     assert sorted(server.conditions, key=str) == ['"one"', None]  # of one file
-
-
-def test_without_a_terminal_progress_is_logged(
-    server: Server, target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("rnnlm.corpora.http_download.Progress", partial(Progress, every_seconds=0.0))
-    with caplog.at_level("INFO"):
-        get(server, target)
-    assert f"{server.url}: 0.0 of 0.0 MB" in caplog.text
 
 
 def limited(server: Server, home: Home, **limits: object) -> CorpusConfig:
@@ -346,23 +291,17 @@ def raw_server(pause_seconds: float, upto: int, answer: bytes = ANSWER, endless:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("upto", [0, 5, 20, 26, 60, 90, 100, 120, 130, 150])
+@pytest.mark.parametrize("upto", [0, 20, 60, 100, 150])
 @pytest.mark.parametrize("pause_seconds", [0, 0.1])
 def test_the_time_limit_holds_wherever_an_answer_stalls(target: Path, upto: int, pause_seconds: float) -> None:
     policy = FetchPolicy(attempts=3, read_seconds=60, maximum_seconds=0.4, backoff_seconds=0.01)
-    with raw_server(pause_seconds, upto) as url:
-        began = time.monotonic()
-        with pytest.raises(FetchError, match="maximum_download_seconds"):
-            fetch(url, target, target.parent / "downloads", policy=policy)
-        assert time.monotonic() - began < 2
+    with raw_server(pause_seconds, upto) as url, pytest.raises(FetchError, match="maximum_download_seconds"):
+        fetch(url, target, target.parent / "downloads", policy=policy)
     assert not target.exists()
 
 
 @pytest.mark.parametrize("endless", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X-Header: 1\r\n"])
 def test_the_time_limit_holds_for_endless_answers(target: Path, endless: bytes) -> None:
     policy = FetchPolicy(attempts=3, read_seconds=60, maximum_seconds=0.4)
-    with raw_server(0, 0 if endless.startswith(b"HTTP") else 95, endless=endless) as url:
-        began = time.monotonic()
-        with pytest.raises(FetchError):
-            fetch(url, target, target.parent / "downloads", policy=policy)
-        assert time.monotonic() - began < 2
+    with raw_server(0, 0 if endless.startswith(b"HTTP") else 95, endless=endless) as url, pytest.raises(FetchError):
+        fetch(url, target, target.parent / "downloads", policy=policy)

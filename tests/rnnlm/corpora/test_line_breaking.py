@@ -29,17 +29,6 @@ def test_the_result_does_not_depend_on_the_pieces(text: str) -> None:
         assert once.replace("\n", " ").startswith(text[:20_000].replace("\n", " "))
 
 
-def test_a_run_without_a_space_keeps_every_character() -> None:
-    assert broken("x" * 20_000, 20_000).replace("\n", "") == "x" * 20_000
-
-
-def test_a_cell_stays_one_piece() -> None:
-    cells = ["one\n", LONG + "\n", "two\n"]
-    pieces = list(LineBreaker()(iter(cells)))
-    assert len(pieces) == 3
-    assert pieces[1].replace("\n", " ").strip() == LONG
-
-
 def test_a_text_of_one_line_is_cut_into_documents_of_all_splits(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -53,12 +42,3 @@ def test_a_text_of_one_line_is_cut_into_documents_of_all_splits(
     assert {document.split for document in found} == {"train", "valid", "test"}
     assert b"".join(document.data for document in found).decode().split() == LONG.split()
     assert "broken" in caplog.text
-
-
-def test_ordinary_lines_stay_as_they_are(home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    text = "".join(f"{'a word ' * 1_000}{number}\n" for number in range(20))
-    (tmp_path / "a.txt").write_text(text)
-    with caplog.at_level(logging.WARNING):
-        corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "a.txt")))
-    assert (corpus.folder / "text.txt").read_text() == text
-    assert caplog.text == ""

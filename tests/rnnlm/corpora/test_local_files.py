@@ -6,26 +6,11 @@ from pathlib import Path
 import pytest
 
 from rnnlm.home import Home
-from rnnlm.scoring.input_files import named_files
-from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
+from tests.rnnlm.corpora.test_file_formats import obtain, stored, write
 
 
 def reasons(home: Home, source: Path) -> dict[str, str]:
     return {one.name: one.reason for one in obtain(home, source).left_out}
-
-
-def test_a_folder_is_read_recursively_in_path_order(home: Home, tmp_path: Path) -> None:
-    for name in ("b.txt", "a/z.txt", "a/deep/er/y.md", "c.rst", "d.html"):
-        write(tmp_path / "data" / name, f"{name}\n".encode())
-    text = stored(home, tmp_path / "data")["text"]
-    assert text.split() == ["a/deep/er/y.md", "a/z.txt", "b.txt", "c.rst", "d.html"]
-
-
-def test_a_new_file_deep_in_the_folder_is_noticed(home: Home, tmp_path: Path) -> None:
-    write(tmp_path / "data" / "a.txt", b"a\n")
-    assert stored(home, tmp_path / "data") == {"text": "a\n"}
-    write(tmp_path / "data" / "x" / "y" / "b.md", b"b\n")
-    assert stored(home, tmp_path / "data")["text"].split() == ["a", "b"]
 
 
 def test_hidden_files_and_folders_are_never_read(home: Home, tmp_path: Path) -> None:
@@ -84,28 +69,9 @@ def test_a_thousand_names_are_kept_and_the_others_counted(home: Home, tmp_path: 
     assert left_out[-1].name == "3 more"
 
 
-def test_the_error_for_a_folder_without_text_lists_its_files(home: Home, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    refused(home, tmp_path / "empty", "it has no files")
-    write(tmp_path / "data" / "x" / "chart.png", b"\x89PNG")
-    refused(home, tmp_path / "data", r"it has x/chart\.png;")
-    write(tmp_path / "broken" / "a.pdf", b"%PDF-1.4 cut")
-    refused(home, tmp_path / "broken", r"it has a\.pdf \(damaged pdf")
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_an_unreadable_folder_is_listed(home: Home, tmp_path: Path) -> None:
     write(tmp_path / "data" / "a.txt", b"a\n")
     write(tmp_path / "data" / "closed" / "b.txt", b"b\n")
     (tmp_path / "data" / "closed").chmod(0)
     assert reasons(home, tmp_path / "data") == {"closed": "cannot be read (Permission denied)"}
-
-
-def test_bulk_scoring_takes_the_texts_directly_in_a_folder(tmp_path: Path) -> None:
-    for name in ("a.txt", "b.md", "x/c.txt"):
-        write(tmp_path / "data" / name, b"a\n")
-    assert named_files(str(tmp_path / "data")) == (tmp_path / "data" / "a.txt",)
-    assert named_files(str(tmp_path / "data" / "**")) == (
-        tmp_path / "data" / "a.txt",
-        tmp_path / "data" / "x" / "c.txt",
-    )

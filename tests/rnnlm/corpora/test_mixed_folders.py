@@ -14,14 +14,6 @@ from tests.rnnlm.corpora.packing import zip_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 
 
-def test_logs_mail_and_programs_of_a_folder_are_read(home: Home, tmp_path: Path) -> None:
-    names = sorted(("a.txt", "app.log", "train.py", "test.py", "main.rs", "old.mbox"))
-    for name in names:
-        write(tmp_path / "mixed" / name, f"text of {name} .\n".encode())
-    text = "".join(f"text of {name} .\n" for name in names)
-    assert stored(home, tmp_path / "mixed") == {"text": text}  # train.py and test.py name no splits
-
-
 def test_a_word_processor_document_is_not_opened_as_a_zip(home: Home, tmp_path: Path) -> None:
     path = write(tmp_path / "letter.odt", zip_of({"word/document.xml": b"<x/>", "a.txt": b"inner\n"}))
     refused(home, path, "save it as")

@@ -56,21 +56,6 @@ def test_docstrings_are_read_and_never_run(tmp_path: Path) -> None:
     assert list(python_docs.docstrings(path)) == ["Of the module.", "Of f.", "Of C."]
 
 
-def test_a_file_that_does_not_parse_gives_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "template.py"
-    path.write_text("def {{ name }}: pass")
-    assert list(python_docs.docstrings(path)) == []
-
-
-def test_tests_are_left_out(tmp_path: Path) -> None:
-    for name in ("tests/a.py", "sub/test/b.py", "sub/c.py", "test_d.py", "e.py"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    found = [str(path.relative_to(tmp_path)) for path in python_docs.source_files(tmp_path)]
-    assert found == ["e.py", "sub/c.py"]
-
-
 @pytest.mark.slow
 def test_the_same_sources_give_the_same_bytes_and_no_sentence_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

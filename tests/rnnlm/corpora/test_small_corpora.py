@@ -1,7 +1,7 @@
 """A small text is cut by line, and no split stays empty where that is possible."""
 
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -44,44 +44,6 @@ def test_few_lines_fill_three_splits(home: Home, tmp_path: Path, count: int) -> 
     assert set(prepare(home, tmp_path / "a.txt", lines(count)).predicted_tokens) == {"train", "valid", "test"}
 
 
-def test_a_text_with_enough_documents_is_cut_by_paragraph(home: Home, tmp_path: Path) -> None:
-    corpus = obtain(home, tmp_path / "a.txt", lines(10_000))
-    assert (corpus.document_lines, corpus.shares, corpus.split_rule) == (None, (0.05, 0.05), (0.05, 0.05))
-    documents = list(corpus_documents(corpus))
-    assert max(len(document.lines) for document in documents) == 50
-
-
-def test_a_blank_line_is_no_document_of_its_own(home: Home, tmp_path: Path) -> None:
-    corpus = obtain(home, tmp_path / "a.txt", "\n\na\n\nb\nc\n \n")
-    assert [document.data for document in corpus_documents(corpus)] == [b"\n\na\n\n", b"b\n", b"c\n \n"]
-    assert {document.split for document in corpus_documents(corpus)} == {"train", "valid", "test"}
-
-
-@pytest.mark.long
-def test_another_cut_is_another_dataset(home: Home, tmp_path: Path) -> None:
-    small = prepare(home, tmp_path / "a.txt", lines(30))
-    assert prepare(home, tmp_path / "a.txt", lines(30)).dataset_id == small.dataset_id
-    larger = prepare(home, tmp_path / "a.txt", lines(30), valid_share=0.4, test_share=0.4)
-    assert larger.dataset_id != small.dataset_id
-
-
-def test_equal_lines_lie_in_one_split(home: Home, tmp_path: Path) -> None:
-    corpus = obtain(home, tmp_path / "a.txt", "a\nb\nc\nd\n" * 25)
-    splits = defaultdict(set)
-    for document in corpus_documents(corpus):
-        splits[document.data].add(document.split)
-    assert all(len(found) == 1 for found in splits.values())
-    assert {split for found in splits.values() for split in found} == {"train", "valid", "test"}
-
-
-def test_a_missing_split_is_carved_from_a_few_training_lines(home: Home, tmp_path: Path) -> None:
-    write(tmp_path / "data" / "train.txt", lines(5).encode())
-    write(tmp_path / "data" / "test.txt", b"held out\n")
-    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / "data")))
-    found = Counter((document.source_file, document.split) for document in corpus_documents(corpus))
-    assert set(found) == {("train.txt", "train"), ("train.txt", "valid"), ("test.txt", "test")}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -107,13 +69,6 @@ def test_a_share_of_zero_stays_zero_and_the_message_names_it(home: Home, tmp_pat
     assert {document.split for document in corpus_documents(corpus)} == {"train", "test"}
     with pytest.raises(CorpusError, match=r"valid split has no token.*\n.*raise corpus\.valid_share"):
         prepare(home, tmp_path / "a.txt", lines(30), valid_share=0.0)
-
-
-def test_an_empty_given_split_is_named(home: Home, tmp_path: Path) -> None:
-    for name, text in {"train": lines(5), "valid": "\n\n", "test": lines(2)}.items():
-        write(tmp_path / "data" / f"{name}.txt", text.encode())
-    with pytest.raises(CorpusError, match=r"valid split has no token to predict; put text into valid\.txt$"):
-        prepare_dataset(home, PipelineConfig.model_validate({"corpus": {"source": str(tmp_path / "data")}}))
 
 
 @pytest.mark.long

@@ -3,8 +3,6 @@
 from collections import defaultdict
 from pathlib import Path
 
-import pytest
-
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import CorpusDocument, corpus_documents
@@ -48,38 +46,9 @@ def test_many_sources_of_any_packing_are_split_whole(home: Home, tmp_path: Path)
     assert {split for some in splits.values() for split in some} == {"train", "valid", "test"}
 
 
-def test_few_sources_are_split_by_their_documents(home: Home, tmp_path: Path) -> None:
-    for book in ("emma", "persuasion"):
-        (tmp_path / f"{book}.txt").write_text("".join(f"{book} {line}\n" for line in range(2_020)))
-    found = documents_of(home, tmp_path)
-    assert {document.split for document in found} == {"train", "valid", "test"}
-    for document in found:  # the last lines of a book stay apart from the first of the next
-        assert len({line.split()[0] for line in document.data.decode().splitlines()}) == 1
-
-
 def test_a_corpus_that_grows_keeps_every_source_in_its_split(home: Home, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_of(REVIEWS))
     before = {document.sha256: document.split for document in documents_of(home, tmp_path / "a.jsonl")}
     (tmp_path / "a.jsonl").write_bytes(json_of(["a new one\n", *REVIEWS, "another\n"]))
     after = {document.sha256: document.split for document in documents_of(home, tmp_path / "a.jsonl")}
     assert before.items() <= after.items()
-
-
-def test_the_same_text_from_other_sources_is_another_corpus(home: Home, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    (tmp_path / "a.jsonl").write_bytes(json_of(["one", "two"]))
-    one, two = (obtain_corpus(home, CorpusConfig(source=str(tmp_path / name))) for name in ("a.txt", "a.jsonl"))
-    assert (one.folder / "text.txt").read_bytes() == (two.folder / "text.txt").read_bytes()
-    assert one.digest != two.digest
-    assert (one.source_counts, two.source_counts) == ({"text": 1}, {"text": 2})
-
-
-@pytest.mark.parametrize("cleaning", [{}, {"lowercase": True, "normalization": "NFC"}])
-def test_empty_rows_belong_to_the_source_before(home: Home, tmp_path: Path, cleaning: dict[str, object]) -> None:
-    (tmp_path / "a.jsonl").write_bytes(json_of(["", "One", "", " ", "Two\n\nthree"]))
-    found = documents_of(home, tmp_path / "a.jsonl", **cleaning)
-    assert [(document.source_number, document.data.decode().lower()) for document in found] == [
-        (0, "\none\n\n \n"),
-        (1, "two\n\n"),
-        (1, "three\n"),
-    ]

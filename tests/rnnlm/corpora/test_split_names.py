@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.corpora.split_names import named_splits, split_named
+from rnnlm.corpora.split_names import named_splits
 from rnnlm.home import Home
-from rnnlm.storage.records import LeftOut
 from tests.rnnlm.corpora.packing import tar_of, zip_of
-from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
+from tests.rnnlm.corpora.test_file_formats import stored, write
 
 
 @pytest.mark.parametrize(
@@ -42,13 +41,6 @@ def test_names_tell_splits_together(names: str, splits: str) -> None:
     assert " ".join(str(split) for split in named_splits(names.split()).values()) == splits
 
 
-@pytest.mark.parametrize(
-    ("name", "split"), [("train", "train"), ("validation", "valid"), ("train_sft", "train"), ("unsupervised", None)]
-)
-def test_the_first_or_last_word_of_a_hub_s_split_names_it(name: str, split: str | None) -> None:
-    assert split_named(name) == split
-
-
 def test_books_whose_titles_hold_a_split_s_word_are_all_read(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -76,20 +68,6 @@ def test_files_of_no_split_are_named_in_a_warning(home: Home, tmp_path: Path, ca
         assert "train.txt" not in line
 
 
-def test_the_record_lists_what_is_left_out_and_why(home: Home, tmp_path: Path) -> None:
-    members = {"a.txt": b"a\n", "README": b"c\n", "b.pdf": b"%PDF-1.4 cut", "c.png": b"\x89PNG"}
-    archive = write(tmp_path / "a.zip", zip_of(members))
-    first, second = obtain(home, archive), obtain(home, archive)
-    assert (first.skipped, second.skipped) == (False, True)
-    assert first.left_out == second.left_out
-    reasons = {one.name: one.reason for one in first.left_out}
-    assert list(reasons) == ["a.zip: README", "a.zip: c.png", "a.zip: b.pdf"]
-    assert reasons["a.zip: README"].startswith("about the text")
-    assert reasons["a.zip: c.png"].startswith("not text")
-    assert reasons["a.zip: b.pdf"].startswith("damaged pdf")
-    assert isinstance(first.left_out[0], LeftOut)
-
-
 def test_a_named_format_reads_members_of_any_suffix_as_they_are(home: Home, tmp_path: Path) -> None:
     members = {"x/one.md": b"# one\n", "two.xyz": b"two\n", "a.png": b"\x89PNG", "README.md": b"no\n"}
     for name, data in members.items():
@@ -98,15 +76,3 @@ def test_a_named_format_reads_members_of_any_suffix_as_they_are(home: Home, tmp_
     for source in (tmp_path / "data", *packed):
         assert stored(home, source)["text"].split() == ["one"]
         assert sorted(stored(home, source, format="text")["text"].split()) == ["#", "one", "two"]
-
-
-def test_a_source_of_other_files_alone_is_refused_with_their_names(home: Home, tmp_path: Path) -> None:
-    members = {"two.xyz": b"two\n", "a.png": b"\x89PNG", "README.md": b"no\n"}
-    for name, data in members.items():
-        write(tmp_path / "data" / name, data)
-    packed = [write(tmp_path / "a.zip", zip_of(members)), write(tmp_path / "a.tar", tar_of(members))]
-    for source in (tmp_path / "data", *packed):
-        message = refused(Home(tmp_path / "other"), source, "has no text")
-        assert "two.xyz" in message
-        assert "a.png" in message
-        assert "README.md (about the text" in message

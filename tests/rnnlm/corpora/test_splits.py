@@ -9,7 +9,7 @@ import pytest
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import splits
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import byte_ranges, corpus_documents, documents_in, paragraphs
+from rnnlm.corpora.splits import byte_ranges, corpus_documents, documents_in
 from rnnlm.home import Home
 
 SHARES = CorpusConfig(source="x", valid_share=0.2, test_share=0.2)
@@ -27,29 +27,12 @@ def store(home: Home, path: Path, text: str) -> list[tuple[str, str]]:
     return [(document.split, document.data.decode()) for document in found]
 
 
-def test_a_paragraph_keeps_the_blank_lines_after_it() -> None:
-    lines = [b"\n", b"a\n", b"b\n", b"\n", b" \n", b"c\n", b"\n", b"d\n"]
-    assert list(paragraphs(lines)) == [b"\na\nb\n\n \n", b"c\n\n", b"d\n"]
-
-
-def test_a_text_without_paragraphs_is_cut_into_blocks_of_fifty_lines() -> None:
-    lines = [b"%d\n" % index for index in range(120)]
-    assert [text.count(b"\n") for text in paragraphs(lines)] == [50, 50, 20]
-
-
 def test_growth_keeps_every_document_in_its_split(home: Home, tmp_path: Path) -> None:
     text = "".join(f"paragraph {index}\n\n" for index in range(200))
     before = store(home, tmp_path / "text.txt", text)
     after = store(home, tmp_path / "text.txt", text + "".join(f"new {index}\n\n" for index in range(50)))
     assert after[: len(before)] == before
     assert {split for split, _ in before} == {"train", "valid", "test"}
-
-
-def test_shares_are_about_what_was_asked_for(home: Home, tmp_path: Path) -> None:
-    found = store(home, tmp_path / "text.txt", "".join(f"paragraph {index}\n\n" for index in range(2000)))
-    count = {split: sum(1 for other, _ in found if other == split) for split in ("valid", "test")}
-    # 2,000 draws at 0.2: standard deviation 18; five of them
-    assert all(abs(number - 400) < 90 for number in count.values()), count
 
 
 @pytest.mark.parametrize("blank_share", [0.0, 0.02, 0.3, 0.9])

@@ -15,8 +15,7 @@ from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import CorpusRecord, DatasetRecord
-from rnnlm.tokenizers.text_tokenizer import load_tokenizer
-from rnnlm.tokenizers.tokenizer_training import train_tokenizer, training_lines
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.upkeep.inventory import notes_by_corpus
 
 PARAGRAPHS = [f"paragraph number{index}\nits second line\n\n" for index in range(300)]
@@ -58,28 +57,6 @@ def test_the_sample_does_not_depend_on_the_order(home: Home, tmp_path: Path) -> 
 def test_a_larger_sample_contains_a_smaller_one(home: Home, tmp_path: Path) -> None:
     samples = [texts(sampled(home, tmp_path / "text.txt", maximum))["train"] for maximum in (10, 40, 160)]
     assert samples[0] < samples[1] < samples[2]
-
-
-def test_given_splits_are_sampled_too(home: Home, toy_folder: Path) -> None:
-    (toy_folder / "train.txt").write_text("".join(PARAGRAPHS))
-    whole = obtain_corpus(home, CorpusConfig(source=str(toy_folder)))
-    part = obtain_corpus(home, CorpusConfig(source=str(toy_folder), maximum_documents=7))
-    assert texts(part) == texts(whole) | {"train": texts(part)["train"]}
-    assert len(texts(part)["train"]) == 7
-
-
-def test_its_bytes_are_those_of_its_documents(home: Home, tmp_path: Path) -> None:
-    corpus = sampled(home, tmp_path / "text.txt", 40)
-    assert corpus.sample is not None
-    assert corpus.sample.byte_count == sum(map(len, texts(corpus)["train"]))
-
-
-def test_a_corpus_with_no_more_documents_is_the_whole_one(home: Home, tmp_path: Path) -> None:
-    whole = sampled(home, tmp_path / "text.txt", None)
-    count = len(texts(whole)["train"])
-    assert sampled(home, tmp_path / "text.txt", count).sample is None
-    assert sampled(home, tmp_path / "text.txt", count).split_rule == whole.split_rule
-    assert sampled(home, tmp_path / "text.txt", count - 1).sample is not None
 
 
 def test_equal_documents_are_in_it_together_or_not_at_all(home: Home, tmp_path: Path) -> None:
@@ -128,13 +105,3 @@ def test_a_dataset_of_a_sample_holds_the_sample(
         document.sha256 for document in corpus_documents(corpus) if document.split == "train"
     }
     assert check_dataset(part)
-
-
-def test_the_tokenizer_learns_from_the_sample_alone(home: Home, tmp_path: Path) -> None:
-    corpus = sampled(home, tmp_path / "text.txt", 40)
-    numbers = {line.split()[1] for text in texts(corpus)["train"] for line in text.decode().splitlines()[:1]}
-    tokenizer = load_tokenizer(train_tokenizer(home, corpus, TokenizerConfig(kind="word")).folder)
-    assert {piece for piece in tokenizer.vocabulary if piece.startswith("number")} == numbers
-    assert corpus.sample is not None
-    all_lines = list(training_lines(corpus, byte_limit=corpus.sample.byte_count))  # the whole corpus is larger
-    assert len(all_lines) == 40 * 3

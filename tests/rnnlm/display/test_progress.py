@@ -4,15 +4,8 @@ import logging
 
 import pytest
 
-from rnnlm.display.progress import SHARE, Progress, ProgressReport, listening, time_left
+from rnnlm.display.progress import SHARE, Progress, ProgressReport, listening
 from rnnlm.training.distributed.launcher import log_worker_record
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(40.2, "40 s left"), (89, "89 s left"), (150, "2 min left"), (12_000, "3 h 20 min left")]
-)
-def test_the_time_left_is_rounded_to_what_a_reader_needs(seconds: float, text: str) -> None:
-    assert time_left(seconds) == text
 
 
 def test_listeners_hear_the_line_that_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -37,9 +37,3 @@ def test_the_best_share_equals_a_fine_grid_and_beats_both_models(lean: float) ->
     share = best_share(first, second)
     assert share == pytest.approx(on_grid, abs=0.0006)
     assert mean_nll(mixed(first, second, share)) <= min(mean_nll(first), mean_nll(second))
-
-
-def test_a_model_that_is_better_everywhere_gets_everything() -> None:
-    worse = np.log(DRAW.uniform(0.01, 0.5, 100))
-    assert best_share(worse, worse + 0.5) == 1.0
-    assert best_share(worse, worse - 0.5) == 0.0

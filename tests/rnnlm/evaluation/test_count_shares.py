@@ -20,16 +20,11 @@ from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_evaluation import score_ngram_split
 from rnnlm.evaluation.perplexity import evaluate_run, summed_losses
-from rnnlm.evaluation.score_tables import counts_sentence, score_rows
-from rnnlm.evaluation.token_losses import contexts_of_split, mixed_nll, stored_network_nll, stored_nll
+from rnnlm.evaluation.score_tables import score_rows
+from rnnlm.evaluation.token_losses import mixed_nll, stored_network_nll, stored_nll
 from rnnlm.home import Home
-from rnnlm.models.count_model import FILE
-from rnnlm.sequences import batches
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.storage.records import DatasetRecord, RunRecord, Split
-from rnnlm.storage.result_records import CountsScore, EvaluationRecord, PartScore
-from tests.split_scores import split_score_of
 
 SPLITS: tuple[Split, ...] = ("valid", "test")
 
@@ -52,18 +47,6 @@ def test_context_length_is_the_longest_context_seen_in_training(home: Home, toy_
     ]
     assert lengths.tolist() == expected
     assert {0, 1, 2} >= set(expected) > {2}
-
-
-@pytest.mark.parametrize("length", [0, 1, 4])
-def test_contexts_in_a_stream_reach_back_over_rows_and_chunks(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = [2, *range(10, 40)]
-    rows = rows_from_lists([stream[first : first + 8] for first in range(0, 30, 7)])  # they overlap by a token
-    for rows_a_chunk in (1, 2, 5):
-        monkeypatch.setattr(batches, "chunk_rows", lambda source, size=rows_a_chunk: size)
-        parts = list(contexts_of_split(rows, "stream", length))
-        assert np.concatenate([words for _, words in parts]).tolist() == stream[1:]
-        before = np.concatenate([contexts for contexts, _ in parts]).tolist()
-        assert before == [([0] * length + stream[:end])[::-1][:length] for end in range(1, len(stream))]
 
 
 def test_each_context_length_has_its_best_share() -> None:
@@ -112,32 +95,6 @@ def test_an_evaluation_shows_the_parts_of_a_mixture(home: Home, toy_dataset: Dat
     assert models == [("train", "network"), *held_out]
     nll = stored_nll(home, toy_dataset, toy_run, "test", 64)
     assert test.nll_nats_per_token == pytest.approx(nll.mean(dtype=np.float64))  # what is served is what is scored
-
-
-def test_a_network_alone_is_shown_beside_counts(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    (toy_run.model_folder / FILE).unlink()
-    test = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(), force=True).scores["test"]
-    assert test.network is None
-    assert test.counts is not None
-    assert [row["model"] for row in score_rows(EvaluationRecord(scores={"test": test}))] == ["network", "5-gram counts"]
-    assert "mixed" not in counts_sentence(test)
-
-
-def test_the_sentence_says_which_is_better_and_what_the_mixture_adds() -> None:
-    counts = CountsScore(order=5, perplexity=60.0, bits_per_byte=1.6, seconds=6)
-    network = PartScore(perplexity=80.0, bits_per_byte=1.7)
-    score = split_score_of(48.0, network=network, counts=counts)
-    assert counts_sentence(score.model_copy(update={"counts": None})) == ""
-    assert counts_sentence(score) == (
-        "5-gram counts (6 s) have test perplexity 60.00, better than the network by 25%; "  # 60 / 80
-        "mixed, both have 48.00, 20% below the better of them"  # 48 / 60
-    )
-    alone = split_score_of(40.0, counts=counts)
-    assert counts_sentence(alone) == "5-gram counts (6 s) have test perplexity 60.00, worse than the network by 50%"
-    rows = score_rows(EvaluationRecord(scores={"test": score}))
-    assert [row["perplexity"] for row in rows] == ["80.00", "60.00", "48.00"]
-    assert [row["bits/byte"] for row in rows] == ["1.700", "1.600", "1.500"]
-    assert rows[0].keys() == rows[1].keys() == rows[2].keys()
 
 
 def test_of_a_long_text_the_last_rows_are_counted(toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,13 @@ from typing import Literal
 import pytest
 import torch
 
-from rnnlm.config import ModelKind, SequencesConfig
+from rnnlm.config import SequencesConfig
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
-from tests.configs import KINDS, random_model
 from tests.slow_reading import log_probabilities_of
 
 Mode = Literal["sentence", "stream"]
@@ -66,15 +65,6 @@ def test_bits_per_byte_are_the_same_with_and_without_the_last_newline(
     without, with_newline = document_losses(model, tokenizer, ["the cat", "the cat\n"], SequencesConfig(mode=mode))
     assert without.bits_per_byte == with_newline.bits_per_byte
     assert without.byte_count == with_newline.byte_count == 8
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_token_of_every_kind_has_the_loss_of_a_slow_reading(kind: ModelKind, tokenizer: TextTokenizer) -> None:
-    model = random_model(kind, tokenizer.vocabulary_size)
-    found = document_losses(model, tokenizer, TEXTS, SequencesConfig(mode="stream"), batch_size=2)
-    for loss, text in zip(found, TEXTS, strict=True):
-        expected = read_slowly(model, tokenizer, text, "stream")
-        assert loss.nll_nats.tolist() == pytest.approx(expected, rel=1e-4, abs=3e-6)
 
 
 def test_restoring_the_text_from_its_tokens_is_paid_for(model: LanguageModel, tokenizer: TextTokenizer) -> None:

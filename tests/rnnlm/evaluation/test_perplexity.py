@@ -1,7 +1,6 @@
 """Numbers that mean something."""
 
 import math
-import shutil
 from pathlib import Path
 
 import pytest
@@ -73,37 +72,6 @@ def test_a_head_without_weights_has_the_perplexity_of_a_baseline(
     assert score_split(model, toy_dataset, "test", 8).perplexity == pytest.approx(score.unigram_perplexity, rel=1e-5)
 
 
-def test_scores_are_kept_and_read_back(
-    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
-) -> None:
-    again = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig())
-    assert (again.skipped, again.scores) == (True, toy_evaluation.scores)
-    forced = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(), force=True)
-    assert (forced.skipped, forced.scores) == (False, toy_evaluation.scores)
-    more = evaluate_run(home, toy_dataset, toy_run, EvaluationConfig(splits=("train", "valid", "test")))
-    assert set(more.scores) == {"train", "valid", "test"}
-
-
-def test_unknown_words_cost_their_bytes(
-    home: Home, toy_run: RunRecord, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("texts") / "other.txt"
-    path.write_text("the zebra sees the cat .\n")
-    config = CorpusConfig(source=str(path))
-    score = score_corpus(home, toy_run.model_folder, config)
-    assert (score.split, score.tokens, score.unknown_rate) == ("all", 7, 1 / 7)
-    bits = score.nll_nats_per_token * 7 / math.log(2) + 8 * (len("zebra") + 1) + 5 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
-    assert score.bits_per_byte == pytest.approx(bits / 25)
-
-
-def test_the_training_corpus_is_scored_on_its_test_split(
-    home: Home, toy_run: RunRecord, toy_evaluation: EvaluationRecord, toy_corpus: CorpusRecord
-) -> None:
-    score = score_corpus(home, toy_run.model_folder, CorpusConfig(source=str(toy_corpus.folder)))
-    assert score.split == "test"
-    assert score.perplexity == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["at the end", "at the beginning"])
 def test_training_text_with_one_more_line_is_reported_as_seen(
@@ -121,15 +89,3 @@ def test_training_text_with_one_more_line_is_reported_as_seen(
     assert score.split == "all"
     assert score.seen_share == pytest.approx(1 - len(line) / (len(text) + len(line)), abs=1e-3)
     assert "is also in the model's training text" in caplog.text
-
-
-def test_unseen_text_and_text_of_unknown_origin_are_distinguished(
-    home: Home, toy_run: RunRecord, toy_dataset: DatasetRecord, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "other.txt").write_text("a fox , a dog and a zebra .\n" * 3)
-    config = CorpusConfig(source=str(tmp_path / "other.txt"))
-    assert score_corpus(home, toy_run.model_folder, config).seen_share == 0.0
-    assert "training text" not in caplog.text
-    shutil.rmtree(toy_dataset.folder)
-    assert score_corpus(home, toy_run.model_folder, config).seen_share is None
-    assert "it may contain some of this text" in caplog.text

@@ -12,10 +12,9 @@ import pytest
 from rnnlm.config import EvaluationConfig
 from rnnlm.errors import DatasetError, ModelError
 from rnnlm.evaluation.surprise.surprise_measurement import query_surprise, surprise_of_model, surprise_of_run
-from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, whole_sentences, write_token_losses
+from rnnlm.evaluation.surprise.token_loss_files import SEQUENCES, TOKENS, write_token_losses
 from rnnlm.evaluation.token_losses import TOKEN_LOSS
 from rnnlm.home import Home
-from rnnlm.reports.surprise_page import surprise_page
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
@@ -61,20 +60,6 @@ def test_sentences_are_the_lines_of_the_text(written: Path, tokenizer: TextToken
     assert sentences["text"][0] == " ".join(tokenizer.pieces([5, 1, 6]))
 
 
-def test_a_sentence_is_passed_on_as_soon_as_the_next_one_begins() -> None:
-    """So memory does not grow with the split."""
-    read: list[int] = []
-
-    def one_by_one() -> Iterator[np.ndarray]:
-        for place, chunk in enumerate(in_chunks(losses_of(TEXT, NATS), 1)):
-            read.append(place)
-            yield chunk
-
-    first = next(whole_sentences(one_by_one()))
-    assert first["token_id"].tolist() == [5, 1, 6, 3]
-    assert read == [0, 1, 2, 3, 4]
-
-
 def test_a_sample_has_whole_sentences_and_does_not_depend_on_chunks(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     text = np.concatenate([losses_of(TEXT, NATS)] * 100)
     whole, sample, again, tokens = (tmp_path / name for name in ("whole", "sample", "again", "tokens"))
@@ -88,17 +73,6 @@ def test_a_sample_has_whole_sentences_and_does_not_depend_on_chunks(tmp_path: Pa
         of_kept = pc.is_in(everything["sentence_id"], value_set=kept["sentence_id"].combine_chunks())
         assert pq.read_table(sample / name) == everything.filter(of_kept)
         assert pq.read_table(again / name) == pq.read_table(tokens / name) == pq.read_table(sample / name)
-
-
-def test_the_report_says_that_a_large_split_was_sampled(
-    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rnnlm.evaluation.surprise.surprise_measurement.STORED_TOKENS", 100)
-    surprise = surprise_of_run(home, toy_dataset, toy_run, EvaluationConfig())
-    predicted = toy_dataset.predicted_tokens["test"]
-    assert surprise.tables.share == 100 / predicted
-    assert 0 < surprise.tables.tokens < predicted / 2
-    assert f"a random {100 / predicted:.2%} of the sentences" in surprise_page(surprise).text()
 
 
 def test_the_tables_equal_those_by_hand(written: Path) -> None:
@@ -122,14 +96,6 @@ def test_the_tables_equal_those_by_hand(written: Path) -> None:
     assert neighbours == {0: (9, pytest.approx(12.25 / 9)), 1: (1, 2.0), 2: (1, 1.0)}
 
 
-def test_positions_beyond_ten_are_put_together(tmp_path: Path, tokenizer: TextTokenizer) -> None:
-    write_token_losses(tmp_path, [losses_of([5] * 450, [1.0] * 450)], "test", COUNTS, tokenizer)
-    spans = [(row["first_position"], row["last_position"]) for row in query_surprise(tmp_path).by_position]
-    singles = [(position, position) for position in range(10)]
-    tens = [(position, position + 9) for position in range(10, 100, 10)]
-    assert spans == [*singles, *tens, (100, 199), (200, 399), (400, 449)]
-
-
 @pytest.mark.long
 def test_a_runs_losses_sum_to_its_score_and_are_made_once(
     home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
@@ -145,15 +111,6 @@ def test_a_runs_losses_sum_to_its_score_and_are_made_once(
     mended = surprise_of_model(home, toy_run.model_folder)
     assert (mended.skipped, mended.tables) == (False, first.tables)
     assert {path.name for path in first.pictures} == {"loss_by_frequency.png", "loss_by_position.png"}
-
-
-@pytest.mark.long
-def test_the_report_names_the_worst_sentence(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    surprise = surprise_of_run(home, toy_dataset, toy_run, EvaluationConfig())
-    worst = surprise.tables.worst_sentences[0]
-    assert f"{worst['perplexity']:,.1f}  {worst['text']}" in surprise_page(surprise).text()
-    assert max(map(len, surprise_page(surprise).text().splitlines()[3:-2])) <= 120
-    assert surprise_page(surprise).markdown().count("data:image/png;base64,") == 2
 
 
 def test_a_missing_run_or_dataset_is_named(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:

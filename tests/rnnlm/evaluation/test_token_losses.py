@@ -9,8 +9,11 @@ import torch
 import rnnlm.evaluation.shared_prefix_scoring
 import rnnlm.evaluation.token_losses
 from rnnlm.evaluation.batch_losses import nll_of_batches
-from rnnlm.evaluation.token_losses import joined_nll, nll_of_split, token_losses
-from rnnlm.models.devices import evaluation_device
+from rnnlm.evaluation.token_losses import (
+    joined_nll,
+    nll_of_split,
+    token_losses,
+)
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.data_feed import evaluation_batches
@@ -56,12 +59,3 @@ def test_batch_size_and_padding_change_nothing(toy_dataset: DatasetRecord, toy_r
     model, source = load_model(toy_run.model_folder), StoredSplit(toy_dataset, "test")
     one, many = (np.concatenate(list(nll_of_split(model, source, "sentence", size))) for size in (1, 64))
     assert one == pytest.approx(many, rel=1e-4, abs=1e-6)
-
-
-def test_evaluation_uses_the_training_device_if_it_is_present(monkeypatch: pytest.MonkeyPatch) -> None:
-    def device(configured: str, present: bool) -> str:
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: present)
-        return evaluation_device(configured).type
-
-    assert [device("auto", True), device("cuda", True), device("cpu", True)] == ["cuda", "cuda", "cpu"]
-    assert [device("auto", False), device("cuda", False)] == ["cpu", "cpu"]

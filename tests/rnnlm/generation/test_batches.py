@@ -7,7 +7,6 @@ import torch
 
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import (
-    Continuation,
     Continuations,
     Sampling,
     choose,
@@ -17,8 +16,6 @@ from rnnlm.generation.sampling import (
 )
 from tests.configs import KINDS, new_model
 from tests.rnnlm.conftest import Storyteller
-from tests.rnnlm.models.references import greedy
-from tests.slow_reading import log_probabilities_of
 
 EOS = 3
 
@@ -92,13 +89,6 @@ def test_draws_are_those_of_multinomial() -> None:
         assert choose(logits, texts, EOS) == expected
 
 
-def test_greedy_texts_equal_a_slow_loop(storyteller: Storyteller) -> None:
-    model = storyteller.model()
-    for prompt in storyteller.prompts():
-        found = continue_ids(InferenceWeights(model), prompt, Sampling(maximum_tokens=14, temperature=0), EOS)
-        assert found == greedy(model, prompt, 14, EOS)
-
-
 def settings_of_all_kinds(count: int) -> list[Sampling]:
     """Greedy ones among drawn ones, each with its own seed and its own length."""
     kinds = [
@@ -139,48 +129,6 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
 
 
 @torch.inference_mode()
-def test_a_prompt_read_in_pieces_is_read(storyteller: Storyteller, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = InferenceWeights(storyteller.model())
-    prompt, sampling = max(storyteller.prompts(), key=len), Sampling(maximum_tokens=12, temperature=1.0, seed=4)
-    expected = continue_ids(model, prompt, sampling, EOS)
-    monkeypatch.setattr("rnnlm.generation.sampling.PROMPT_PIECE_TOKENS", 2)
-    continuations, continuation = Continuations(model, EOS), new_continuation(prompt, sampling)
-    pieces = 0
-    while continuation.unread:
-        assert continuations.running == []  # only at its end it joins
-        continuations.read(continuation)
-        pieces += 1
-    assert pieces == -(-len(prompt) // 2) > 1
-    while continuations.running:
-        continuations.step()
-    assert continuation.ids == expected
-
-
-@torch.inference_mode()
-def test_a_callback_sees_each_token_and_may_stop(storyteller: Storyteller) -> None:
-    model, prompts = InferenceWeights(storyteller.model()), storyteller.prompts()
-    sampling = Sampling(maximum_tokens=9, temperature=1.5, top_k=3, seed=1)
-    expected = continue_batch(model, prompts, [sampling] * len(prompts), EOS)
-    seen: dict[int, list[torch.Tensor]] = {}
-
-    def notice(continuation: Continuation, logits: torch.Tensor) -> None:
-        seen.setdefault(id(continuation), []).append(logits.clone())
-        if len(continuation.ids) == 4:
-            continuation.done = True
-
-    continuations = Continuations(model, EOS)
-    every = [new_continuation(prompt, sampling, notice) for prompt in prompts]
-    for continuation in every:
-        continuations.read(continuation)
-    while continuations.running:
-        continuations.step()
-    for prompt, continuation, ids in zip(prompts, every, expected, strict=True):
-        assert continuation.ids == ids[:4]
-        read = log_probabilities_of(model.model, prompt + continuation.ids[:-1])[len(prompt) - 1 :]
-        torch.testing.assert_close(torch.stack(seen[id(continuation)]), read, rtol=1e-5, atol=1e-4)  # before sampling
-
-
-@torch.inference_mode()
 def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
     """At a size where products of one and of many rows do differ."""
     model = new_model(5_000, 128)
@@ -210,11 +158,3 @@ def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
         (alone,) = told([prompt])
         shared = min(len(alone), len(together))
         assert torch.equal(alone[:shared], together[:shared])
-
-
-def test_a_maximum_of_zero_tokens_writes_nothing(storyteller: Storyteller) -> None:
-    model, prompts = InferenceWeights(storyteller.model()), storyteller.prompts()
-    samplings = [Sampling(maximum_tokens=0), Sampling(maximum_tokens=1, temperature=0)]
-    first = greedy(storyteller.model(), prompts[1], 1, EOS)
-    assert continue_batch(model, prompts[:2], samplings, EOS) == [[], first]
-    assert continue_batch(model, [], [], EOS) == []

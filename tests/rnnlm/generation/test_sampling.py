@@ -1,20 +1,13 @@
 """The next token by hand, and a state that is carried."""
 
-import logging
-from pathlib import Path
-
 import pytest
 import torch
 
 from rnnlm.config import GenerationConfig
-from rnnlm.generation.generate import choose_prompts, continue_prompt, continue_prompts, generate_samples
+from rnnlm.generation.generate import continue_prompt
 from rnnlm.generation.sampling import Continuation, Sampling, choose, truncated
-from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
-from rnnlm.presets import build_config
-from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.storage.result_records import SamplesRecord
+from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 LOGITS = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
@@ -39,17 +32,6 @@ def test_top_k_and_top_p_by_hand() -> None:
     assert survivors(top_p=0.76) == [0, 1, 2]
     assert survivors(top_k=9, top_p=0.5) == [0]  # which hold it exactly
     assert survivors(top_k=3, top_p=0.9) == [0, 1, 2]  # of 0.9: 0.56, 0.83, 1.0
-
-
-@pytest.mark.parametrize("top_p", [1e-6, 1e-30, 5e-324, 0.0])
-@pytest.mark.parametrize("vocabulary", [4, 5_000])
-def test_the_most_likely_token_always_stays(vocabulary: int, top_p: float) -> None:
-    """Also where a float32 takes top_p for 0, and where the likeliest has next to nothing."""
-    logits = torch.randn(vocabulary, generator=torch.Generator().manual_seed(7)) * 1e-3
-    sampling = Sampling(temperature=1.0, top_p=top_p)
-    left = truncated(logits, sampling).isfinite().nonzero().flatten().tolist()
-    assert left == [int(logits.argmax())]
-    assert sample_next(logits, sampling, torch.Generator().manual_seed(0)) == int(logits.argmax())
 
 
 @pytest.mark.parametrize("spread", [0.1, 3.0])
@@ -118,19 +100,6 @@ def test_a_seed_reproduces_and_another_does_not(toy_run: RunRecord) -> None:
     assert len({text(seed) for seed in range(5)}) > 1
 
 
-def test_samples_of_one_prompt_have_different_seeds(toy_run: RunRecord) -> None:
-    model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
-    config = GenerationConfig(seed=5, temperature=3.0, top_p=1.0, maximum_tokens=8)
-    samples = continue_prompts(model, tokenizer, ["the"] * 12, config)
-    assert [sample.seed for sample in samples] == list(range(5, 17))
-    assert len({sample.text for sample in samples}) > 6
-    assert samples[3].text == continue_prompt(model, tokenizer, "the", config.model_copy(update={"seed": 8})).text
-    assert all(sample.text and "<unk>" not in sample.text for sample in samples)
-    assert all(sample.whole == f"the {sample.text}" for sample in samples)
-    wanted = continue_prompts(model, tokenizer, ["the"] * 12, config.model_copy(update={"unknown": True}))
-    assert any("<unk>" in sample.text for sample in wanted)
-
-
 def test_a_text_continues_past_line_ends_to_its_length(toy_run: RunRecord) -> None:
     model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
     config = GenerationConfig(temperature=0)
@@ -140,33 +109,3 @@ def test_a_text_continues_past_line_ends_to_its_length(toy_run: RunRecord) -> No
     assert (long.tokens, long.text.startswith(short.text)) == (short.tokens + 5, True)
     with pytest.raises(ValueError, match="minimum_tokens 9 must be at most maximum_tokens 8"):
         GenerationConfig(minimum_tokens=9, maximum_tokens=8)
-
-
-def test_unknown_words_in_a_prompt_give_a_warning(toy_run: RunRecord, caplog: pytest.LogCaptureFixture) -> None:
-    model, tokenizer = load_model(toy_run.model_folder), load_tokenizer(toy_run.model_folder)
-    with caplog.at_level(logging.WARNING):
-        sample = continue_prompt(model, tokenizer, "the zebra", GenerationConfig())
-    assert "zebra" in caplog.text
-    assert 1 <= sample.tokens <= 40
-
-
-def test_prompts_are_whole_words_for_characters_too(home: Home, tmp_path: Path) -> None:
-    lines = "\n".join(" ".join(map(str, range(first, first + 9))) for first in (371, 98, 5)) + "\n"
-    for split in ("train", "valid", "test"):
-        (tmp_path / f"{split}.txt").write_text(lines)
-    config = build_config("counting", corpus=str(tmp_path))
-    dataset = prepare_dataset(home, config)
-    prompts = choose_prompts(dataset, load_tokenizer(dataset.tokenizer_folder), config.generation)
-    assert prompts == ("", "371 372", "98 99", "5 6")
-
-
-def test_samples_are_kept_and_begin_with_words_of_the_validation_split(
-    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_samples: SamplesRecord
-) -> None:
-    config = GenerationConfig(prompts=("the cat",), maximum_tokens=8)
-    again = generate_samples(home, toy_dataset, toy_run, config)
-    assert (again.skipped, again.samples) == (True, toy_samples.samples)
-    assert generate_samples(home, toy_dataset, toy_run, config, force=True).samples == toy_samples.samples
-    prompts = choose_prompts(toy_dataset, load_tokenizer(toy_run.model_folder), GenerationConfig())
-    assert prompts[0] == ""
-    assert all(prompt.startswith("the ") for prompt in prompts[1:])

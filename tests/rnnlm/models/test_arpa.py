@@ -86,19 +86,6 @@ def test_kenlm_reads_the_file(storyteller: Storyteller, tmp_path: Path) -> None:
         assert got == pytest.approx(expected_scores(mixture.counts, row), abs=1e-4)
 
 
-def test_spellings_have_no_white_space() -> None:
-    assert spellings(["<pad>", "?", "?", "?", " ", "a\tb", "", "Ġthe"]) == [
-        "<pad>",
-        "<unk>",
-        "<s>",
-        "</s>",
-        "<0x20>",
-        "a<0x09>b",
-        "<empty>",
-        "Ġthe",
-    ]
-
-
 def test_a_network_alone_has_no_counts_to_export(storyteller: Storyteller, tmp_path: Path) -> None:
     save_model(storyteller.network(), tmp_path)
     with pytest.raises(ModelError, match="no counts"):

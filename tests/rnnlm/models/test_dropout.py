@@ -62,14 +62,6 @@ def test_a_locked_mask_is_constant_over_time_alone() -> None:
     assert not torch.equal(*dropped)
 
 
-def test_the_carried_state_is_not_dropped() -> None:
-    model = network()
-    masks = dataclasses.replace(NOTHING, outputs=torch.zeros(3, 1, 6, dtype=torch.float64))
-    hidden, last = masked_hidden(model, masks, IDS)
-    torch.testing.assert_close(last, model.hidden(IDS)[1])
-    assert not hidden.any()
-
-
 def test_a_dropped_word_is_missing_in_the_whole_batch() -> None:
     """As if its row were zero, and the others' rows were scaled."""
     model = network()
@@ -167,22 +159,3 @@ def test_without_dropout_nothing_is_drawn(dropout: Dropout, training: bool) -> N
     assert torch.equal(draw.get_state(), before)
     assert torch.equal(hidden, model.hidden(IDS)[0])
     assert torch.equal(last, model.hidden(IDS)[1])
-
-
-def test_dropout_leaves_the_models_own_weights_in_place() -> None:
-    model = network()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    hidden_under_fresh_masks(model, ALL_KINDS, IDS, generator())
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert all(
-        cell.U is dict(model.named_parameters())[f"stack.cells.{i}.U"] for i, cell in enumerate(model.stack.cells)
-    )
-
-
-def test_the_output_mask_is_of_the_state_that_the_readout_reads() -> None:
-    model = network(layers=1, tie_embeddings=True, embedding_size=4)
-    masks = dataclasses.replace(NOTHING, outputs=torch.tensor([2.0, 0.0, 2.0, 0.0, 2.0, 0.0]).view(1, 1, 6).double())
-    hidden, _ = masked_hidden(model, masks, IDS)
-    top, _ = model.stack(model.embedding(IDS))
-    (readout,) = model.readout.parameters()
-    torch.testing.assert_close(hidden, 2 * top[..., ::2] @ readout[:, ::2].t())

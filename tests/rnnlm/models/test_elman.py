@@ -9,12 +9,9 @@ from torch import Tensor, nn
 
 from rnnlm.config import ModelKind
 from rnnlm.models.elman import ElmanCell
-from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.model_factory import build_model
 from rnnlm.models.stack import Stack
-from rnnlm.presets import build_config
-from tests.configs import new_model, plain_model
+from tests.configs import new_model
 
 
 def language_model(**settings: object) -> LanguageModel:
@@ -146,22 +143,6 @@ def test_the_handwritten_gradient_equals_autograd(
             torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("diagonal", [False, True])
-def test_in_bfloat16_the_gradient_is_within_a_hundredth(diagonal: bool) -> None:
-    results = []
-    for precision in (None, torch.bfloat16):
-        stack = random_stack(2, "tanh", "fused", diagonal).float()
-        for cell in stack.cells:
-            cell.precision = precision
-        x = drawn(4, 7, 3).float().requires_grad_()
-        outputs, _ = stack(x)
-        outputs.square().sum().backward()
-        results.append([outputs.detach(), x.grad, *(parameter.grad for parameter in stack.parameters())])
-    for exact, rounded in zip(*results, strict=True):
-        assert rounded.dtype == torch.float32
-        assert 0 < float((exact - rounded).norm() / exact.norm()) < 0.01
-
-
 @pytest.mark.parametrize("tied", [False, True])
 def test_pad_stays_zero_and_pad_and_bos_are_never_predicted(tied: bool) -> None:
     model = language_model(tie_embeddings=tied)
@@ -199,19 +180,6 @@ def test_a_model_without_preferences_has_perplexity_equal_to_the_predictable_tok
     assert math.exp(nll.detach()) == pytest.approx(9)  # 11 less <pad> and <bos>
 
 
-def test_recurrent_matrices_begin_as_asked_for() -> None:
-    model = language_model(layers=2)
-    for name, test in {
-        "identity": lambda U: torch.equal(U, torch.eye(6)),
-        "leaky": lambda U: torch.equal(U, 0.9 * torch.eye(6)),  # for one layer
-        "spread": lambda U: torch.equal(U, torch.tensor([0.0, 0.2, 0.4, 0.6, 0.8, 1.0]).diag()),
-        "orthogonal": lambda U: torch.allclose(U @ U.t(), torch.eye(6), atol=1e-5),
-        "xavier": lambda U: 0.3 < U.abs().max() <= math.sqrt(6 / 12),
-    }.items():
-        initialize(model, plain_model({"recurrent_initialization": name}), torch.Generator().manual_seed(0))
-        assert all(test(cell.U) for cell in model.stack.cells), name
-
-
 @pytest.mark.parametrize("kind", get_args(ModelKind))
 @torch.no_grad()
 def test_initial_matrices_as_asked_for(kind: ModelKind) -> None:
@@ -232,55 +200,3 @@ def test_initial_matrices_as_asked_for(kind: ModelKind) -> None:
     else:
         assert first[he].get_parameter("W").std() == pytest.approx(math.sqrt(2 / 96), rel=0.05)
         assert 0.9 < first[xavier].get_parameter("W").abs().max() / math.sqrt(6 / (96 + 64)) <= 1
-
-
-def test_inputs_of_upper_layers_are_small_at_first() -> None:
-    """A fifth of a standard deviation, whatever the layers below add up to: tanh begins in its linear part."""
-    model = language_model(layers=3, residual=True)
-    read = model.stack.layer_input(2, 100 * drawn(4, 7, 6).float())
-    torch.testing.assert_close(read.std(dim=-1, unbiased=False), torch.full((4, 7), 0.2))
-
-
-def test_units_of_a_wide_layer_keep_less_of_their_state_at_first() -> None:
-    wide = new_model(9, 512, recurrent_initialization="leaky")
-    torch.testing.assert_close(wide.stack.cells[0].U.data, 0.81 * torch.eye(512))
-
-
-def test_layers_of_a_stack_keep_half_of_their_state_at_first() -> None:
-    for cell in new_model(9, 512, layers=2, recurrent_initialization="leaky").stack.cells:
-        torch.testing.assert_close(cell.U.data, 0.5 * torch.eye(512))
-
-
-def test_a_diagonal_has_the_initial_values_of_the_matrix() -> None:
-    diagonal, full = language_model(layers=2, recurrence="diagonal"), language_model(layers=2)
-    for name in ("identity", "leaky", "spread"):
-        for model in (diagonal, full):
-            initialize(model, plain_model({"recurrent_initialization": name}), torch.Generator().manual_seed(0))
-        assert all(torch.equal(a.recurrent(), b.U) for a, b in zip(diagonal.stack.cells, full.stack.cells, strict=True))
-
-
-def test_the_first_prediction_can_be_the_unigram() -> None:
-    model = language_model()
-    shares = torch.tensor([0, 0.1, 0, 0.2] + [0.1] * 7)
-    initialize(
-        model,
-        plain_model(),
-        torch.Generator().manual_seed(0),
-        shares.clamp(min=1).log() + shares.clamp(min=1e-9).log(),
-    )
-    model.head.weight.data.zero_()
-    probabilities = model(torch.tensor([[2]]))[0].softmax(dim=-1)[0, 0]
-    torch.testing.assert_close(probabilities, shares)
-
-
-def test_the_preset_irnn_has_the_initial_weights_of_the_paper() -> None:
-    """One-hot input, W normal with √(2 / inputs), U the identity, one bias of zero, relu."""
-    model = build_model(build_config("irnn").model, 400, seed=0)
-    (cell,) = model.stack.cells
-    assert isinstance(cell, ElmanCell)
-    assert cell.nonlinearity == "relu"
-    assert torch.equal(cell.U, torch.eye(128))
-    assert not cell.b.any()
-    for matrix, inputs in ((cell.W, 400), (model.head.weight, 128)):
-        assert matrix.std().item() == pytest.approx((2 / inputs) ** 0.5, rel=0.02)
-    assert torch.equal(model.embedding.weight[4:], torch.eye(400)[4:])

@@ -9,10 +9,9 @@ from transformers import AutoModelForCausalLM
 
 from rnnlm.config import ModelKind, OptimizerConfig
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.home import read_json, write_json
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.hugging_face import RnnlmForCausalLM
-from rnnlm.models.model_factory import build_model, load_model, save_model
+from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.training.optimizers import make_optimizer
 from tests.configs import KINDS, plain_model
 
@@ -41,49 +40,12 @@ def test_a_saved_model_loads_unchanged(tmp_path: Path, tied: bool, kind: ModelKi
         assert (network.head.weight is network.embedding.weight) == tied
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *({"layers": 2, "residual": True}, {"tie_embeddings": True}, {"input": "one-hot"}),
-        *({"kind": kind, "layers": 2, "heads": 2, "attention_window": 9} for kind in KINDS),
-    ],
-)
-def test_our_files_are_those_that_transformers_would_write(tmp_path: Path, settings: dict[str, object]) -> None:
-    from safetensors.torch import load_file
-
-    net = model(**settings)
-    net.save_pretrained(tmp_path / "theirs")
-    save_model(net.language_model, tmp_path / "ours")
-    ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("ours", "theirs"))
-    assert set(ours) == set(theirs)
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    our_config, their_config = (read_json(tmp_path / name / "config.json") for name in ("ours", "theirs"))
-    del their_config["transformers_version"]
-    assert our_config == {name: value for name, value in their_config.items() if value is not None}
-
-
-def test_a_model_saved_before_there_were_kinds_loads(tmp_path: Path) -> None:
-    before = model(layers=2)
-    save_model(before.language_model, tmp_path)
-    config = read_json(tmp_path / "config.json")
-    del config["kind"]
-    write_json(tmp_path / "config.json", config | {"model_type": "rnnlm-elman", "architectures": ["ElmanForCausalLM"]})
-    ids = torch.tensor([[2, 5, 6]])
-    expected = before(ids).logits
-    assert torch.equal(load_model(tmp_path)(ids)[0], expected)
-    assert torch.equal(AutoModelForCausalLM.from_pretrained(tmp_path)(ids).logits, expected)
-
-
 def test_generate_reads_the_prefix_once() -> None:
     net = model()
     lengths: list[int] = []
     net.language_model.stack.register_forward_pre_hook(lambda module, inputs: lengths.append(inputs[0].shape[1]))
     net.generate(torch.tensor([[2, 5, 6, 7]]), max_new_tokens=4, do_sample=False, eos_token_id=None)
     assert lengths == [4, 1, 1, 1]
-
-
-def test_without_a_cache_there_is_no_state() -> None:
-    assert model()(torch.tensor([[2, 5, 6]]), use_cache=False).state is None
 
 
 def test_labels_are_shifted_and_shift_labels_are_not() -> None:
@@ -143,16 +105,6 @@ def test_a_pickle_is_not_loaded(tmp_path: Path, auto: Any) -> None:
         load_model(tmp_path)
 
 
-def test_gradient_checkpointing_is_refused_in_words() -> None:
-    with pytest.raises(ValueError, match="does not support"):
-        model().gradient_checkpointing_enable()
-
-
-def test_a_folder_without_a_model_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no model here"):
-        load_model(tmp_path)
-
-
 def test_damaged_and_missing_weights_are_reported(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -180,16 +132,6 @@ def test_one_hot_input_stays_the_identity() -> None:
     assert torch.equal(built.embedding.weight, one_hot)
     assert not torch.equal(built.stack.cells[0].W, before)
     assert built.stack.cells[0].W.shape == (30, 12)  # row i is what token i adds to the hidden state
-
-
-def test_one_hot_input_is_still_fixed_once_loaded(tmp_path: Path) -> None:
-    """Whatever goes on learning, Trainer or dynamic evaluation, learns what is not fixed."""
-    save_model(model(input="one-hot").language_model, tmp_path)
-    for network in (load_model(tmp_path), AutoModelForCausalLM.from_pretrained(tmp_path).language_model):
-        fixed = [name for name, weight in network.named_parameters() if not weight.requires_grad]
-        assert fixed == ["embedding.weight"]
-    save_model(model().language_model, tmp_path / "embedding")
-    assert all(weight.requires_grad for weight in load_model(tmp_path / "embedding").parameters())
 
 
 def test_one_hot_input_of_a_large_vocabulary_is_refused() -> None:

@@ -64,6 +64,7 @@ def test_counts_alone_need_an_order() -> None:
         ModelConfig(kind="kneser-ney", counts=0)
 
 
+@pytest.mark.long
 def test_counts_alone_are_a_model_like_any_other(register: Registrar) -> None:
     """Trained in one pass, evaluated, written with and registered; the figure is that of the counts."""
     candidate = with_model(register, {"model.kind": "kneser-ney", "model.counts": 3})
@@ -84,6 +85,7 @@ def test_counts_alone_are_a_model_like_any_other(register: Registrar) -> None:
         RnnlmForCausalLM(RnnlmConfig(**model.config))
 
 
+@pytest.mark.long
 def test_an_own_layer_becomes_champion_and_works_without_rnnlm(
     register: Registrar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

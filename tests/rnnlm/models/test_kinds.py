@@ -128,12 +128,6 @@ def test_padding_changes_nothing(kind: ModelKind) -> None:
     torch.testing.assert_close(right[:, :5], expected)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_text_starts_with_a_state_of_zeros(kind: ModelKind) -> None:
-    model = model_of(kind)
-    torch.testing.assert_close(model(IDS, model.stack.initial_state(2)), model(IDS))
-
-
 @pytest.mark.parametrize(("ours", "theirs"), [(GRUCell, nn.GRU), (LSTMCell, nn.LSTM)])
 def test_gated_cells_are_those_of_torch(ours: type[GRUCell | LSTMCell], theirs: type[nn.RNNBase]) -> None:
     """By the definition and by the kernel, in values and gradients."""

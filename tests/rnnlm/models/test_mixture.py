@@ -23,13 +23,13 @@ Arrays = dict[str, np.ndarray]
 
 
 def test_probabilities_sum_to_one_and_agree_however_they_are_asked_for(storyteller: Storyteller) -> None:
-    """On 1,000 contexts of the test split: of every word, of the given word, and step by step."""
+    """On 500 contexts of the test split: of every word, of the given word, and step by step."""
     model = storyteller.model()
     mixture = model.mixture
     assert mixture is not None
     assert 0 < mixture.shares.max() < 1  # both parts count
     source = StoredSplit(storyteller.dataset, "test")
-    rows = source.read(0, 200)
+    rows = source.read(0, 100)
     for row, (first, last) in enumerate(itertools.pairwise(rows.offsets)):
         ids = rows.token_ids[first:last].tolist()
         with torch.inference_mode():
@@ -48,12 +48,7 @@ def test_probabilities_sum_to_one_and_agree_however_they_are_asked_for(storytell
         given = -network.gather(1, targets[:, None])[:, 0].numpy()
         nll = mixture.nll(given, *contexts(rows.take(np.array([row])), mixture.context_length))
         assert nll == pytest.approx(-every.gather(1, targets[:, None])[:, 0].numpy(), abs=1e-4)
-    assert rows.predicted_count >= 1_000
-
-
-def test_histories_hold_the_last_token_first() -> None:
-    assert histories(np.array([[2, 5, 6]]), 2).tolist() == [[[2, 0], [5, 2], [6, 5]]]
-    assert histories(np.array([[2, 5, 6]]), 0).shape == (1, 3, 0)
+    assert rows.predicted_count >= 500
 
 
 def test_the_counts_are_saved_with_the_model_and_removed_with_them(storyteller: Storyteller, tmp_path: Path) -> None:

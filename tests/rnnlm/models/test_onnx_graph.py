@@ -49,7 +49,7 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
     "settings",
     [
         pytest.param({"nonlinearity": "tanh"}, id="tanh", marks=pytest.mark.slow),
-        pytest.param({"nonlinearity": "sigmoid"}, id="sigmoid"),
+        pytest.param({"nonlinearity": "sigmoid"}, id="sigmoid", marks=pytest.mark.slow),
         pytest.param({"nonlinearity": "relu", "tie_embeddings": True}, id="relu-tied", marks=pytest.mark.slow),
         pytest.param(
             {"nonlinearity": "tanh", "tie_embeddings": True, "layers": 2, "embedding_size": 8}, id="tanh-tied-2"
@@ -62,7 +62,11 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
         ),
         *(
             # Each export takes seconds. An xLSTM has two kinds of layers.
-            pytest.param({"kind": kind, "layers": 1 + (kind == "xlstm"), "heads": 2, "attention_window": 7}, id=kind)
+            pytest.param(
+                {"kind": kind, "layers": 1 + (kind == "xlstm"), "heads": 2, "attention_window": 7},
+                id=kind,
+                marks=() if kind in ("lstm", "min-gru", "transformer", "xlstm") else pytest.mark.slow,
+            )
             for kind in get_args(ModelKind)[1:]
         ),
     ],

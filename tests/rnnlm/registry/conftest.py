@@ -8,13 +8,18 @@ import pytest
 
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from tests.conftest import copy_store, home_in, untracked
+from tests.built_once import built_once
+from tests.conftest import copy_home, copy_store, home_in, untracked
 from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_corpus
 
 
 @pytest.fixture(scope="session")
 def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
-    """Every stage but registration, run once."""
+    """Every stage but registration."""
+    return built_once(tmp_path_factory, contest_stages)
+
+
+def contest_stages(folder: Path) -> Contest:
     from rnnlm.corpora.download import obtain_corpus
     from rnnlm.evaluation.perplexity import evaluate_run
     from rnnlm.generation.generate import generate_samples
@@ -22,10 +27,9 @@ def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
     from rnnlm.tokenizers.tokenizer_training import train_tokenizer
     from rnnlm.training.model_run import run_training
 
-    root = tmp_path_factory.mktemp("contest")
-    home = Home(root / "home")
-    write_contest_corpus(root / "corpus")
-    config = contest_config(root / "corpus")
+    home = Home(folder / "home")
+    write_contest_corpus(folder / "corpus")
+    config = contest_config(folder / "corpus")
     corpus = obtain_corpus(home, config.corpus)
     tokenizer = train_tokenizer(home, corpus, config.tokenizer)
     dataset = store_sequences(home, corpus, tokenizer, config.sequences)
@@ -35,26 +39,44 @@ def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
 
 
 @pytest.fixture
-def contest(tracked_home: Home, contest_template: Contest) -> Contest:
-    """The session's contest, copied into this test's home, with an empty registry."""
+def contest(tracked_home: Home, contest_template: Contest, decided_template: Contest) -> Contest:
+    """The contest in this test's home, with an empty registry; its bundles have been checked for decided_template."""
     return contest_in(tracked_home, contest_template)
 
 
-@pytest.fixture(scope="module")
-def decided(
+@pytest.fixture(scope="session")
+def decided_template(
     tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path, contest_template: Contest
-) -> Iterator[Contest]:
-    """For tests that only read: poor was the first champion, good took over, fair was compared with good."""
+) -> Contest:
+    """Poor was the first champion, good took over, fair was compared with good."""
+
+    def decided_contest(folder: Path) -> tuple[Contest, set[str]]:
+        with home_in(folder) as home:
+            copy_store(home, mlflow_template)
+            contest = contest_in(home, contest_template)
+            for quality in ("poor", "good", "fair"):
+                contest.register(quality)
+            return contest, bundle_check.CHECKED
+
+    from rnnlm.registry import bundle_check
+
+    contest, checked = built_once(tmp_path_factory, decided_contest)
+    bundle_check.CHECKED.update(checked)  # the same bundle is not checked in every test process
+    return contest
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory, decided_template: Contest) -> Iterator[Contest]:
+    """The decided contest for the tests of a file, which only read it."""
     with home_in(tmp_path_factory.mktemp("decided")) as home:
-        copy_store(home, mlflow_template)
-        contest = contest_in(home, contest_template)
-        for quality in ("poor", "good", "fair"):
-            contest.register(quality)
-        yield contest
+        copy_home(decided_template.home, home)
+        yield contest_in(home, decided_template, copied=True)
 
 
-def contest_in(home: Home, template: Contest) -> Contest:
-    shutil.copytree(template.home.root, home.root, dirs_exist_ok=True)
+def contest_in(home: Home, template: Contest, *, copied: bool = False) -> Contest:
+    """The contest in another home; copied: that has its files already."""
+    if not copied:
+        shutil.copytree(template.home.root, home.root, dirs_exist_ok=True)
 
     def moved(folder: Path) -> Path:
         return home.root / folder.relative_to(template.home.root)

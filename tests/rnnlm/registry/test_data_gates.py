@@ -83,7 +83,7 @@ def licences(years: range, *more: str) -> str:
     return "".join("\n".join([f"copyright {year} author", *LICENCE, *more, "", ""]) for year in years)
 
 
-@pytest.mark.parametrize("mode", ["sentence", "stream"])
+@pytest.mark.parametrize("mode", [pytest.param("sentence", marks=pytest.mark.long), "stream"])
 def test_near_copies_in_held_out_text_are_told_before_training(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
@@ -141,60 +141,57 @@ def other_text(register: Registrar, texts: dict[str, str]) -> DatasetRecord:
 
 
 @pytest.mark.long
-def test_a_shrunken_corpus_stops_the_night_and_keeps_the_champion(register: Registrar) -> None:
-    register()
-    unchanged = check_gates(register.home, register.config, register.dataset)
+def test_a_shrunken_corpus_stops_the_night_and_keeps_the_champion(registered: Registrar) -> None:
+    unchanged = check_gates(registered.home, registered.config, registered.dataset)
     assert [result_of(unchanged, gate).share for gate in ("shrinkage", "drift")] == [0.0, 0.0]
-    folder = Path(register.config.corpus.source)
+    folder = Path(registered.config.corpus.source)
     before = {split: (folder / f"{split}.txt").read_text() for split in ("train", "valid", "test")}
     lines = before["train"].splitlines(keepends=True)
     after = before | {"train": "".join(lines[:50])}
-    dataset = other_text(register, after)
-    record = check_gates(register.home, register.config, dataset)
+    dataset = other_text(registered, after)
+    record = check_gates(registered.home, registered.config, dataset)
     share = 1 - sum(map(len, after.values())) / sum(map(len, before.values()))
     assert 0.5 < share < 0.7
     assert result_of(record, "shrinkage").share == pytest.approx(share)
     with pytest.raises(DatasetError, match=r"smaller than the champion's.*\n.*gates\.shrinkage_stop_at"):
         record.raise_if_stopped()
-    with reaching_mlflow(register.home) as client:
+    with reaching_mlflow(registered.home) as client:
         assert str(client.get_registered_model(TOY).aliases["champion"]) == "1"
-    larger = other_text(register, {"train": before["train"] + "the cat sees the dog near the tree .\n"})
-    assert result_of(check_gates(register.home, register.config, larger), "shrinkage").share == 0.0
+    larger = other_text(registered, {"train": before["train"] + "the cat sees the dog near the tree .\n"})
+    assert result_of(check_gates(registered.home, registered.config, larger), "shrinkage").share == 0.0
 
 
 @pytest.mark.long
-def test_a_text_of_other_characters_stops_the_night(register: Registrar, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_text_of_other_characters_stops_the_night(registered: Registrar, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    register()
-    folder = Path(register.config.corpus.source)
+    folder = Path(registered.config.corpus.source)
     train = (folder / "train.txt").read_text()
-    kept = json.loads((evidence_folder(register.home, 1, TOY) / CHARACTERS).read_text())
+    kept = json.loads((evidence_folder(registered.home, 1, TOY) / CHARACTERS).read_text())
     assert kept["."] == train.count(".") == 300
     assert "\n" not in kept
 
     # Capitals instead of small letters: what is common are the blank and the full stop, with the same shares.
-    dataset = other_text(register, {"train": train.upper()})
+    dataset = other_text(registered, {"train": train.upper()})
     share_common = (train.count(" ") + train.count(".")) / (len(train) - train.count("\n"))
-    record = check_gates(register.home, register.config, dataset)
+    record = check_gates(registered.home, registered.config, dataset)
     assert result_of(record, "drift").share == pytest.approx(math.sqrt(1 - share_common))
     assert result_of(record, "drift").outcome == "stopped"
     with pytest.raises(DatasetError, match=r"character frequencies.*\n.*gates\.drift_stop_at"):
         record.raise_if_stopped()
 
     # One line more: hardly another distribution.
-    same = other_text(register, {"train": train + "the cat sees the dog near the tree .\n"})
-    found = result_of(check_gates(register.home, register.config, same), "drift")
+    same = other_text(registered, {"train": train + "the cat sees the dog near the tree .\n"})
+    found = result_of(check_gates(registered.home, registered.config, same), "drift")
     assert found.share is not None
     assert 0 < found.share < 0.01
     assert found.outcome == "passed"
 
 
 @pytest.mark.long
-def test_a_champion_without_character_frequencies_is_not_compared(register: Registrar) -> None:
-    register()
-    (evidence_folder(register.home, 1, TOY) / CHARACTERS).unlink()
-    dataset = other_text(register, {"train": "the dog sees the cat .\n" * 200})
-    found = result_of(check_gates(register.home, register.config, dataset), "drift")
+def test_a_champion_without_character_frequencies_is_not_compared(registered: Registrar) -> None:
+    (evidence_folder(registered.home, 1, TOY) / CHARACTERS).unlink()
+    dataset = other_text(registered, {"train": "the dog sees the cat .\n" * 200})
+    found = result_of(check_gates(registered.home, registered.config, dataset), "drift")
     assert (found.outcome, found.share) == ("not measured", None)
     assert "registered without" in found.text
 

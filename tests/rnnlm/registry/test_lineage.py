@@ -19,6 +19,7 @@ from tests.rnnlm.registry.contest import NAME, Contest
 from tests.rnnlm.registry.test_champion_comparison import evidence_folder
 
 
+@pytest.mark.long
 def test_a_version_leads_back_to_the_bytes_of_the_corpus(decided: Contest) -> None:
     details = show_version(decided.home, NAME, "3")
     corpus = decided.home.corpora / details.corpus["digest"][:16]
@@ -38,6 +39,7 @@ def test_a_version_leads_back_to_the_bytes_of_the_corpus(decided: Contest) -> No
     assert details.parents[-1].corpus_digest == decided.dataset.corpus_digest
 
 
+@pytest.mark.long
 def test_a_version_has_its_perplexities_configuration_and_code(decided: Contest) -> None:
     details = show_version(decided.home, NAME, "champion")
     for split, tag in (("valid", "validation_perplexity"), ("test", "test_perplexity")):
@@ -49,6 +51,7 @@ def test_a_version_has_its_perplexities_configuration_and_code(decided: Contest)
     assert PipelineConfig(**short) == decided.config  # what is left out is the default
 
 
+@pytest.mark.long
 def test_mlflows_own_search_finds_versions_by_their_tags(decided: Contest) -> None:
     dataset = decided.dataset.dataset_id
     with reaching_mlflow(decided.home) as client:
@@ -64,6 +67,7 @@ def test_mlflows_own_search_finds_versions_by_their_tags(decided: Contest) -> No
             assert sorted(int(version.version) for version in found) == versions, filter_string
 
 
+@pytest.mark.long
 def test_the_best_is_the_lowest_perplexity_of_each_dataset(decided: Contest) -> None:
     figures = ((9.0, "bb22"), (7.5, "aa11"), (9.5, "aa11"))
     versions = [
@@ -78,6 +82,7 @@ def test_the_best_is_the_lowest_perplexity_of_each_dataset(decided: Contest) -> 
     assert best_versions([unknown]) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "version"), [(NAME, "7"), (NAME, "winner"), ("nobody", "1")])
 def test_a_missing_version_is_an_error_with_the_right_names(decided: Contest, name: str, version: str) -> None:
     with pytest.raises(ModelError, match=f"registered: {NAME}"):
@@ -93,6 +98,7 @@ def test_a_version_of_another_program_is_shown_without_our_facts(tracked_home: H
     assert "theirs 1 (no alias)" in lineage_report(details)
 
 
+@pytest.mark.long
 def test_the_report_holds_the_facts(decided: Contest) -> None:
     text = lineage_report(show_version(decided.home, NAME, "2"))
     for fact in (

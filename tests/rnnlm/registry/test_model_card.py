@@ -4,13 +4,15 @@ import pytest
 
 from rnnlm.models.model_factory import build_model, save_model
 from rnnlm.registry.lineage import show_version
-from rnnlm.registry.model_card import LONGEST_DESCRIPTION, description_of
+from rnnlm.registry.model_card import LONGEST_DESCRIPTION, description_of, model_card
 from rnnlm.registry.model_lookup import model_folder
+from rnnlm.registry.version_tags import Candidate, identity_tags, origin_tags
 from rnnlm.storage.records import Sample
 from tests.configs import plain_model
 from tests.rnnlm.registry.contest import NAME, Contest
 
 
+@pytest.mark.long
 def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
     card = (model_folder(decided.home, f"models:/{NAME}/2") / "README.md").read_text(encoding="utf-8")
     test = decided.evaluation.scores["test"]
@@ -37,6 +39,12 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
     assert card.startswith(f"# {NAME}\n\n{first}\n\n## {rest[:500]}")
 
 
+def card_of(contest: Contest) -> str:
+    candidate = Candidate(contest.config, contest.dataset, contest.run, contest.evaluation, contest.samples)
+    tags = identity_tags(candidate) | origin_tags(contest.home, contest.config, contest.dataset)
+    return model_card(NAME, candidate, tags, None)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "words"),
@@ -52,11 +60,11 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
 def test_the_card_says_what_kind_of_network_it_is(contest: Contest, shape: dict[str, object], words: str) -> None:
     config = plain_model({"hidden_size": 16} | shape)
     model = build_model(config, contest.dataset.vocabulary_size, seed=0)
-    save_model(model, contest.run_of("good").model_folder)
-    contest.register("good")
-    assert words in show_version(contest.home, NAME, "1").description
+    save_model(model, contest.run.model_folder)
+    assert words in card_of(contest)
 
 
+@pytest.mark.long
 def test_a_later_version_names_its_parent(decided: Contest) -> None:
     assert "there was no champion when it was registered" in show_version(decided.home, NAME, "1").description
     assert "champion when it was registered: version 1" in show_version(decided.home, NAME, "2").description
@@ -66,14 +74,9 @@ def test_a_later_version_names_its_parent(decided: Contest) -> None:
 def test_a_description_fits_the_database_and_leaves_no_fence_open(contest: Contest) -> None:
     long = Sample(prompt="", text="the cat sees .\n```\n" * 1_000, tokens=5_000)
     contest.samples = contest.samples.model_copy(update={"samples": (long,)})
-    contest.register("good")
-    description = show_version(contest.home, NAME, "1").description
+    card = card_of(contest)
+    description = description_of(card)
     assert len(description) <= LONGEST_DESCRIPTION
     assert description.endswith("the rest: README.md in the bundle\n")
     assert description.splitlines().count("````") == 2  # the sample's fence is longer than what it holds
-    assert len((model_folder(contest.home, f"models:/{NAME}/1") / "README.md").read_text()) > 10_000
-
-
-def test_a_short_card_is_the_description() -> None:
-    assert description_of("# name\n\nshort\n") == "short\n"
-    assert description_of("# name\n\nshort\n\nrest\n", "table") == "short\n\ntable\n\nrest\n"
+    assert len(card) > 10_000

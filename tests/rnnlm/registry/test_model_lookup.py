@@ -13,16 +13,7 @@ from rnnlm.storage.records import RunRecord
 from tests.rnnlm.registry.contest import NAME, Contest
 
 
-def test_versions_are_listed_newest_first_with_their_aliases(decided: Contest) -> None:
-    third, second, first = list_models(decided.home)
-    assert [(one.name, one.version) for one in (third, second, first)] == [(NAME, 3), (NAME, 2), (NAME, 1)]
-    assert (third.aliases, second.aliases, first.aliases) == (("challenger",), ("champion",), ())
-    assert first.validation_perplexity == decided.evaluation.scores["valid"].perplexity
-    assert first.bits_per_byte == decided.evaluation.scores["test"].bits_per_byte
-    assert first.dataset_id == decided.dataset.dataset_id
-    assert first.created.endswith("+00:00")
-
-
+@pytest.mark.long
 def test_a_registered_version_is_found_by_alias_and_by_number(decided: Contest) -> None:
     champion = model_folder(decided.home, f"models:/{NAME}@champion")
     assert champion == model_folder(decided.home, f"models:/{NAME}/2")
@@ -33,6 +24,7 @@ def test_a_registered_version_is_found_by_alias_and_by_number(decided: Contest) 
     load_model(champion)
 
 
+@pytest.mark.long
 def test_a_registered_version_leads_to_its_run(decided: Contest) -> None:
     home = decided.home
     champion = decided.run_of("good")
@@ -43,6 +35,7 @@ def test_a_registered_version_leads_to_its_run(decided: Contest) -> None:
         run_model_folder(home, f"models:/{NAME}/7")
 
 
+@pytest.mark.long
 def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
     run, reference = decided.run_of("good"), f"models:/{NAME}@champion"
     other = decided.run_of("poor").model_folder / "model.safetensors"
@@ -56,11 +49,6 @@ def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
     assert model_folder(decided.home, reference).exists()  # the registered model itself is there
 
 
-def test_a_run_is_found_by_folder_model_folder_and_id(toy_run: RunRecord, home: Home) -> None:
-    for reference in (str(toy_run.folder), str(toy_run.model_folder), toy_run.run_id, toy_run.run_id[:5]):
-        assert model_folder(home, reference) == toy_run.model_folder
-
-
 def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Home) -> None:
     other = toy_run.run_id[:15] + ("0" if toy_run.run_id[15] != "0" else "1")
     shutil.copytree(toy_run.folder, home.runs / other)
@@ -68,6 +56,7 @@ def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Ho
         model_folder(home, toy_run.run_id[:15])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "reference",
     ["models:/rnnlm-tyo@champion", f"models:/{NAME}@winner", f"models:/{NAME}/7", f"models:/{NAME}"],
@@ -110,8 +99,8 @@ def test_a_registry_that_is_away_is_a_tracking_error(home: Home, monkeypatch: py
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["e12", "cafe", "ada"])
-def test_a_registered_name_that_looks_like_a_run_id_is_the_name(contest: Contest, name: str) -> None:
+def test_a_registered_name_that_looks_like_a_run_id_is_the_name(contest: Contest) -> None:
+    name = "cafe"
     contest.register("good", model_name=name)
     champion = model_folder(contest.home, f"models:/{name}@champion")
     assert model_folder(contest.home, name) == champion

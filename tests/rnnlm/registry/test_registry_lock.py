@@ -77,10 +77,3 @@ def test_another_home_on_the_same_database_waits_too(
         with a_waiter(Home(tmp_path_factory.mktemp("other"))) as had:
             stack.close()
             assert had.wait(60)
-
-
-def test_a_failure_inside_gives_it_back(tracked_home: Home) -> None:
-    with pytest.raises(ValueError, match="mine"), registry_lock(tracked_home, "contest"):
-        raise ValueError("mine")
-    with registry_lock(tracked_home, "contest"):
-        pass

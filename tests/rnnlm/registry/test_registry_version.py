@@ -19,9 +19,8 @@ def test_facts_come_back_from_their_tags() -> None:
 
 
 @pytest.mark.long
-def test_facts_of_older_versions_are_replaced_and_removed(register: Registrar) -> None:
-    register()
-    with reaching_mlflow(register.home) as client:
+def test_facts_of_older_versions_are_replaced_and_removed(registered: Registrar) -> None:
+    with reaching_mlflow(registered.home) as client:
         client.set_model_version_tag(NAME, "1", "replaced_by", "7")
         client.set_model_version_tag(NAME, "1", "note", "of a person")
         before = read_version(client, NAME, 1).facts

@@ -30,12 +30,6 @@ def test_a_value_out_of_bounds_or_an_unknown_name_is_refused(field: str, value: 
         PredictionRequest.model_validate({"prompt": "a"} | {field: value})
 
 
-def test_a_prompt_is_required_and_may_be_empty() -> None:
-    assert PredictionRequest.model_validate({"prompt": ""}).prompt == ""
-    with pytest.raises(ValidationError, match="prompt"):
-        PredictionRequest.model_validate({"seed": 1})
-
-
 def test_a_text_to_score_takes_no_sampling() -> None:
     assert PredictionRequest.model_validate({"text": "a"}).text == "a"
     with pytest.raises(ValidationError, match="takes no seed, top_k"):
@@ -61,8 +55,3 @@ def test_bounds_are_those_of_the_configuration() -> None:
         for wrong in (0.009, 100.1, math.inf):
             with pytest.raises(ValidationError, match="temperature"):
                 kind.model_validate(rest | {"temperature": wrong})
-
-
-def test_defaults_are_those_of_the_configuration() -> None:
-    # A registered model never writes <unk>, and has no shortest text: it has no settings for them.
-    assert GenerationConfig().model_dump(exclude={"prompts", "unknown", "minimum_tokens"}) == SAMPLING_DEFAULTS

@@ -1,19 +1,21 @@
-"""The served model scores a text as the library does, whatever its tokenizer and however its text was cut."""
+"""The served model scores and writes as the library does, whatever its shape, its tokenizer and its cut of a text."""
 
 import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from rnnlm.config import SequencesConfig, TokenizerConfig
+from rnnlm.config import GenerationConfig, ModelKind, SequencesConfig, TokenizerConfig
 from rnnlm.evaluation.document_losses import document_losses
+from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home, write_json
 from rnnlm.models.model_factory import build_model, load_model, save_model
+from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.bundle import copy_portable_modules
-from rnnlm.registry.served_model import ServedModel
+from rnnlm.registry.served_model import PredictionRequest, ServedModel
 from rnnlm.storage.records import CorpusRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
@@ -88,3 +90,27 @@ def test_every_kind_of_tokenizer_is_served_alike(
     save_model(model, folder)
     recut(folder, SequencesConfig())
     agree(served(folder, tmp_path), folder, SequencesConfig())
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"tie_embeddings": True, "layers": 2, "embedding_size": 5},
+        {"embedding_size": 5, "nonlinearity": "relu", "backend": "loop"},
+        {"recurrence": "diagonal", "recurrent_initialization": "spread", "layers": 3, "residual": True},
+        *({"kind": kind, "layers": 2, "tie_embeddings": True} for kind in get_args(ModelKind)[1:]),
+    ],
+)
+def test_every_shape_of_model_scores_and_writes_as_the_library(
+    toy_run: RunRecord, tmp_path: Path, shape: dict[str, object]
+) -> None:
+    folder = toy_run.model_folder
+    save_model(build_model(plain_model({"hidden_size": 8} | shape), load_tokenizer(folder).vocabulary_size, 0), folder)
+    agree(service := served(folder, tmp_path), folder, read_training_provenance(folder).cut)
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    for settings in ({"temperature": 0.0}, {"temperature": 1.0, "top_k": 5, "seed": 2}, {"top_p": 0.5}):
+        limited = settings | {"maximum_tokens": 5}
+        for prompt in ("the cat", "a zebra sees"):
+            written = service.continuation(PredictionRequest.model_validate({"prompt": prompt} | limited))
+            expected = continue_prompt(model, tokenizer, prompt, GenerationConfig.model_validate(limited))
+            assert written == expected.text

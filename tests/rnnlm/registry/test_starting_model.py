@@ -36,11 +36,10 @@ WARM = {"training.start_from": "champion", "training.warm_start.learning_rate": 
 
 
 @pytest.fixture
-def warm(register: Registrar) -> Registrar:
+def warm(registered: Registrar) -> Registrar:
     """The toy run is champion, and the next one is to start from it."""
-    register()
-    register.config = changed(register.config, WARM)
-    return register
+    registered.config = changed(registered.config, WARM)
+    return registered
 
 
 def chosen(warm: Registrar, *, force: bool = False) -> StartedFrom | None:

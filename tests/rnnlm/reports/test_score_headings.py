@@ -5,22 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.data import ngram_text
 from flows.commands.runs import run_row
-from rnnlm.display.text_layout import LINE_WIDTH, TableRows, columns
-from rnnlm.evaluation.ngram.ngram_evaluation import NgramResult
+from rnnlm.display.text_layout import TableRows
 from rnnlm.evaluation.score_tables import adaptation_rows, score_rows, score_table
 from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable, Variant
 from rnnlm.lab.comparison.document_bootstrap import PairDifference
 from rnnlm.lab.comparison.model_comparison import ModelComparison
 from rnnlm.lab.comparison.model_result import Trial
-from rnnlm.lab.comparison.registered_models import RegisteredComparison
 from rnnlm.lab.comparison.run_plan import TunedSettings
 from rnnlm.reports import comparison_page
 from rnnlm.reports.registry_page import model_row
 from rnnlm.storage.result_records import EvaluationRecord, ListedVersion
 from rnnlm.tracking.run_comparison import RunOverview
-from tests.rnnlm.lab.comparison.test_model_result import result_of, run_of
+from tests.rnnlm.lab.comparison.test_model_result import result_of
 from tests.rnnlm.reports.test_comparison_page import comparison
 from tests.split_scores import split_score_of
 
@@ -81,35 +78,3 @@ def test_every_heading_of_a_score_names_split_and_measure(found: ModelComparison
             assert all(map(SPLIT.match, scores)), (name, scores)
     assert "sampled validation perplexity" in shown["rnnlm compare, trials"][0]  # trials are scored on a sample
     assert "test perplexity of the first 7 rows" in shown["rnnlm evaluate, evaluation.first_rows"][0]
-
-
-def test_the_scores_of_registered_models_and_of_counts_name_their_split() -> None:
-    scores = {"one": run_of(9.0).test}
-    whole = RegisteredComparison(split="all", documents=1, scores=scores, pairs=(PAIR,))
-    heads = comparison_page.registered_text(whole).splitlines()[0]
-    assert heads.split() == ["model", "whole-text", "bits/byte", "whole-text", "perplexity", "tokens"]
-    counted = NgramResult(
-        method="kneser-ney",
-        order=3,
-        normalised=True,
-        test_perplexity=9.0,
-        validation_perplexity=8.0,
-        tokens=9,
-        unknown_rate=0.0,
-        seconds=1.0,
-        samples=(),
-    )
-    first, second = ngram_text(counted).splitlines()[:2]  # wider than a terminal
-    assert first.split()[1:3] == ["test", "validation"]
-    assert second.split() == ["perplexity", "perplexity"]
-
-
-def test_only_wide_tables_break_their_headings(found: ModelComparison) -> None:
-    row = dict.fromkeys(("test perplexity", "test bits/byte", "peak", "weights and counts", "state"), "1" * 13)
-    lines = columns([row])
-    assert max(map(len, lines)) <= LINE_WIDTH
-    assert lines[0].split() == ["test", "test", "peak", "weights", "and", "state"]
-    assert lines[1].split() == ["perplexity", "bits/byte", "counts"]
-    assert columns([{"test perplexity": "9"}]) == ["test perplexity", "9"]
-    text = comparison_page.comparison_text(found)
-    assert max(map(len, text.splitlines()[:5])) <= LINE_WIDTH

@@ -191,17 +191,6 @@ def test_a_database_gets_the_same_rows_and_keeps_its_other_tables(score: Score, 
     assert (read_provenance(database) or {})["model_digest"] == record.model_digest
 
 
-def test_the_rows_at_once_and_the_shards_change_nothing_but_rounding(score: Score) -> None:
-    tables = []
-    for fields in ({"batch_size": 1, "shard_documents": 1}, {"batch_size": 64, "shard_documents": 100}):
-        output = score(**fields).output
-        assert output is not None
-        tables.append(pq.read_table(output).to_pylist())
-    for one, other in zip(*tables, strict=True):
-        assert one["log_probability"] == pytest.approx(other["log_probability"], rel=1e-5)
-        assert [token["token"] for token in one["surprising"]] == [token["token"] for token in other["surprising"]]
-
-
 def test_an_output_that_cannot_be_written_is_told_before_anything_is_scored(score: Score, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HomeError, match=r"scoring\.output"):
@@ -221,12 +210,6 @@ def test_a_database_that_is_none_is_told(score: Score, tmp_path: Path) -> None:
     (tmp_path / "bad.duckdb").write_text("no database" * 1000)
     with pytest.raises(HomeError, match=r"bad\.duckdb"):
         score(output=str(tmp_path / "bad.duckdb"))
-
-
-def test_an_input_that_may_be_missing_leaves_no_output(score: Score, tmp_path: Path) -> None:
-    record = score(input=str(tmp_path / "inbox"), may_be_missing=True)
-    assert (record.output, record.totals.documents) == (None, 0)
-    assert not (tmp_path / "scores.parquet").exists()
 
 
 def test_without_a_champion_the_model_has_to_be_named(score: Score, tracked_home: Home) -> None:

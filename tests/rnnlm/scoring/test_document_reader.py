@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.errors import CorpusError
 from rnnlm.scoring import document_reader
-from rnnlm.scoring.document_reader import InputDocument, in_shards, read_documents, shard_growth
+from rnnlm.scoring.document_reader import InputDocument, in_shards, read_documents
 from rnnlm.scoring.input_files import find_inputs
 from rnnlm.scoring.scoring_config import ScoringConfig
 
@@ -73,53 +73,12 @@ def test_every_table_gives_its_texts_and_ids_in_order(tmp_path: Path, name: str,
     assert [document.id for document in read(tmp_path / name, column="body", **query)] == [None] * 4
 
 
-def test_every_line_is_a_document_even_a_blank_one(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"one\r\n\r\ntwo three\nlast")
-    found = read(tmp_path / "a.txt")
-    assert [(document.place, str(document.text).strip()) for document in found] == [
-        (0, "one"),
-        (1, ""),
-        (2, "two three"),
-        (3, "last"),
-    ]
-
-
 def test_a_paragraph_is_a_document_of_the_corpus(tmp_path: Path) -> None:
     data = b"one\ntwo\n\n\nthree\n" + b"four\n" * 60
     (tmp_path / "a.txt").write_bytes(data)
     texts = [document.text for document in read(tmp_path / "a.txt", document="paragraph")]
     assert texts == [part.decode() for part in paragraphs(data.splitlines(keepends=True))]
     assert len(texts) == 3  # the blank lines end one, 50 lines another
-
-
-def test_a_compressed_text_is_read_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("café\n".encode()))
-    assert [document.text for document in read(tmp_path / "a.txt.gz")] == ["café\n"]
-
-
-def test_bytes_that_are_not_text_are_still_scored(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n")
-    assert [document.text for document in read(tmp_path / "a.txt")] == ["caf\ufffd\n"]
-
-
-def test_what_looks_like_a_date_stays_as_it_is_written(tmp_path: Path) -> None:
-    texts = ["2026-11-21T10:00:00Z", "17", "1e3"]
-    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "{text}", "n": 1}}\n' for text in texts))
-    assert [document.text for document in read(tmp_path / "a.jsonl")] == texts
-
-
-def test_the_files_of_a_folder_are_read_in_order_of_name(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "b.parquet")
-    (tmp_path / "a.txt").write_text("first\n")
-    found = read(tmp_path, column="body")
-    assert [document.number for document in found] == [0, 1, 2, 3, 4]
-    assert [(Path(document.source).name, document.place) for document in found][:2] == [("a.txt", 0), ("b.parquet", 0)]
-    assert read(tmp_path / "*.parquet", column="body")[0].text == TEXTS[0]
-
-
-def test_a_row_without_a_text_is_a_document_without_one(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"text": pa.array(["a", None, "b"])}), tmp_path / "a.parquet")
-    assert [document.text for document in read(tmp_path / "a.parquet")] == ["a", None, "b"]
 
 
 def test_the_strangest_line_is_read_and_marked_and_the_next_ones_too(tmp_path: Path) -> None:
@@ -166,11 +125,6 @@ def test_the_strangest_cell_is_read_and_marked_and_the_next_ones_too(
     assert [document.text for document in read(path)] == ["one", "a\ufffdb", "bad \ufffd byte", "last"]
 
 
-def test_other_control_characters_within_json_are_read_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b'{"text": "a\x1b[31m\tred"}\n{"text": "b"}\n')
-    assert [document.text for document in read(tmp_path / "a.jsonl")] == ["a\x1b[31m\tred", "b"]
-
-
 def test_a_column_within_objects_is_named_with_dots(tmp_path: Path) -> None:
     rows = [{"data": {"body": "one", "key": 1}}, {"data": {"body": "two", "key": 2}}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -185,11 +139,6 @@ def test_a_column_within_objects_is_named_with_dots(tmp_path: Path) -> None:
 def test_an_object_without_the_column_is_a_document_without_a_text(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"other": 1}\n{"text": "a"}\n{"text": null}\n{"text": ["b", 2]}\n')
     assert [document.text for document in read(tmp_path / "a.jsonl")] == [None, "a", None, '["b", 2]']
-
-
-def test_a_number_is_read_as_it_is_written(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"text": ["a"], "id": [17]}), tmp_path / "a.parquet")
-    assert read(tmp_path / "a.parquet", id_column="id")[0].id == "17"
 
 
 @pytest.mark.parametrize(
@@ -255,16 +204,6 @@ def test_a_shard_is_full_by_documents_or_by_characters(monkeypatch: pytest.Monke
         [20],
         [2],
     ]
-
-
-def test_shards_of_a_large_input_are_larger() -> None:
-    gibibyte = 1 << 30
-    assert [shard_growth(size) for size in (0, gibibyte // 2, gibibyte, 16 * gibibyte, 64 * gibibyte, 1 << 40)] == [
-        *(1, 1, 2, 8, 16, 16)
-    ]
-    config = ScoringConfig(input="-", output="x.parquet", shard_documents=3)
-    found = (InputDocument(number, "", number, None, "text") for number in range(10))
-    assert [len(shard) for shard in in_shards(found, config, growth=2)] == [6, 4]
 
 
 def test_no_more_than_a_shard_is_read_ahead() -> None:

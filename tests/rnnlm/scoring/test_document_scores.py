@@ -13,7 +13,7 @@ from rnnlm.scoring.document_reader import InputDocument, documents_table
 from rnnlm.scoring.document_scores import SCORES_SCHEMA, Scorer, surprising
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.records import RunRecord
-from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, TextTokenizer, load_tokenizer
+from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 TEXTS = ["the cat sees the dog near the river .\n", "the zebra\nthe fox .", "", "the fox", None]
 
@@ -48,29 +48,6 @@ def test_a_document_costs_what_it_costs_alone(scorer: Scorer, tokenizer: TextTok
             assert row["bits_per_byte"] == pytest.approx(alone.total_nats / math.log(2) / len(whole), rel=1e-5)
 
 
-def test_unknown_words_are_counted_and_paid_for(scorer: Scorer) -> None:
-    row = table(scorer, TEXTS).to_pylist()[1]
-    assert row["tokens"] == 2 + 1 + 3 + 1  # each line's words and its <eos>
-    assert row["unknown_rate"] == 1 / 7
-    bits = (
-        -row["log_probability"] / math.log(2) + 8 * (len("zebra") + 1) + (1 + 2) * PLAIN_GAP_BITS + 4 * PLAIN_END_BITS
-    )
-    assert row["bits_per_byte"] == pytest.approx(bits / len("the zebra\nthe fox .\n"))
-
-
-def test_a_document_without_tokens_has_no_figures(scorer: Scorer) -> None:
-    for row, text in zip(table(scorer, ["", "\n\n", None]).to_pylist(), ["", "", None], strict=True):
-        assert (row["tokens"], row["log_probability"], row["surprising"], row["text"]) == (0, 0.0, [], text)
-        assert row["perplexity"] is row["bits_per_byte"] is row["unknown_rate"] is None
-
-
-def test_line_ends_cost_the_same_however_they_are_written(scorer: Scorer) -> None:
-    rows = table(scorer, ["the cat\nthe dog\n", "the cat\r\nthe dog\r\n", "the cat\rthe dog"]).to_pylist()
-    assert len({row["bytes"] for row in rows}) == 1
-    for row in rows[1:]:
-        assert row["log_probability"] == pytest.approx(rows[0]["log_probability"], rel=1e-6)
-
-
 def test_the_most_surprising_tokens_come_with_their_place_and_their_bits(tokenizer: TextTokenizer) -> None:
     the, cat, dog = tokenizer.encode("the cat dog")
     nats = np.array([1.0, 3.0, 1.0, 2.0], np.float32) * math.log(2)
@@ -92,15 +69,3 @@ def test_the_most_surprising_tokens_come_with_their_place_and_their_bits(tokeniz
         assert [(token["token"], token["place"]) for token in tokens] == [("cat", 1), ("the", 3), ("the", 0)]
         assert [token["bits"] for token in tokens] == pytest.approx([3.0, 2.0, 1.0])
     assert surprising(losses, pieces, 0).to_pylist() == [[], [], []]
-
-
-def test_places_lead_back_to_the_words(scorer: Scorer) -> None:
-    text = "river the the near . fox dog"
-    (row,) = table(scorer, [text]).to_pylist()
-    words = [*text.split(), "<eos>"]
-    assert len(row["surprising"]) == 5
-    for token in row["surprising"]:
-        assert words[token["place"]] == token["token"]
-    bits = [token["bits"] for token in row["surprising"]]
-    assert bits == sorted(bits, reverse=True)
-    assert sum(bits) < -row["log_probability"] / math.log(2)

@@ -10,7 +10,7 @@ import pytest
 
 from rnnlm.home import Home
 from rnnlm.scoring.bulk_scoring import score_texts
-from rnnlm.scoring.drift import chance_distance, distributions, measure_drift
+from rnnlm.scoring.drift import distributions, measure_drift
 from rnnlm.scoring.reference_scores import keep_references
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from tests.rnnlm.scoring.conftest import Configure
@@ -52,34 +52,6 @@ def test_distance_and_chance_are_those_of_scipy(tmp_path: Path) -> None:
     assert found.distance == pytest.approx(stats.ks_2samp(one, other).statistic)
     # Two samples as far apart as `noise` have a p-value of 0.001 by the asymptotic formula.
     assert stats.kstwobign.sf(found.noise * (700 * 300 / 1000) ** 0.5) == pytest.approx(0.001, rel=0.01)
-
-
-def test_chance_shrinks_with_the_smaller_sample() -> None:
-    assert chance_distance(100, 100) == pytest.approx(1.9495 * (2 / 100) ** 0.5, rel=1e-4)
-    assert chance_distance(100, 10**9) == pytest.approx(1.9495 / 10, rel=1e-4)
-
-
-def test_quantiles_are_values_and_bins_hold_every_document(tmp_path: Path) -> None:
-    hundred = [float(value) for value in range(1, 101)]
-    found = distributions(
-        written(tmp_path / "a.parquet", list(hundred)),
-        written(tmp_path / "b.parquet", [value / 2 for value in hundred]),
-    )
-    assert [(row["level"], row["scored"], row["reference"]) for row in found.quantiles] == [
-        (0.05, 5.0, 2.5),
-        (0.25, 25.0, 12.5),
-        (0.5, 50.0, 25.0),
-        (0.75, 75.0, 37.5),
-        (0.95, 95.0, 47.5),
-    ]
-    assert len(found.bins) == 40
-    assert sum(row["scored"] for row in found.bins) == sum(row["reference"] for row in found.bins) == 100
-    assert found.bins[0]["low"] == 0.5
-
-
-def test_values_that_are_all_the_same_still_have_bins(tmp_path: Path) -> None:
-    found = distributions(written(tmp_path / "a.parquet", [2.0] * 3), written(tmp_path / "b.parquet", [2.0] * 4))
-    assert (found.distance, found.bins[0]["scored"], found.bins[0]["reference"]) == (0.0, 3, 4)
 
 
 def shuffled(path: Path, target: Path) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from rnnlm.scoring.batch_scorer import BatchScorer, batch_scorer
-from rnnlm.scoring.minimal_pairs import PairScores, score_pairs, wilson_interval
+from rnnlm.scoring.minimal_pairs import PairScores, score_pairs
 from rnnlm.storage.records import RunRecord
 
 GOOD, BAD = "the cat sees the dog near the river .", "cat the sees the dog the near river ."
@@ -42,11 +42,6 @@ def test_a_folder_of_blimp_is_scored_by_its_uids(scorer: BatchScorer, tmp_path: 
     assert (found.total.pairs, found.total.right, found.total.accuracy) == (5, 3, 0.6)
 
 
-def test_a_column_of_ones_own_names_the_groups(scorer: BatchScorer, tmp_path: Path) -> None:
-    blimp_file(tmp_path, "order", [(GOOD, BAD)], topic="animals")
-    assert [one.group for one in score(scorer, tmp_path, "topic").groups] == ["animals"]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -62,9 +57,3 @@ def test_a_file_without_pairs_is_refused(
     (tmp_path / name).write_text(text)
     with pytest.raises(CorpusError, match=message):
         score(scorer, tmp_path / name)
-
-
-def test_the_interval_is_that_of_wilson() -> None:
-    # statsmodels.stats.proportion.proportion_confint(8, 10, method="wilson")
-    assert wilson_interval(8, 10) == pytest.approx((0.490162, 0.943318), abs=1e-5)
-    assert wilson_interval(0, 5)[0] == pytest.approx(0.0, abs=1e-12)

@@ -1,7 +1,6 @@
 """What validation text scores: kept with the model, complete, and computed where a model came without it."""
 
 import shutil
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -35,13 +34,6 @@ def test_the_lines_add_up_to_the_evaluation(
         assert found["text"].null_count == documents
 
 
-def test_it_travels_with_the_model(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, tmp_path: Path) -> None:
-    keep_references(home, toy_dataset, toy_run)
-    shutil.copytree(toy_run.model_folder, tmp_path / "elsewhere")
-    found = find_reference(Home(tmp_path / "empty"), str(tmp_path / "elsewhere"), "line")
-    assert found == tmp_path / "elsewhere" / "reference" / "line.parquet"
-
-
 def test_it_is_scored_once(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     paths = keep_references(home, toy_dataset, toy_run)
     times = [path.stat().st_mtime_ns for path in paths]
@@ -69,18 +61,6 @@ def test_a_model_of_truncated_lines_scores_whole_ones(home: Home, toy_config: Pi
     assert pq.read_table(lines)["tokens"].to_pylist() == [10] * 40
 
 
-def test_where_it_is_missing_it_is_computed_and_kept_in_the_home(
-    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
-) -> None:
-    found = find_reference(home, toy_run.run_id, "line")
-    assert home.references in found.parents
-    assert not (toy_run.model_folder / "reference").exists()  # a registered version's folder is MLflow's
-    kept, _ = keep_references(home, toy_dataset, toy_run)
-    ours, theirs = (pq.read_table(path).to_pydict() for path in (kept, found))  # the evaluation's losses, and anew
-    for column in ("tokens", "log_probability", "bits_per_byte"):
-        assert ours[column] == pytest.approx(theirs[column], rel=1e-4)
-
-
 def test_without_its_text_the_error_says_what_to_do(home: Home, toy_run: RunRecord) -> None:
     shutil.rmtree(home.corpora)
     with pytest.raises(DatasetError, match="rnnlm prepare"):
@@ -101,16 +81,6 @@ def test_that_of_another_model_or_a_damaged_one_is_not_taken(
     keep_references(home, toy_dataset, toy_run)
     assert line.read_bytes() == whole
     assert pq.read_table(paragraph) == other
-
-
-def test_of_a_large_split_every_nth_line_is_taken(
-    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = model_in(toy_run.model_folder, "toy")
-    every = list(validation_texts(home, toy_dataset, model, "line")[0])
-    monkeypatch.setattr(reference_scores, "REFERENCE_DOCUMENTS", 10)
-    texts, step = validation_texts(home, toy_dataset, model, "line")
-    assert (list(texts), step) == (every[::4], 4)
 
 
 @pytest.mark.parametrize(

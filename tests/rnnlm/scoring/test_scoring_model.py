@@ -9,12 +9,11 @@ from tests.registrar import Registrar
 
 
 @pytest.mark.long
-def test_with_two_champions_the_message_names_them(register: Registrar) -> None:
-    register()
-    assert find_model(register.home, None).reference == "models:/rnnlm-toy@champion"
-    register.config = register.config.model_copy(update={"registry": RegistryConfig(model_name="other")})
-    register()
+def test_with_two_champions_the_message_names_them(registered: Registrar) -> None:
+    assert find_model(registered.home, None).reference == "models:/rnnlm-toy@champion"
+    registered.config = registered.config.model_copy(update={"registry": RegistryConfig(model_name="other")})
+    registered()
     with pytest.raises(ModelError, match="which model.*\n.*other, rnnlm-toy"):
-        find_model(register.home, None)
-    assert find_model(register.home, "other").reference == "models:/other@champion"
-    assert find_model(register.home, "other/1").reference == "models:/other/1"
+        find_model(registered.home, None)
+    assert find_model(registered.home, "other").reference == "models:/other@champion"
+    assert find_model(registered.home, "other/1").reference == "models:/other/1"

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rnnlm.sequences import batches
-from rnnlm.sequences.batches import Batch, RowSource, TokenStream, padded
+from rnnlm.sequences.batches import Batch, RowSource
 from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches
 from rnnlm.sequences.segmentation import Mode, TokenRows, ends, rows_from_lists
 
@@ -103,16 +103,6 @@ def test_a_rank_outside_the_world_is_refused() -> None:
         TrainingBatches(sentences(), "sentence", 4, 7, 0, rank=2, world_size=2)
 
 
-def test_a_batch_equals_rows_padded_one_by_one() -> None:
-    rows = sentences(11)
-    for batch, first in zip(padded(rows, 4), (0, 4, 8), strict=True):
-        alone = [rows.read(row, row + 1).token_ids.tolist() for row in range(first, min(first + 4, 11))]
-        width = max(map(len, alone)) - 1
-        assert batch.input_ids.tolist() == [row[:-1] + [0] * (width - len(row) + 1) for row in alone]
-        assert batch.target_ids.tolist() == [row[1:] + [0] * (width - len(row) + 1) for row in alone]
-        assert batch.predicted_tokens == sum(len(row) - 1 for row in alone)
-
-
 def test_the_order_depends_on_seed_and_epoch() -> None:
     def order(seed: int, epoch: int) -> list[list[int]]:
         batches = training_batches(sentences(), "sentence", 4, 35, seed, epoch)
@@ -123,11 +113,6 @@ def test_the_order_depends_on_seed_and_epoch() -> None:
     assert order(1, 0) != order(2, 0)
     # Philox counts, so these very numbers come on any machine.
     assert order(1, 0)[0] == [50, 59, 14, 32]
-
-
-@pytest.mark.parametrize(("start", "end"), [(0, 101), (0, 1), (19, 22), (20, 21), (40, 61), (100, 101), (99, 101)])
-def test_any_part_of_the_stream_is_read_without_the_overlaps(start: int, end: int) -> None:
-    assert TokenStream(stream()).read(start, end).tolist() == list(range(10 + start, 10 + end))
 
 
 def test_lanes_continue_from_window_to_window() -> None:
@@ -207,16 +192,3 @@ def test_a_batch_of_long_rows_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_from_lists([[0] * length for length in (1, 1, 2, 2, 3, 9, 15, 40)])
     found = [group.tolist() for group in batches.length_groups(np.arange(len(rows)), rows.lengths, 4)]
     assert found == [[0, 1, 2, 3], [4, 5], [6], [7]]
-
-
-def test_a_stream_shorter_than_its_lanes_still_trains() -> None:
-    tokens = TokenRows(np.array([2, 5, 3], dtype=np.int32), np.array([0, 3]))
-    batches = training_batches(tokens, "stream", 20, 35, seed=0, epoch=0)
-    assert sum(batch.predicted_tokens for batch in batches) >= 1
-    assert TrainingBatches(tokens, "stream", 20, 35, 0).batches_an_epoch == 1
-
-
-def test_rows_of_similar_length_share_a_batch() -> None:
-    batches = training_batches(sentences(2000), "sentence", 16, 35, seed=0, epoch=0)
-    size = sum(batch.target_ids.numel() for batch in batches)
-    assert sum(batch.predicted_tokens for batch in batches) / size > 0.95

@@ -1,6 +1,5 @@
 """Shards: the same rows whatever their size and wherever they are made; none made twice."""
 
-import itertools
 import os
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from rnnlm.home import Home
 from rnnlm.runtime.engines import Engine
 from rnnlm.runtime.polling import poll_until
 from rnnlm.sequences import corpus_shards
-from rnnlm.sequences.corpus_shards import Shard, ShardMaker, shard_bytes, tokenize_shards
+from rnnlm.sequences.corpus_shards import Shard, ShardMaker, tokenize_shards
 from rnnlm.sequences.dataset_writer import store_sequences, stored_rows
 from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, TokenizerRecord
 
@@ -97,15 +96,6 @@ def test_a_shard_is_tokenized_in_pieces_of_the_same_rows(
     for split in SPLITS:
         assert stored_rows(whole.rows(split)).token_ids.tolist() == stored_rows(pieces.rows(split)).token_ids.tolist()
         assert stored_rows(whole.rows(split)).offsets.tolist() == stored_rows(pieces.rows(split)).offsets.tolist()
-
-
-def test_a_large_corpus_has_hundreds_or_thousands_of_shards() -> None:
-    assert shard_bytes(30_000_000) == 2 << 20
-    assert shard_bytes(256 << 20) == 2 << 20  # 128 shards
-    sizes = {size: size / shard_bytes(size) for size in (10**9, 10**10, 10**11, 10**12, 10**13)}
-    assert list(sizes.values()) == pytest.approx([247, 781, 2_470, 7_812, 24_705], abs=1)
-    for smaller, larger in itertools.pairwise(sizes):
-        assert shard_bytes(smaller) < shard_bytes(larger)
 
 
 @pytest.mark.long

@@ -1,6 +1,5 @@
 """A description's figures, counted by hand."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,12 +8,10 @@ import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.reports.dataset_page import description_page
 from rnnlm.sequences import dataset_reader
 from rnnlm.sequences.dataset_checks import check_dataset
-from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.dataset_report import Description, describe_dataset, measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
@@ -93,17 +90,6 @@ def test_repeated_rows_and_leaked_ones(home: Home, described: DatasetRecord) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_the_longest_lines_are_put_together_again(home: Home, tmp_path: Path, mode: str) -> None:
-    description = describe(home, store(home, tmp_path, mode=mode, context_length=4, block_length=4))
-    assert description.longest_lines[:2] == [
-        # in sentence mode the opening is that of the line's first row
-        {"split": "train", "predicted_tokens": 7, "opening": "a b a b" if mode == "sentence" else "a b a b a b <eos>"},
-        {"split": "valid", "predicted_tokens": 4, "opening": "<unk> a <unk> <eos>"},
-    ]
-
-
-@pytest.mark.long
 def test_the_longest_sentences_of_many_rows_need_little_memory(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,31 +103,6 @@ def test_the_longest_sentences_of_many_rows_need_little_memory(
     with connect(dataset) as connection:
         [longest] = table(connection, "descriptions/longest_sentences", {"count": 1})
     assert (longest["predicted_tokens"], longest["opening"]) == (5, "a b a b <eos>")
-
-
-@pytest.mark.long
-def test_a_stream_leaks_by_the_document(home: Home, tmp_path: Path) -> None:
-    dataset = store(home, tmp_path, mode="stream")
-    assert [row["leaked_units"] for row in describe(home, dataset).leaks] == [0, 0]
-
-
-def test_plots_and_reports_show_the_description(home: Home, described: DatasetRecord) -> None:
-    description, pictures = describe_dataset(home, described)
-    assert [path.name for path in pictures] == ["coverage.png", "lengths.png"]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
-    text = description_page(description, pictures).text()
-    assert "Longest lines" in text
-    assert "42.86%" in text
-    report = description_page(description, pictures).markdown()
-    assert report.count("data:image/png;base64,") == 2
-    assert "\\<eos\\>" in report  # no tag
-
-
-def test_a_dataset_is_found_by_id_by_its_beginning_and_by_folder(home: Home, described: DatasetRecord) -> None:
-    for name in (described.dataset_id, described.dataset_id[:8], str(described.folder)):
-        assert find_dataset(home, name) == described.model_copy(update={"skipped": False, "seconds": 0.0})
-    assert find_dataset(home, described.dataset_id[:5]) is None
-    assert find_dataset(home, "nothing-here") is None
 
 
 def describe_texts(home: Home, path: Path) -> tuple[Description, DatasetRecord]:
@@ -176,10 +137,3 @@ def test_a_book_s_held_out_documents_all_have_their_source_in_training(home: Hom
     with duckdb.connect(str(dataset.database)) as connection:  # as an earlier version stored it
         connection.execute("alter table documents drop column source_number")
     assert measure_dataset(dataset).sources == []
-
-
-def test_a_damaged_dataset_is_not_called_unknown(home: Home, described: DatasetRecord, tmp_path: Path) -> None:
-    shutil.copytree(described.folder, tmp_path / "copy")
-    (tmp_path / "copy" / "sequences.duckdb").write_bytes(b"")
-    with pytest.raises(DatasetError, match=r"sequences\.duckdb differs from its sha256"):
-        find_dataset(home, str(tmp_path / "copy"))

@@ -12,7 +12,7 @@ from rnnlm.evaluation.baselines import baselines, split_facts
 from rnnlm.home import Home
 from rnnlm.sequences import corpus_shards, dataset_writer
 from rnnlm.sequences.dataset_checks import check_dataset
-from rnnlm.sequences.dataset_reader import StoredSplit, connect, read_openings, training_counts
+from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.unigram import unigram_log_probabilities
@@ -95,23 +95,6 @@ def test_baselines_by_hand(home: Home, tmp_path: Path) -> None:
     assert measured.unigram_perplexity == pytest.approx((0.2 * 0.1 * 0.4 * 0.2) ** (-1 / 4))
     logarithms = unigram_log_probabilities(dataset)
     assert logarithms[[3, 4, 1]] == pytest.approx([-1.6094379, -0.9162907, -2.3025851])
-
-
-@pytest.mark.long
-def test_openings_are_words_after_bos(home: Home, tmp_path: Path) -> None:
-    dataset = store(home, tmp_path / "c", valid="a b c\nzz a b\nb\nb a\nc a\n")
-    assert read_openings(dataset, 3, 2) == [[4, 5], [5, 4], [6, 4]]
-    assert read_openings(dataset, 3, 9) == [[4, 5, 6, 3], [5, 4, 3], [6, 4, 3]]
-    assert read_openings(dataset, 1, 2) == [[4, 5]]
-    rare = store(home, tmp_path / "rare", valid="a b zz\n")
-    assert read_openings(rare, 1, 9) == [[4, 5, 1, 3]]
-
-
-def test_a_split_comes_back_as_flat_ids_and_offsets(home: Home, tmp_path: Path) -> None:
-    tokens = StoredSplit(store(home, tmp_path / "c"), "train").read(0, 2)
-    assert list(tokens.token_ids) == [2, 4, 5, 4, 5, 4, 3, 2, 4, 6, 3]
-    assert list(tokens.offsets) == [0, 7, 11]
-    assert list(tokens.predicted) == [6, 3]
 
 
 def test_a_split_without_a_predicted_token_is_refused(home: Home, tmp_path: Path) -> None:

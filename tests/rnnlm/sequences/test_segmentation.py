@@ -1,11 +1,10 @@
 """Lines become rows, counted by hand and against the definition in plain Python."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, rows_from_lists, running_text, sentences
+from rnnlm.sequences.segmentation import StreamCutter, TokenRows, rows_from_lists, running_text, sentences
 
 LINES = st.lists(st.lists(st.integers(4, 99), max_size=12), max_size=8)
 
@@ -34,15 +33,3 @@ def test_a_stream_is_cut_the_same_however_it_comes_in(lines: list[list[int]], le
         cutter.add(running_text(rows_from_lists(lines[first : first + step]))) for first in range(0, len(lines), step)
     ]
     assert [row for part in [*parts, cutter.finish()] for row in lists(part)] == expected
-
-
-@given(LINES, st.integers(0, 99))
-def test_taking_all_rows_in_another_order_loses_none(lines: list[list[int]], seed: int) -> None:
-    order = np.random.default_rng(seed).permutation(len(lines))
-    assert lists(rows_from_lists(lines).take(order)) == [lines[row] for row in order]
-    assert lists(join_rows([rows_from_lists(lines), rows_from_lists(lines)])) == lines + lines
-
-
-def test_rows_predict_all_tokens_but_the_first() -> None:
-    rows = sentences(rows_from_lists([[5, 6], [], [7]]), 64)
-    assert (rows.lengths.tolist(), rows.predicted.tolist(), rows.predicted_count) == ([4, 3], [3, 2], 5)

@@ -2,15 +2,13 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import torch
 
 from rnnlm.sequences.batches import ordered_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.gpu_resident import resident_text, shuffled_resident_batches
-from rnnlm.sequences.segmentation import rows_from_lists
-from rnnlm.sequences.shift import padding_mask, shifted, shifted_rows
+from rnnlm.sequences.shift import shifted, shifted_rows
 from rnnlm.storage.records import SPLITS, DatasetRecord
 
 COLUMNS = "select input_ids, target_ids from shifted_sequences where split = ? order by sequence_id"
@@ -52,16 +50,3 @@ def test_batches_hold_the_stored_columns_and_mask_the_rest(toy_dataset: DatasetR
                 assert not targets[~mask].any()
         assert sorted(found) == expected
     source.close()
-
-
-def test_rows_end_to_end_are_shifted_one_by_one() -> None:
-    inputs, targets = shifted_rows(rows_from_lists([[2, 7, 3], [2], [2, 8, 9, 3]]))
-    assert (inputs.tolist(), targets.tolist()) == ([2, 7, 2, 8, 9], [7, 3, 8, 9, 3])
-    assert [len(ids) for ids in shifted_rows(rows_from_lists([]))] == [0, 0]
-
-
-def test_numpy_and_torch_arrays_are_shifted_equally() -> None:
-    ids = np.array([[2, 7, 8, 3], [2, 9, 3, 0]])
-    for of_numpy, of_torch in zip(shifted(ids), shifted(torch.from_numpy(ids)), strict=True):
-        assert of_numpy.tolist() == of_torch.tolist()
-    assert padding_mask(shifted(torch.from_numpy(ids))[1]).tolist() == [[True, True, True], [True, True, False]]

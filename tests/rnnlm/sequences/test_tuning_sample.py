@@ -6,7 +6,7 @@ import pytest
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows, rows_from_lists
-from rnnlm.sequences.tuning_sample import RowSample, tuning_sample
+from rnnlm.sequences.tuning_sample import RowSample
 
 
 @pytest.fixture
@@ -25,13 +25,6 @@ def test_a_sample_is_spread_evenly_and_as_large_as_asked(rows: TokenRows) -> Non
     assert found[-1] == 999
 
 
-def test_a_sample_has_rows_of_its_source(rows: TokenRows) -> None:
-    sample = RowSample(rows, 300)
-    whole = sample.read(0, len(sample)).token_ids.tolist()
-    parts = [sample.read(first, min(first + 7, len(sample))).token_ids.tolist() for first in range(0, len(sample), 7)]
-    assert sum(parts, []) == whole
-
-
 def test_every_token_of_a_stream_sample_is_predicted_once() -> None:
     cutter = StreamCutter(block_length=8)
     stream = join_rows([cutter.add(np.arange(4, 4_004, dtype=np.int32)), cutter.finish()])
@@ -40,9 +33,3 @@ def test_every_token_of_a_stream_sample_is_predicted_once() -> None:
     assert len(targets) == len(set(targets)) == sample.predicted_count
     assert targets[-1] == 4_003
     assert targets == sorted(targets)
-
-
-def test_training_looks_at_a_third_of_the_split_at_most(rows: TokenRows) -> None:
-    for tokens in (None, rows.predicted_count):
-        assert tuning_sample(rows, tokens).predicted_count == pytest.approx(rows.predicted_count / 3, rel=0.02)
-    assert len(tuning_sample(rows, 10)) == 3

@@ -31,31 +31,6 @@ def client(live: LiveServer) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{live.address}/v1", api_key="none", max_retries=0, http_client=direct)
 
 
-def test_the_client_lists_the_model_and_completes_with_it(
-    client: openai.OpenAI, live: LiveServer, toy_model: Path
-) -> None:
-    (model,) = client.models.list().data
-    assert model.id == str(toy_model)
-    settings: dict[str, Any] = {"max_tokens": 9, "temperature": 0.8, "seed": 3}
-    answer = client.completions.create(model=model.id, prompt="the cat", **settings)
-    request = {"prompt": "the cat", "maximum_tokens": 9, "temperature": 0.8, "seed": 3, "top_k": 0, "top_p": 1.0}
-    expected = live.client.post("/generate", json=request).json()
-    assert answer.choices[0].text.strip() == expected["text"]
-    assert answer.choices[0].finish_reason == {"end": "stop", "length": "length"}[expected["finish"]]
-    assert answer.usage is not None
-    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (2, len(expected["tokens"]))
-
-
-def test_choices_are_several_texts_that_a_seed_repeats(client: openai.OpenAI) -> None:
-    settings: dict[str, Any] = {"model": "", "prompt": ["the cat", "a"], "n": 3, "max_tokens": 8, "seed": 1}
-    first, again = (client.completions.create(**settings).choices for _ in range(2))
-    assert [(one.index, one.text) for one in first] == [(one.index, one.text) for one in again]
-    assert [one.index for one in first] == list(range(6))
-    assert len({one.text for one in first[:3]}) > 1
-    del settings["seed"]
-    assert [one.text for one in client.completions.create(**settings).choices] != [one.text for one in first]
-
-
 def test_a_stream_joined_is_the_whole_answer(client: openai.OpenAI) -> None:
     settings: dict[str, Any] = {"model": "", "prompt": "the cat", "max_tokens": 9, "seed": 3, "n": 2, "echo": True}
     whole = client.completions.create(**settings, logprobs=2).choices

@@ -13,18 +13,17 @@ from tests.registrar import Registrar
 
 
 @pytest.mark.long
-def test_a_registered_version_has_its_scores_with_or_without_its_run(register: Registrar) -> None:
-    register()
-    test = register.evaluation.scores["test"]
-    facts = load_served_model(register.home, "models:/rnnlm-toy/1").facts
+def test_a_registered_version_has_its_scores_with_or_without_its_run(registered: Registrar) -> None:
+    test = registered.evaluation.scores["test"]
+    facts = load_served_model(registered.home, "models:/rnnlm-toy/1").facts
     assert (facts.model, facts.corpus) == ("models:/rnnlm-toy/1", "toy")
     assert (facts.perplexity, facts.bits_per_byte) == (test.perplexity, test.bits_per_byte)
     assert facts.corpus_bytes is not None
     assert facts.corpus_bytes > 1_000
     assert facts.example_prompt == "the cat"
-    assert str(register.home.root) not in facts.model_dump_json()
-    shutil.rmtree(register.run.folder)
-    without_run = load_served_model(register.home, "models:/rnnlm-toy/1").facts
+    assert str(registered.home.root) not in facts.model_dump_json()
+    shutil.rmtree(registered.run.folder)
+    without_run = load_served_model(registered.home, "models:/rnnlm-toy/1").facts
     assert without_run == facts.model_copy(update={"example_prompt": ""})
 
 

@@ -85,18 +85,6 @@ def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> 
     assert seed_of(browser) == 4
 
 
-def test_the_page_says_what_the_model_is_and_what_to_try(browser: Browser, live: LiveServer) -> None:
-    browser.until("document.querySelector('#about').textContent !== ''")
-    facts = live.client.get("/model").json()
-    about = text_of(browser, "#about")
-    assert about.startswith(f"Trained on toy · {facts['weights']:,} weights: 1 layer of 16 units · ")
-    assert f"perplexity {facts['perplexity']:.1f}, {facts['bits_per_byte']:.2f} bits per byte" in about
-    assert text_of(browser, "#example button") == "the cat"
-    browser.value("document.querySelector('#example button').click()")
-    browser.until("document.querySelector('#generate .token') && document.querySelector('.stop').disabled")
-    assert text_of(browser, "#generate .prompt") == "the cat"
-
-
 def test_a_text_is_explained_in_the_third_tab(browser: Browser, live: LiveServer) -> None:
     browser.value("document.querySelector('#tab-generate').focus()")
     browser.press("ArrowLeft")  # round the end
@@ -120,33 +108,6 @@ def test_a_text_is_explained_in_the_third_tab(browser: Browser, live: LiveServer
     assert f"perplexity {explained['perplexity']:.2f}" in text_of(browser, "#explain .figures")
     assert "8 bits" in text_of(browser, "#problem")
     assert browser.value("document.querySelector('.details').hidden")
-
-
-def test_the_heat_map_shows_the_state(browser: Browser, live: LiveServer) -> None:
-    browser.value("document.querySelector('#tab-explain').click()")
-    browser.value("document.querySelector('#explained').value = 'the cat sees'")
-    browser.value("document.querySelector('#explain form').requestSubmit()")
-    browser.until("document.querySelectorAll('.steps tbody tr').length")
-    steps = live.client.post("/explain", json={"text": "the cat sees"}).json()["steps"]
-    highest = max(abs(unit) for step in steps for unit in step["state"][0])
-    for step in (0, 2):
-        for unit in (0, 7, 15):
-            place = f"GUTTER + {step + 0.5} * course.column, course.labels + STATES * (1 - {unit + 0.5} / 16)"
-            red, _, blue, alpha = browser.value(f"[...canvas.getContext('2d').getImageData({place}, 1, 1).data]")
-            value = steps[step]["state"][0][unit]
-            assert alpha / 255 == pytest.approx(abs(value) / highest, abs=0.02)
-            assert alpha < 30 or (red > blue) == (value > 0)  # orange above zero, blue below
-    assert text_of(browser, "#legend") == "State: 16 units; orange is above zero, blue below."
-    assert f"from -{highest:.2f} (blue)" in browser.value("canvas.getAttribute('aria-label')")
-
-
-def test_a_generated_text_is_explained_on_a_click(browser: Browser) -> None:
-    generate_by_keyboard(browser, "the cat")
-    text = text_of(browser, GENERATED).removesuffix("∎")
-    browser.value("document.querySelector('#drawn button').click()")
-    browser.until("document.querySelectorAll('.steps tbody tr').length")
-    assert browser.value("document.querySelector('#explained').value") == text.strip()
-    assert not browser.value("document.querySelector('#explain').hidden")
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
@@ -182,24 +143,6 @@ def test_a_prompt_is_continued_token_by_token(browser: Browser, live: LiveServer
     assert first not in ("rgba(0, 0, 0, 0)", "transparent")  # it is shaded
 
 
-def test_the_keyboard_reaches_every_token(browser: Browser) -> None:
-    generate_by_keyboard(browser, "the bird")
-    for _ in range(12):  # the controls, then the text: one stop
-        browser.press("Tab")
-        if browser.value("document.activeElement.classList.contains('token')"):
-            break
-    place = "[...document.querySelectorAll('#generate .token')].indexOf(document.activeElement)"
-    assert browser.value(place) == 0
-    browser.press("ArrowRight")
-    assert browser.value(place) == 1
-    assert browser.value("document.activeElement.classList.contains('chosen')")
-    browser.press("End")
-    assert browser.value(place) == browser.value("document.querySelectorAll('#generate .token').length") - 1
-    browser.press("Home")
-    browser.press("ArrowLeft")  # nothing there
-    assert browser.value(place) == 0
-
-
 def test_a_text_is_scored_in_the_second_tab(browser: Browser, live: LiveServer) -> None:
     browser.value("document.querySelector('#tab-generate').focus()")
     browser.press("ArrowRight")
@@ -215,15 +158,6 @@ def test_a_text_is_scored_in_the_second_tab(browser: Browser, live: LiveServer) 
     assert browser.value(f"document.querySelectorAll('{SCORED} .token').length") == len(scored["tokens"])
     assert browser.value("document.querySelectorAll('#score b').length") == 5  # figures: no markup from the text
     assert f"perplexity {scored['perplexity']:.2f}" in text_of(browser, ".figures")
-
-
-def test_errors_are_shown(browser: Browser) -> None:
-    browser.value("document.querySelector('#generate input[name=top_k]').removeAttribute('max')")
-    browser.value("document.querySelector('#generate input[name=top_k]').value = 3e9")
-    browser.value("document.querySelector('#generate form').requestSubmit()")
-    browser.until("!document.querySelector('#problem').hidden")
-    assert "top_k: Input should be less than" in text_of(browser, "#problem")
-    browser.complaints.clear()  # Chromium's own line for the status 422
 
 
 def test_unknown_words_are_shown(browser: Browser) -> None:
@@ -242,25 +176,6 @@ def test_unknown_words_are_shown(browser: Browser) -> None:
     browser.point_at(f"{SCORED} .unknown")
     browser.until("document.querySelectorAll('.details tr').length === 5")
     assert "as <unk>: the word is not in the vocabulary" in text_of(browser, ".details p")
-
-
-def test_the_other_tab_shows_nothing_of_this_one(browser: Browser) -> None:
-    generate_by_keyboard(browser, "the zebra")
-    browser.point_at("#generate .token")
-    browser.until("document.querySelectorAll('.details tr').length === 5")
-    assert "bits: probability" in text_of(browser, ".details")
-    browser.value("document.querySelector('#tab-score').click()")
-    assert browser.value("document.querySelector('#problem').hidden")
-    assert "Select a token" in text_of(browser, ".details")
-    assert browser.value("document.querySelector('.chosen')") is None
-
-
-def test_light_and_dark_follow_the_system(browser: Browser) -> None:
-    paper = "getComputedStyle(document.body).backgroundColor"
-    browser.colours("dark")
-    dark = browser.value(paper)
-    browser.colours("light")
-    assert (dark, browser.value(paper)) == ("rgb(22, 25, 28)", "rgb(255, 255, 255)")
 
 
 def test_the_login_asks_for_the_token_and_uses_it(started: Browser, toy_model: Path) -> None:

@@ -12,7 +12,6 @@ from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.serving.model_loader import LoadedModel
 from rnnlm.serving.request_batcher import Batcher, BusyError, GenerationJob, SampledToken
 from tests.configs import new_model
-from tests.slow_reading import log_probabilities_of
 
 FOREVER = time.monotonic() + 1e6
 PROMPTS = ["", "the cat", "the dog sees the fox", "near the river . the", "zebra", "the bird likes the cat near the"]
@@ -69,18 +68,6 @@ def test_a_batched_prompt_gets_the_tokens_of_the_single_loop(loaded: LoadedModel
         assert [event.token_id for event in one.drawn()] == single
 
 
-def test_surprisals_and_alternatives_are_those_of_one_long_forward(loaded: LoadedModel, batcher: Batcher) -> None:
-    one = Asked(batcher, loaded, "the cat", Sampling(maximum_tokens=6, temperature=2.0, top_k=4, seed=3))
-    drawn = one.drawn()
-    ids = [*one.ids, *(event.token_id for event in drawn)]
-    expected = log_probabilities_of(loaded.model, ids[:-1])[len(one.ids) - 1 :]  # before any sampling
-    for event, row in zip(drawn, expected, strict=True):
-        assert event.surprisal_nats == pytest.approx(-float(row[event.token_id]), abs=1e-4)
-        likeliest = row.topk(3).values.exp().tolist()
-        assert [p for _, p in event.alternatives] == pytest.approx(likeliest, abs=1e-5)
-        assert row[[token for token, _ in event.alternatives]].exp().tolist() == pytest.approx(likeliest, abs=1e-5)
-
-
 def test_a_prompt_read_in_pieces_is_read(
     loaded: LoadedModel, batcher: Batcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,26 +76,6 @@ def test_a_prompt_read_in_pieces_is_read(
     one = Asked(batcher, loaded, PROMPTS[-1], sampling)
     single = continue_ids(loaded.weights, one.ids, sampling, loaded.tokenizer.eos_id)
     assert [event.token_id for event in one.drawn()] == single
-
-
-def test_steps_are_shared(endless: LoadedModel) -> None:
-    batcher = Batcher(maximum_running=16, maximum_waiting=0)
-    together = [Asked(batcher, endless, "", Sampling(maximum_tokens=40, seed=seed)) for seed in range(16)]
-    batcher.start()
-    assert [len(one.drawn()) for one in together] == [40] * 16
-    batcher.close()
-    assert batcher.tokens == 16 * 40
-    # Prompts are read one a round, so the first has drawn 15 tokens when the last begins: never more than two groups.
-    assert batcher.steps <= 16 + 2 * (39 + 15)
-
-
-def test_waiting_prompts_get_their_turn(loaded: LoadedModel) -> None:
-    batcher = Batcher(maximum_running=2, maximum_waiting=10)
-    asked = [Asked(batcher, loaded, prompt, Sampling(maximum_tokens=4)) for prompt in PROMPTS]
-    batcher.start()
-    assert all(one.all()[-1] in ("end", "length") for one in asked)
-    assert batcher.running == [] or all(generation.over for generation in batcher.running)
-    batcher.close()
 
 
 def test_a_full_queue_refuses(loaded: LoadedModel) -> None:

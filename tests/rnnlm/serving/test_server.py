@@ -89,11 +89,6 @@ def test_a_public_address_needs_a_token(host: str) -> None:
     assert "long enough" not in repr(config)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
-def test_a_loopback_address_needs_no_token(host: str) -> None:
-    assert ServingConfig(host=host).token is None
-
-
 def test_the_service_listens_on_ipv6(toy_model: Path) -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")

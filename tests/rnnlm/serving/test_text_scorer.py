@@ -14,7 +14,7 @@ from rnnlm.home import Home
 from rnnlm.serving.messages import ExplainRequest, ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel, load_served_model
 from rnnlm.serving.request_batcher import BusyError
-from rnnlm.serving.text_scorer import explain_text, score_request, score_text, shown_units
+from rnnlm.serving.text_scorer import explain_text, score_request, score_text
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 from tests.slow_reading import log_probabilities_of
 
@@ -45,21 +45,6 @@ def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) 
     last_end = bool(loss.tokens) and not text.endswith("\n")  # one byte, as if the text had ended with a newline
     assert loss.byte_count == len(text.encode()) + last_end
     json.loads(scored.model_dump_json())
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_each_token_stands_where_it_is_in_the_text(cut_model: LoadedModel, text: str) -> None:
-    end = 0
-    for token in score_text(cut_model, text).tokens:
-        assert end <= token.start <= token.end <= len(text)
-        assert text[token.start : token.end] == token.text
-        assert text[end : token.start].strip(" \n") == ""  # only white space has no token
-        if token.token_id == EOS:
-            assert token.text in ("\n", "")
-        else:
-            assert [token.token_id] == cut_model.tokenizer.encode(token.text)
-        end = token.end
-    assert text[end:].strip() == ""
 
 
 def test_alternatives_are_the_likeliest_of_a_slow_reading(cut_model: LoadedModel) -> None:
@@ -100,23 +85,6 @@ def test_a_folder_without_its_facts_is_refused(toy_model: Path, tmp_path: Path) 
     (folder / "rnnlm.json").unlink()
     with pytest.raises(ModelError, match="rnnlm.json"):
         load_served_model(Home(tmp_path), str(folder))
-
-
-@pytest.mark.parametrize(
-    ("layers", "hidden_size", "first", "count"),
-    [
-        (1, 16, [0, 1, 2], 16),
-        (1, 64, [0, 1, 2], 64),
-        (1, 1_024, [0, 16, 32], 64),
-        (4, 128, [0, 8, 17], 16),
-        (64, 9, [0], 1),
-    ],
-)
-def test_at_most_64_units_are_shown_evenly_chosen(layers: int, hidden_size: int, first: list[int], count: int) -> None:
-    units = shown_units(layers, hidden_size)
-    assert units[: len(first)] == first
-    assert (len(units), len(set(units))) == (count, count)
-    assert units[-1] == hidden_size - 1 or count == 1
 
 
 def test_the_work_ends_before_the_next_step(loaded: LoadedModel) -> None:

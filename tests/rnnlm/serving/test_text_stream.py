@@ -5,11 +5,10 @@ import random
 import pytest
 
 from rnnlm.config import TokenizerConfig
-from rnnlm.evaluation.text_tokens import spelling
 from rnnlm.home import Home
 from rnnlm.serving.text_stream import IncrementalDecoder
 from rnnlm.storage.records import CorpusRecord
-from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, load_tokenizer
+from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 
@@ -34,11 +33,3 @@ def test_a_character_is_shown_when_it_is_complete(home: Home, toy_corpus: Corpus
     ids = tokenizer.encode("é!")  # two bytes, which this corpus never joined
     growing = IncrementalDecoder(tokenizer)
     assert [growing.add(token_id) for token_id in ids] == ["", "é", "!"]
-
-
-def test_special_tokens_are_shown_by_name_and_have_no_text(home: Home, toy_corpus: CorpusRecord) -> None:
-    tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, TokenizerConfig(kind="word")).folder)
-    assert [spelling(tokenizer, token_id) for token_id in (PAD, 1, BOS, EOS)] == ["<pad>", "<unk>", "<bos>", "<eos>"]
-    growing = IncrementalDecoder(tokenizer, tokenizer.encode("the"))
-    [cat] = tokenizer.encode("cat")
-    assert [growing.add(token_id) for token_id in (cat, EOS, cat)] == [" cat", "", " cat"]

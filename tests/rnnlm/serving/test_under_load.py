@@ -34,9 +34,9 @@ ASKED = [{"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}, {"text"
 
 
 @pytest.fixture
-def champion(register: Registrar) -> str:
+def champion(registered: Registrar) -> str:
     """Its registered name."""
-    return register().name
+    return registered().name
 
 
 def test_memory_is_steady_over_5000_requests(toy_model: Path, home: Home) -> None:

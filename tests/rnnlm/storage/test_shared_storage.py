@@ -66,11 +66,6 @@ def test_what_was_made_before_is_copied_when_it_is_next_used(
     assert write_once(other, other.datasets / "one", never)
 
 
-def test_only_what_is_needed_elsewhere_is_stored(home: Home, stored: Path) -> None:
-    write_once(home, home.ngrams / "one", greet)
-    assert not stored.exists()
-
-
 @pytest.mark.parametrize("harm", ["changed", "removed", "unfinished"])
 def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, stored: Path, harm: str) -> None:
     write_once(home, home.corpora / "one", greet)

@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,10 +20,9 @@ from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import split_facts
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.sequences.segmentation import encoded_lines
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from rnnlm.tokenizers import tokenizer_training
-from rnnlm.tokenizers.pretrained import load_pretrained, own_spellings
+from rnnlm.tokenizers.pretrained import load_pretrained
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.text_tokenizer import (
     BOS,
@@ -56,32 +54,12 @@ def train(home: Home, folder: Path, **settings: object) -> TokenizerRecord:
     return train_tokenizer(home, obtain_corpus(home, source), config)
 
 
-def test_a_damaged_tokenizer_is_an_error_of_one_line(home: Home, tmp_path: Path) -> None:
-    folder = tmp_path / "damaged"
-    shutil.copytree(train(home, tmp_path / "c").folder, folder)
-    (folder / "tokenizer.json").write_text('{"version": "1.0", "truncation"')
-    with pytest.raises(ModelError, match=r"tokenizer\.json: is damaged") as caught:
-        load_tokenizer(folder)
-    assert len(str(caught.value).splitlines()) == 1
-
-
 def test_words_are_numbered_by_falling_count_then_spelling(home: Home, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(train(home, tmp_path / "c").folder)
     assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
     assert tokenizer.pieces(range(8)) == ["<pad>", "<unk>", "<bos>", "<eos>", "b", "a", "c", "d"]
     assert tokenizer.vocabulary_size == 8  # neither z nor y: they are not in the training split
     assert tokenizer.encode("  d a\tq ") == [7, 5, UNK]
-
-
-def test_minimum_count_and_size_bound_the_vocabulary(home: Home, tmp_path: Path) -> None:
-    frequent = load_tokenizer(train(home, tmp_path / "c", minimum_count=2).folder)
-    assert frequent.pieces(range(4, frequent.vocabulary_size)) == ["b", "a", "c"]
-    text = " ".join(f"w{index:02d}" for index in range(50))
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "text.txt").write_text(text)
-    source = CorpusConfig(source=str(tmp_path / "one"), valid_share=0, test_share=0)
-    record = train_tokenizer(home, obtain_corpus(home, source), TokenizerConfig(kind="word", vocabulary_size=20))
-    assert record.vocabulary_size == 20
 
 
 def test_special_tokens_never_come_from_words(home: Home, tmp_path: Path) -> None:
@@ -102,18 +80,6 @@ def test_the_corpus_own_literal_is_not_an_unknown_word(home: Home, tmp_path: Pat
     other = load_tokenizer(train(home, tmp_path / "c", unknown_literal="d").folder)
     assert other.encode("d a") == [UNK, 5]
     assert other.unknown_words("d a") == []
-
-
-def test_words_come_back_with_single_spaces(home: Home, tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(train(home, tmp_path / "c").folder)
-    assert tokenizer.decode([BOS, 4, UNK, 5, EOS, PAD]) == "b <unk> a"
-
-
-def test_lines_are_encoded_as_one_by_one(home: Home, tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(train(home, tmp_path / "c").folder)
-    lines = ["a b", "", "q", "c"]
-    found = encoded_lines(tokenizer, lines)
-    assert [found.read(row, row + 1).token_ids.tolist() for row in range(len(lines))] == [[5, 4], [], [UNK], [6]]
 
 
 # Spaces of all kinds, what the library's pattern treats in its own way, and the spelling of a special token.
@@ -154,13 +120,6 @@ def test_a_full_memory_of_pieces_starts_anew() -> None:
     assert len(pieces) == 1
     assert pieces["x" * 1_000] == np.int32(1_000).tobytes()
     assert len(pieces) == 1  # a long piece is unlikely to come again
-
-
-def test_an_unchanged_tokenizer_is_not_trained_again(home: Home, tmp_path: Path) -> None:
-    first = train(home, tmp_path / "c")
-    again = train(home, tmp_path / "c")
-    assert (first.skipped, again.skipped, first.digest) == (False, True, again.digest)
-    assert train(home, tmp_path / "c", minimum_count=3).digest != first.digest
 
 
 def test_subwords_are_learnt_from_pieces_all_over_a_large_text(
@@ -230,11 +189,6 @@ def test_characters_restore_every_text_of_their_alphabet(text: str) -> None:
     assert len(ids) == len(text)  # one id a character
     assert all(token_id > EOS for token_id in ids)
     assert CHARACTERS.decode(ids) == text
-
-
-def test_a_character_outside_the_alphabet_is_unknown() -> None:
-    assert CHARACTERS.encode("axb")[1] == UNK
-    assert CHARACTERS.unknown_words("axbx") == ["x", "x"]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
@@ -310,15 +264,15 @@ def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenize
     return trained_on("a ,", config)
 
 
-@pytest.mark.parametrize("mode", ["sentence", "stream"])
 @pytest.mark.parametrize(
-    ("kind", "splitting", "literal"),
+    ("kind", "splitting", "literal", "mode"),
     [
-        ("word", "whitespace", None),
-        ("word", "whitespace", "b"),
-        ("word", "punctuation", "b"),
-        ("word", "textbook", None),
-        ("char", "whitespace", None),
+        ("word", "whitespace", None, "stream"),
+        ("word", "whitespace", "b", "sentence"),
+        ("word", "punctuation", "b", "stream"),
+        ("word", "textbook", None, "sentence"),
+        ("word", "textbook", None, "stream"),
+        ("char", "whitespace", None, "sentence"),
     ],
 )
 def test_the_probabilities_of_all_texts_sum_to_at_most_one(
@@ -351,10 +305,6 @@ def test_indentation_is_not_free(splitting: str) -> None:
     assert both_ends - costs[0] == pytest.approx(2 * (5 + math.log2(256 / 255)))
 
 
-def test_the_word_none_is_a_word() -> None:
-    assert "None" in trained_on("None", TokenizerConfig(kind="word", unknown_literal=None)).vocabulary
-
-
 def test_a_pretrained_tokenizer_is_renumbered_and_otherwise_the_same(home: Home, tmp_path: Path) -> None:
     """A byte-level BPE tokenizer with other special tokens at other ids."""
     theirs = Tokenizer(models.BPE())
@@ -383,26 +333,6 @@ def theirs_as_text(theirs: Tokenizer, text: str) -> list[str]:
     return list(theirs.encode(text, add_special_tokens=False).tokens)
 
 
-def test_a_pretrained_tokenizer_does_not_depend_on_its_folder(home: Home, tmp_path: Path) -> None:
-    word = train(home, tmp_path / "c")
-    for name in ("one", "two"):
-        shutil.copytree(word.folder, tmp_path / name)
-    first = train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'one'}")
-    second = train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'two'}")
-    assert (second.digest, second.skipped) == (first.digest, True)
-
-
-@pytest.mark.parametrize(
-    ("roles", "spellings"),
-    [
-        ([None, "u", "x", "x"], ["<pad>", "u", "<bos>", "<eos>"]),
-        (["u", "u", None, "e"], ["<pad>", "<unk>", "<bos>", "e"]),
-    ],
-)
-def test_a_spelling_that_serves_two_roles_serves_none(roles: list[str | None], spellings: list[str]) -> None:
-    assert own_spellings(roles) == spellings
-
-
 def test_a_missing_pretrained_tokenizer_is_an_error(home: Home, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"tokenizer\.kind: pretrained:.*nothing") as caught:
         train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'nothing'}")
@@ -414,11 +344,6 @@ def test_a_line_is_shown_in_coloured_pieces(home: Home, tmp_path: Path) -> None:
     assert coloured(tokenizer, "a zz\x1b b") == (
         "\x1b[30;44ma\x1b[0m \x1b[30;41mzz\\x1b\x1b[0m \x1b[30;45mb\x1b[0m"  # the stranger's escape is spelled out
     )
-
-
-def test_a_folder_without_a_tokenizer_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"tokenizer\.json"):
-        load_tokenizer(tmp_path)
 
 
 def test_a_tokenizer_with_remote_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

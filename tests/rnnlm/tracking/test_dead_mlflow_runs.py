@@ -41,17 +41,3 @@ def test_the_run_of_a_living_training_is_left_alone(
     with tracked_home.lock(f"run-{RUN_ID}"):  # as run_training holds it
         assert end_dead_mlflow_runs(tracked_home) == 0
     assert status(tracked_home, run) == "RUNNING"
-
-
-def test_the_run_of_another_home_is_left_alone(
-    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
-) -> None:
-    run = begun(tracked_home, toy_config, toy_dataset)
-    (tracked_home.runs / RUN_ID / "tracking.json").unlink()
-    assert end_dead_mlflow_runs(tracked_home) == 0
-    assert status(tracked_home, run) == "RUNNING"
-
-
-def test_a_home_without_a_store_has_nothing_to_end(home: Home) -> None:
-    assert end_dead_mlflow_runs(home) == 0
-    assert not home.mlflow_database.exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.tracking.loss_curve import plot_loss_curve, smoothed, spans_decades
+from rnnlm.tracking.loss_curve import plot_loss_curve, smoothed
 from rnnlm.training.history import read_series
 
 
@@ -22,28 +22,10 @@ def history(tmp_path: Path) -> Path:
     return path
 
 
-def test_values_stand_at_the_tokens_trained_so_far(history: Path) -> None:
-    assert read_series(history, "train_loss_nats") == ([10.0, 30.0], [4.0, 2.0])
-    assert read_series(history, "validation_nll_nats_per_token") == ([20.0], [3.0])
-    assert read_series(history, "gradient_norm") == ([], [])
-
-
 def test_smoothing_keeps_a_constant_constant() -> None:
     assert smoothed([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])
     # (0.9 * 0.1 * 0 + 0.1 * 1) / (0.9 * 0.1 + 0.1)
     assert smoothed([0.0, 1.0])[1] == pytest.approx(0.1 / 0.19)
-
-
-def test_the_picture_is_a_png(history: Path, tmp_path: Path) -> None:
-    plot_loss_curve(history, tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_only_a_loss_that_vanishes_needs_a_logarithmic_scale() -> None:
-    assert spans_decades([4.3, 0.002])
-    assert not spans_decades([9.0, 4.3])
-    assert not spans_decades([4.3, 0.0])  # a logarithmic scale has no place for it
-    assert not spans_decades([])
 
 
 @pytest.mark.long

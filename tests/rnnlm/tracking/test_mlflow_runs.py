@@ -4,20 +4,15 @@ import json
 import logging
 import math
 import re
-import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from rnnlm.config import PipelineConfig
-from rnnlm.config.moved_settings import flatten
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord, Sample
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import (
-    RunOrigin,
     log_run_results,
     open_tracker,
     parameters,
@@ -25,11 +20,10 @@ from rnnlm.tracking.mlflow_runs import (
     run_url,
     ui_address,
     ui_answers,
-    with_scores,
 )
 from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
 from rnnlm.tracking.tracker import RunTracker
-from rnnlm.training.history import HISTORY, SAMPLES, TRACKING, History, Measurement
+from rnnlm.training.history import HISTORY, TRACKING, History, Measurement
 from tests.configs import plain_config
 from tests.split_scores import split_score_of
 
@@ -138,27 +132,6 @@ def test_validation_during_training_is_called_sampled(tracked_home: Home) -> Non
     assert "valid_perplexity" not in metrics
 
 
-@pytest.mark.long
-def test_system_metrics_are_an_option(tracked_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.2")
-    (tracked_home.runs / RUN_ID).mkdir(parents=True)
-    config = plain_config({"tracking.system_metrics": True})
-    with open_tracker(tracked_home, config, dataset_of(tracked_home), RUN_ID) as tracker:
-        time.sleep(1.0)
-    with reaching_mlflow(tracked_home) as client:
-        metrics = client.get_run(tracker.mlflow_run_id).data.metrics
-    assert "system/cpu_utilization_percentage" in metrics
-
-
-def test_every_field_of_the_configuration_is_a_parameter() -> None:
-    flat = parameters(PipelineConfig())
-    assert flat.keys() == flatten(PipelineConfig().model_dump()).keys()
-    assert flat["corpus.source"] == "python-docs"
-    assert flat["model.tie_embeddings"] == "true"
-    assert flat["training.schedule.kind"] == "cosine"
-    assert flat["training.maximum_tokens"] == "null"
-
-
 @pytest.mark.parametrize(
     ("error", "status"), [(ValueError("the loss is not a number"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
 )
@@ -170,23 +143,6 @@ def test_a_run_ends_as_its_training_ended(tracked_home: Home, error: BaseExcepti
         run = client.get_run(tracker.mlflow_run_id)
     assert run.info.status == status
     assert run.data.metrics == {"train_loss_nats": 4.0}  # what was measured before is kept
-
-
-def test_more_metrics_than_one_call_takes_all_arrive(tracked_home: Home) -> None:
-    with tracked(tracked_home) as (tracker, measure):
-        for step in range(1_201):
-            measure(step, {"train_loss_nats": float(step)})
-    assert sent(tracked_home, tracker) == [(step, float(step)) for step in range(1_201)]
-
-
-def test_samples_written_while_training_are_artifacts(tracked_home: Home) -> None:
-    with tracked(tracked_home) as (tracker, _):
-        page = tracked_home.runs / RUN_ID / SAMPLES / "step-00000007.md"
-        page.parent.mkdir()
-        page.write_text("a cat", encoding="utf-8")
-    with reaching_mlflow(tracked_home) as client:
-        artifacts = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id, "samples")]
-    assert artifacts == ["samples/step-00000007.md"]
 
 
 def test_training_continues_without_mlflow(
@@ -315,38 +271,6 @@ def test_the_link_follows_the_address_that_mlflow_is_shown_at(
     assert run_address(tracked_home, "1", "a").startswith("http://mlflow:5000/#/")
     monkeypatch.setenv("RNNLM_MLFLOW_UI_URL", "https://mlflow.example.org/")
     assert run_address(tracked_home, "1", "a").startswith("https://mlflow.example.org/#/experiments/1/")
-
-
-def test_a_run_without_history_has_no_loss_curve(home: Home) -> None:
-    run = run_of(home, None, history=False)
-    assert log_run_results(home, run, evaluation_of(9.0), SAMPLES_RECORD).loss_curve is None
-
-
-def test_a_deployments_run_links_to_it(tracked_home: Home) -> None:
-    origin = RunOrigin("tickets · smoke · 23 Nov 02:00", "http://127.0.0.1:4200/runs/flow-run/f", "tickets")
-    (tracked_home.runs / RUN_ID).mkdir(parents=True)
-    with open_tracker(tracked_home, CONFIG, dataset_of(tracked_home), RUN_ID, origin) as tracker:
-        pass
-    with reaching_mlflow(tracked_home) as client:
-        run = client.get_run(tracker.mlflow_run_id)
-    assert run.info.run_name == origin.name
-    assert (run.data.tags["mlflow.source.name"], run.data.tags["mlflow.source.type"]) == ("deployment tickets", "JOB")
-    assert f"Prefect run: [{origin.name}]({origin.url})" in run.data.tags["mlflow.note.content"]
-
-
-def test_the_description_tells_the_scores_once(toy_evaluation: EvaluationRecord) -> None:
-    test = toy_evaluation.scores["test"]
-    once = with_scores("An Elman network.", toy_evaluation)
-    assert once.startswith(f"**Test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte**")
-    assert once.endswith("An Elman network.")
-    assert with_scores(once, toy_evaluation) == once
-
-
-def test_links_to_the_home_lead_somewhere_or_are_not_shown(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        monkeypatch.setenv("MLFLOW_PORT", str(listener.getsockname()[1]))
-        assert ui_answers(home)
-    assert not ui_answers(home)
 
 
 def test_a_named_server_is_linked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

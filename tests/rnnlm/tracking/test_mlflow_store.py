@@ -1,6 +1,5 @@
 """Concurrent processes create one intact store, and MLflow's failures become errors of ours."""
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -17,14 +16,7 @@ from rnnlm.tracking.mlflow_store import (
     experiment_id,
     prepare_store,
     reaching_mlflow,
-    tracking_uri,
 )
-
-
-def test_explicit_uri_wins_over_the_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tracking_uri(home) == f"sqlite:///{home.root}/mlflow.db"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5999")
-    assert tracking_uri(home) == "http://127.0.0.1:5999"
 
 
 @pytest.mark.slow
@@ -72,13 +64,6 @@ def test_artifacts_lie_in_the_home_wherever_the_program_runs(
         assert experiment_id(client, tracked_home, "rnnlm") == number
         assert client.get_experiment(number).artifact_location.startswith(tracked_home.artifacts.as_uri())
     assert not (tmp_path / "mlruns").exists()
-
-
-def test_user_settings_win_over_the_defaults(tracked_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "33")
-    prepare_store(tracked_home)
-    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "33"
-    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
 
 
 def test_an_unavailable_server_is_a_tracking_error_of_three_lines(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import pytest
 from rnnlm.home import Home
 from rnnlm.registry.model_lookup import list_models
 from rnnlm.tracking.mlflow_store import prepare_store
-from rnnlm.tracking.stored_locations import stored_root
 from tests.rnnlm.upkeep.registered_home import register_night
 
 
@@ -40,17 +39,6 @@ def test_a_moved_home_keeps_its_models_and_takes_new_ones(
     assert [version.version for version in list_models(new)] == [2, 1]
     artifacts = sorted(new.artifacts.rglob("model.json"))
     assert len(artifacts) == 2
-
-
-def test_a_copy_leaves_the_original_alone(tracked_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    register_night(tracked_home, "rnnlm-a", "1", age_days=1)
-    before = dump_of(tracked_home.mlflow_database)
-    copy = Home(tmp_path / "copy")
-    shutil.copytree(tracked_home.root, copy.root)
-    monkeypatch.setenv("RNNLM_HOME", str(copy.root))
-    prepare_store(copy)
-    assert stored_root(copy.mlflow_database) == copy.root
-    assert dump_of(tracked_home.mlflow_database) == before
 
 
 def test_a_home_reached_by_a_link_has_not_moved(

@@ -1,14 +1,13 @@
 """AdamW for some rows, its rate and weight decay, and norms of dense and sparse gradients."""
 
 import copy
-import math
 
 import pytest
 import torch
 from torch import nn
 
 from rnnlm.config import OptimizerConfig
-from rnnlm.training.optimizers import LazyAdamW, clip_gradients, gradient_norms_by_part, make_optimizer
+from rnnlm.training.optimizers import LazyAdamW, clip_gradients, make_optimizer
 from tests.rnnlm.training.loops import network
 
 
@@ -79,23 +78,13 @@ def test_weight_decay_applies_to_matrices_only() -> None:
         torch.testing.assert_close(value.detach(), before[name] * (0.97 if value.ndim == 2 else 1.0))
 
 
-def test_gradient_norms_by_part_by_hand() -> None:
-    model = network()
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    norms = gradient_norms_by_part(model)
-    assert float(norms["gradient_norm_layer_0"]) == pytest.approx(math.sqrt(24 * 24 * 2 + 24))
-    assert float(norms["gradient_norm_head"]) == pytest.approx(math.sqrt(24 * 12 + 12))
-
-
 @pytest.mark.parametrize(
     ("kind", "units", "layers", "rate"),
     [
         ("elman", 64, 1, 0.004),
         ("elman", 256, 2, 0.004),
         ("elman", 1_024, 1, 0.004 * 0.25**0.75),
-        ("elman", 4_096, 2, 0.0005),
-        ("lstm", 1_024, 2, 0.004),
+        ("lstm", 512, 1, 0.004),
     ],
 )
 def test_the_default_rate_depends_on_the_width_of_an_elman_network(

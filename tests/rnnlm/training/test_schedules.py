@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from rnnlm.training.schedules import Patience, RateFactor, Schedule
+from rnnlm.training.schedules import RateFactor, Schedule
 from tests.configs import plain_training
 
 PLATEAU = {
@@ -60,14 +60,6 @@ def test_the_rate_is_halved_after_two_validations_without_a_better_loss() -> Non
     assert rates(schedule(), losses) == pytest.approx(expected)
 
 
-def test_losses_during_warm_up_do_not_count() -> None:
-    longer = schedule(warmup_share=0.4, plateau_patience=1)
-    losses: list[float | None] = [1.0, 1.0, 1.0, 9.0, 8.0, 7.0]  # the first three within 4 steps of warm-up
-    assert rates(longer, losses)[-2:] == pytest.approx([0.8, 0.8])
-    longer.observe(7.0)
-    assert longer.optimizer.param_groups[0]["lr"] == pytest.approx(0.4)
-
-
 def test_a_plateau_continues_from_its_state_in_json() -> None:
     losses = [None, None, 5.0, 6.0, None, 6.0, 6.0, 6.0, 6.0, 6.0]
     whole = rates(schedule(), losses)
@@ -83,25 +75,3 @@ def test_a_plateau_continues_from_its_state_in_json() -> None:
 def test_a_patience_as_long_as_all_validations_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}=9 needs validation.evaluations of at least 10"):
         plain_training(PLATEAU | {name: 9})
-
-
-@pytest.mark.parametrize(
-    ("limit", "values", "expected"),
-    [
-        (1, [9.0, 8.0, 8.0], [False, False, True]),
-        (2, [9.0, 9.5, 8.0, 8.5, 8.0], [False, False, False, False, True]),
-        (2, [9.0, math.nan, math.inf], [False, False, True]),
-        (None, [9.0, 10.0, 11.0, 12.0], [False] * 4),
-    ],
-)
-def test_patience_ends_after_so_many_values_without_a_lower_one(
-    limit: int | None, values: list[float], expected: list[bool]
-) -> None:
-    patience, seen = Patience(limit), []
-    for value in values:
-        restored = Patience(limit)
-        restored.load_state_dict(json.loads(json.dumps(patience.state_dict())))
-        patience = restored
-        patience.observe(value)
-        seen.append(patience.exhausted)
-    assert seen == expected

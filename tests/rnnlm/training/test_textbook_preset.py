@@ -5,9 +5,7 @@ import pytest
 import torch
 
 from benchmarks.textbook import TextbookLanguageModel, TextbookTrainer
-from rnnlm.config.moved_settings import flatten
 from rnnlm.models.model_factory import build_model
-from rnnlm.models.parameter_count import count_parameters
 from rnnlm.presets import build_config
 from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import rows_from_lists
@@ -50,29 +48,3 @@ def test_a_step_of_the_preset_equals_the_notebooks_step() -> None:
         rows = predicted if name.startswith("head.") else slice(None)
         torch.testing.assert_close(trained[name][rows], value[rows], rtol=1e-3, atol=2e-5, msg=name)
         assert not torch.equal(value[rows], weights[name][rows])
-
-
-@pytest.mark.parametrize("preset", ["textbook", "textbook-brown"])
-def test_every_matrix_starts_by_xavier_and_every_bias_at_zero(preset: str) -> None:
-    model = build_model(build_config(preset).model, 1_000, seed=0, log_unigram=np.full(1_000, -6.9, np.float32))
-    matrices = {name: value for name, value in model.named_parameters() if value.ndim > 1}
-    assert len(matrices) == 2 + 2 * 2  # embedding and head; W and U of two layers
-    for name, value in matrices.items():
-        limit = (6 / sum(value.shape)) ** 0.5
-        assert 0.95 * limit < float(value.detach().abs().max()) <= limit, name
-    assert all(not value.any() for value in model.parameters() if value.ndim == 1)
-
-
-def test_the_books_transformer_differs_in_its_layers_alone() -> None:
-    elman, transformer = (
-        flatten(build_config(name).model_dump(mode="json")) for name in ("textbook", "textbook-transformer")
-    )
-    assert {path for path, value in elman.items() if transformer[path] != value} == {
-        "preset",
-        "model.kind",
-        "model.heads",
-        "model.residual",
-        "model.recurrent_initialization",
-    }
-    sizes = [count_parameters(build_config(name).model, 32_011).total for name in ("textbook", "textbook-transformer")]
-    assert sizes == [8_292_619, 8_622_731]

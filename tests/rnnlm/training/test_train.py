@@ -17,7 +17,7 @@ from rnnlm.sequences.batches import shuffled_batches
 from rnnlm.sequences.segmentation import TokenRows
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.history import Measurement
-from rnnlm.training.train import TrainingLoop, validation_steps
+from rnnlm.training.train import TrainingLoop
 from tests.configs import KINDS
 from tests.rnnlm.training.loops import batch, make_loop, network
 
@@ -94,12 +94,6 @@ def test_best_weights_are_returned_instead_of_last() -> None:
     assert not torch.equal(weights["head.weight"], model.head.weight)
 
 
-def test_validations_are_evenly_spaced_before_the_end() -> None:
-    assert validation_steps(100, 4) == {25, 50, 75}
-    assert validation_steps(100, 1) == set()
-    assert validation_steps(2, 10) == {1}
-
-
 def test_averaged_weights_are_saved_and_training_is_unchanged() -> None:
     """The mean of the weights after steps 3 and 4 of 4."""
     settings = {"averaging.kind": "mean", "averaging.start_share": 0.5, "averaging.every_steps": 1}
@@ -137,14 +131,6 @@ def test_training_stops_early_and_validates_that_step_once() -> None:
     found = {one.step: one.metrics["validation_perplexity"] for one in measured if one.kind == "validation"}
     assert found == perplexities
     assert (loop.tokens, best) == (36, 5.0)
-
-
-def test_a_plateau_lowers_the_rate_from_the_next_step() -> None:
-    measured: list[Measurement] = []
-    settings = {"schedule.kind": "plateau", "schedule.plateau_patience": 1, "schedule.plateau_factor": 0.1}
-    make_loop(network(), [ONE] * 6, settings, perplexities={2: 5.0, 4: 6.0}, record=measured.append).run()
-    rates = [one.metrics["learning_rate"] for one in measured if one.kind == "training"]
-    assert rates == pytest.approx([0.01] * 4 + [0.001] * 2)
 
 
 def test_dropout_depends_only_on_step_and_seed() -> None:

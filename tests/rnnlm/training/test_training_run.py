@@ -97,15 +97,6 @@ def test_the_same_seed_gives_the_same_weights_bit_by_bit(
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == before
 
 
-def test_an_edited_sample_page_does_not_damage_a_run(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
-) -> None:
-    page = next((toy_run.folder / "samples").iterdir())
-    page.write_text("I like this one")
-    assert run_training(home, toy_config, toy_dataset, untracked).skipped
-    assert page.read_text() == "I like this one"
-
-
 @pytest.mark.parametrize("force", [False, True])
 def test_a_finished_run_stays_until_its_replacement_is_complete(
     home: Home,
@@ -134,42 +125,6 @@ def test_a_finished_run_stays_until_its_replacement_is_complete(
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == weights
 
 
-def test_different_settings_make_a_different_run(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
-) -> None:
-    settings = {
-        "model.recurrent_initialization": "identity",
-        "model.nonlinearity": "relu",
-        "model.tie_embeddings": True,
-    }
-    config = changed(toy_config, settings)
-    run = run_training(home, config, toy_dataset, untracked)
-    assert run.run_id != toy_run.run_id
-    network = load_model(run.model_folder)
-    assert network.head.weight is network.embedding.weight
-    assert torch.equal(network.embedding.weight[0], torch.zeros(16))
-
-
-def test_schedule_and_validations_fit_the_token_budget(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
-) -> None:
-    """1,000 of the 9,000 tokens of three epochs: warm-up, decay and evaluations all come within them."""
-    settings = {
-        "training.epochs": 3,
-        "training.maximum_tokens": 1_000,
-        "training.schedule.warmup_share": 0.2,
-        "training.batch_size": 10,
-    }
-    config = changed(toy_config, settings)
-    run = run_training(home, config, toy_dataset, untracked)
-    lines = [json.loads(line) for line in (run.folder / "history.jsonl").read_text().splitlines()]
-    rates = [line["metrics"]["learning_rate"] for line in lines if line["kind"] == "training"]
-    assert run.trained_tokens == 1_000
-    assert max(rates) == pytest.approx(0.004)  # the default for up to 256 units
-    assert rates[-1] < 0.2 * 0.004
-    assert [line["step"] for line in lines if line["kind"] == "validation"] == [3, 6, 10]
-
-
 @pytest.mark.long
 def test_validation_uses_a_sample_of_bounded_size(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
@@ -184,21 +139,6 @@ def test_validation_uses_a_sample_of_bounded_size(
         assert run.best_validation_perplexity == pytest.approx(math.exp(nats / count), rel=1e-6)
         found[tokens] = source.predicted_count
     assert found == {None: 140, 100: 100}
-
-
-@pytest.mark.parametrize("processor", [{"avx2": True}, {"avx512_bf16": True}])
-def test_slow_bfloat16_gives_a_warning_with_advice(
-    home: Home,
-    toy_config: PipelineConfig,
-    toy_dataset: DatasetRecord,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    processor: dict[str, bool],
-) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: processor)
-    config = changed(toy_config, {"training.precision": "bfloat16", "training.epochs": 1, "training.device": "cpu"})
-    run_training(home, config, toy_dataset, untracked)
-    assert ("--set training.precision=float32" in caplog.text) == ("avx2" in processor)
 
 
 @pytest.mark.parametrize("bias", ["zero", "unigram"])

@@ -1,5 +1,5 @@
-"""The registry's contest: real models of one corpus, to prune, back up and restore."""
+"""The contest of the registry's tests, for backups and pruning of a real home."""
 
-from tests.rnnlm.registry.conftest import contest, contest_template
+from tests.rnnlm.registry.conftest import contest, contest_template, decided_template
 
-__all__ = ["contest", "contest_template"]
+__all__ = ["contest", "contest_template", "decided_template"]

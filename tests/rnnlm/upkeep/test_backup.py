@@ -139,13 +139,13 @@ def test_a_backup_never_touches_another(tracked_home: Home, tmp_path: Path) -> N
     assert restore_home(Home(tmp_path / "new"), first).left_out == ()
 
 
-@pytest.mark.parametrize("cut", [0, 1, 200, 5_000, 200_000])
+@pytest.mark.parametrize("cut", [0, 1, 5_000])
 def test_a_backup_that_was_cut_off_is_refused(tracked_home: Home, tmp_path: Path, cut: int) -> None:
     register_night(tracked_home, "rnnlm-a", "1", 1)
     archive = back_up(tracked_home, tmp_path / "backup").archive
     with archive.open("r+b") as stream:
         stream.truncate(max(0, archive.stat().st_size - cut) if cut else 0)
-    if cut in (1, 200):  # one of the trailing lines is enough
+    if cut == 1:  # one of the trailing lines is enough
         assert restore_home(Home(tmp_path / "new"), archive).left_out == ()
         return
     with pytest.raises(HomeError, match="no complete backup"):

@@ -6,10 +6,9 @@ from rnnlm.home import Home
 from tasks.operations.registry_turn import registry_turn
 from tests.exclusion import assert_one_at_a_time
 
-pytestmark = pytest.mark.usefixtures("prefect_server")
-
 
 @pytest.mark.long
+@pytest.mark.usefixtures("prefect_server")
 def test_changes_of_a_shared_registry_follow_one_another(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # a server, which nobody asks here
     assert_one_at_a_time(lambda: registry_turn(home))

@@ -6,7 +6,6 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-import duckdb
 import numpy as np
 import pytest
 
@@ -185,16 +184,3 @@ def test_too_little_memory_is_a_configuration_error(home: Home, write_dataset: W
     with pytest.raises(ConfigError, match=r"ngram.memory_limit: 1MB"):
         train_kneser_ney(home, dataset, NgramConfig(order=5, memory_limit="1MB"))
     assert list(home.ngrams.iterdir()) == []
-
-
-def test_token_ids_above_two_bytes_are_counted(home: Home, write_dataset: WriteDataset) -> None:
-    dataset = write_dataset(20, train=random_rows(random.Random(1), 20), test=[[BOS, 4, EOS]])
-    narrow = NgramConfig(order=2)
-    wide = dataset.model_copy(update={"vocabulary_size": 70_000, "dataset_id": "wide"})
-    figures = [
-        score_ngram_split(train_kneser_ney(home, record, narrow), record, "test").perplexity
-        for record in (dataset, wide)
-    ]
-    assert figures[0] == pytest.approx(figures[1])
-    with duckdb.connect(str(train_kneser_ney(home, wide, narrow).database), read_only=True) as connection:
-        assert connection.execute("select typeof(word) from ngrams limit 1").fetchone() == ("UINTEGER",)

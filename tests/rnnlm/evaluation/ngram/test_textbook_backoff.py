@@ -14,7 +14,7 @@ from rnnlm.errors import CorpusError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution, score_ngram_split, unknown_rate
-from rnnlm.evaluation.ngram.textbook_backoff import train_textbook, words_of
+from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
 from rnnlm.home import Home
 from tests.rnnlm.evaluation.ngram.conftest import log_probabilities
 
@@ -65,20 +65,6 @@ def test_every_score_is_the_one_of_the_book(home: Home, tmp_path: Path, order: i
     assert score.perplexity == pytest.approx(math.exp(-sum(map(math.log, expected)) / len(expected)))
 
 
-def test_words_of_lines_equal_those_of_one_text(tmp_path: Path) -> None:
-    text = random_text(0, 20) + "\n\nfoo_bar naïve x.y 3.14\r\nΣΑΣ end"
-    path = tmp_path / "text.txt"
-    path.write_bytes(text.encode())
-    assert list(words_of(path)) == re.findall(r"\b[a-zA-Z0-9]+\b|[.]", text.lower())
-
-
-def test_the_first_test_word_has_no_context(home: Home, tmp_path: Path) -> None:
-    """`a b` nine times, then `b a`: N = 18, V = 2. p(b) = (9 + 1) / (18 + 2); p(a | b) = 8 / 8 within the test part."""
-    model = trained(home, tmp_path / "text.txt", "a b " * 9 + "b a", 2)
-    got = list(map(math.exp, log_probabilities(model, None)))
-    assert got == pytest.approx([0.5, 1.0])
-
-
 def test_unknown_rate_is_the_share_of_unseen_test_words(home: Home, tmp_path: Path) -> None:
     model = trained(home, tmp_path / "text.txt", "a b " * 18 + "a new b word", 3)
     assert unknown_rate(model) == 2 / 4
@@ -92,13 +78,6 @@ def test_textbook_scores_are_normalized_before_sampling(home: Home, tmp_path: Pa
     assert words.tolist() == ["c", "a", "b"]
     scores = [2 / 21, 10 / 21, 8 / 8]
     assert probabilities.tolist() == pytest.approx([score / sum(scores) for score in scores])
-
-
-def test_given_splits_are_one_stream(home: Home, toy_folder: Path) -> None:
-    config = NgramConfig(method="textbook", order=3)
-    model = train_textbook(home, obtain_corpus(home, CorpusConfig(source=str(toy_folder))), config)
-    words = (300 + 40 + 40) * 9
-    assert score_ngram_split(model, None, "test").tokens == words - int(0.9 * words)
 
 
 def test_a_text_of_a_single_word_is_refused(home: Home, tmp_path: Path) -> None:

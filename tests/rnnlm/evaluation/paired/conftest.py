@@ -1,5 +1,6 @@
 """A corpus of few short documents as a dataset."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from tests.built_once import built_once
 
 TRAIN = ["the cat sees .\n\n", "the dog sees .\n\n", "the cat sees .\n\n"]
 VALID = ["a fox runs .\n\n", "the dog sees .\n\n", "a bird runs .\n\n", "a fox runs .\n\n", "the zebra runs .\n"]
@@ -22,14 +24,26 @@ class Ground:
     corpus_folder: Path
 
 
-@pytest.fixture
-def ground(home: Home, tmp_path: Path) -> Ground:
-    """Validation: five documents; one of them repeats another, one stands in training, too."""
-    folder = tmp_path / "short"
+@pytest.fixture(scope="session")
+def ground_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Ground]:
+    return built_once(tmp_path_factory, short_documents)
+
+
+def short_documents(below: Path) -> tuple[Home, Ground]:
+    home, folder = Home(below / "home"), below / "short"
     folder.mkdir()
     for split, texts in (("train", TRAIN), ("valid", VALID), ("test", ["the cat runs .\n"])):
         (folder / f"{split}.txt").write_text("".join(texts), encoding="utf-8")
     config = CorpusConfig(source=str(folder))
     corpus = obtain_corpus(home, config)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
-    return Ground(store_sequences(home, corpus, tokenizer, SequencesConfig()), corpus.folder)
+    return home, Ground(store_sequences(home, corpus, tokenizer, SequencesConfig()), corpus.folder)
+
+
+@pytest.fixture
+def ground(home: Home, ground_template: tuple[Home, Ground]) -> Ground:
+    """Validation: five documents; one of them repeats another, one stands in training, too."""
+    template, there = ground_template
+    shutil.copytree(template.root, home.root, dirs_exist_ok=True)
+    dataset = there.dataset.model_copy(update={"folder": home.root / there.dataset.folder.relative_to(template.root)})
+    return Ground(dataset, home.root / there.corpus_folder.relative_to(template.root))

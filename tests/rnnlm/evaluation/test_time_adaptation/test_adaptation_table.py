@@ -59,6 +59,7 @@ def test_no_learning_and_no_cache_give_the_static_perplexity(
     assert others[0].perplexity == pytest.approx(static.perplexity, rel=1e-6)  # another batch size
 
 
+@pytest.mark.long
 def test_tuning_takes_the_best_of_its_grid_on_validation(
     toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,28 +76,6 @@ def test_tuning_takes_the_best_of_its_grid_on_validation(
     asked = Adaptations(DynamicConfig(segment_length=10), CacheConfig(size=40), tune=True)
     _, learned, remembered, _ = measure_adaptations(trained, toy_dataset, "test", asked).variants
     assert (learned.settings, remembered.settings) == (dict(dynamic), dict(cache))
-
-
-def test_the_decay_is_chosen_on_more_text_than_the_rate(
-    toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the first segment nothing has been learnt yet, and no decay is as good as any; a long text shows the drift."""
-    monkeypatch.setattr(adaptation_table, "RATES", (50.0,))
-    monkeypatch.setattr(adaptation_table, "DECAYS", (0.0, 1.0))
-    monkeypatch.setattr(adaptation_table, "TUNING_TOKENS", 10)
-    valid, start = StoredSplit(toy_dataset, "valid"), DynamicConfig(segment_length=10)
-    assert adaptation_table.tuned_dynamic(trained, valid, "sentence", start).decay == 1.0
-    monkeypatch.setattr(adaptation_table, "DECAY_TOKENS", 10)
-    assert adaptation_table.tuned_dynamic(trained, valid, "sentence", start).decay == 0.0
-
-
-def test_a_best_value_at_the_end_of_its_grid_gives_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    assert adaptation_table.best_of("rate", (0.1, 0.2, 0.3), lambda rate: (rate - 0.2) ** 2) == 0.2
-    assert adaptation_table.best_of("decay", (0.0, 0.2), lambda decay: decay) == 0.0  # there is nothing below
-    assert not caplog.records
-    assert adaptation_table.best_of("rate", (0.1, 0.2, 0.3), lambda rate: -rate) == 0.3
-    assert adaptation_table.best_of("rate", (0.1, 0.2, 0.3), lambda rate: rate) == 0.1
-    assert ["rate: 0.3 is the best" in caplog.text, "rate: 0.1 is the best" in caplog.text] == [True, True]
 
 
 def test_a_diverging_model_is_refused(toy_dataset: DatasetRecord, trained: LanguageModel) -> None:

@@ -7,14 +7,11 @@ import pytest
 import torch
 
 from rnnlm.config import ModelKind
-from rnnlm.evaluation.count_shares import mean_nll
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import DynamicModel, measure_gradient_rms
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order, segments
-from rnnlm.evaluation.token_losses import nll_of_split
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
-from rnnlm.sequences import batches
 from rnnlm.sequences.segmentation import Mode
 from tests.configs import KINDS, random_model
 from tests.rnnlm.evaluation.test_time_adaptation.conftest import VOCABULARY, random_lines, text_of
@@ -22,30 +19,6 @@ from tests.rnnlm.evaluation.test_time_adaptation.conftest import VOCABULARY, ran
 MODES = pytest.mark.parametrize("mode", ["sentence", "stream"])
 DYNAMIC = DynamicConfig(rate=0.2, decay=0.01, segment_length=4)
 CACHE = CacheConfig(size=9, theta=0.7, share=0.3)
-
-
-def test_the_stored_blocks_of_a_stream_do_not_change_its_scores(
-    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = random_lines(0)
-    tokens = sum(len(line) + 1 for line in lines)
-    one_block = score_in_order(model, text_of(lines, "stream", block_length=1_000), "stream", DYNAMIC, CACHE)
-    monkeypatch.setattr(batches, "LANE_TOKENS", 9)  # read two segments at once
-    lengths = [segment.target_ids.shape[1] for segment in segments(text_of(lines, "stream"), "stream", 4)]
-    assert lengths == [4] * (tokens // 4) + [tokens % 4] * (tokens % 4 > 0)
-    blocks = score_in_order(model, text_of(lines, "stream"), "stream", DYNAMIC, CACHE)
-    assert np.array_equal(blocks.model, one_block.model)
-    assert np.array_equal(blocks.cache, one_block.cache)
-
-
-@MODES
-def test_scoring_without_learning_has_the_static_perplexity(model: LanguageModel, mode: Mode) -> None:
-    text = text_of(random_lines(1), mode)
-    plain, rate_0 = (score_in_order(model, text, mode, dynamic).model for dynamic in (None, DynamicConfig(rate=0.0)))
-    assert np.array_equal(plain, rate_0)
-    assert mean_nll(plain) == pytest.approx(
-        np.concatenate(list(nll_of_split(model, text, mode, 3))).mean(dtype=np.float64), rel=1e-6
-    )
 
 
 @MODES
@@ -159,20 +132,3 @@ def test_sequential_scoring_leaves_the_model_unchanged(model: LanguageModel) -> 
     score_in_order(model, text_of(random_lines(7), "stream"), "stream", DYNAMIC, CACHE)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
     assert all(weight.grad is None for weight in model.parameters())
-
-
-@MODES
-def test_both_adaptations_score_repeating_text_better(model: LanguageModel, mode: Mode) -> None:
-    text = text_of([[5, 9, 4, 7, 10]] * 40, mode)
-    walked = score_in_order(model, text, mode, DYNAMIC, CACHE)
-    static, dynamic = mean_nll(score_in_order(model, text, mode).model), mean_nll(walked.model)
-    cached = score_in_order(model, text, mode, cache=CACHE)
-    assert dynamic < 0.7 * static
-    assert mean_nll(mixed(*cached, CACHE.share)) < 0.8 * static
-
-
-def test_scoring_stops_after_the_maximum_number_of_tokens(model: LanguageModel) -> None:
-    text = text_of(random_lines(8), "stream")
-    whole, part = (score_in_order(model, text, "stream", DYNAMIC, maximum_tokens=limit).model for limit in (None, 10))
-    assert 10 <= len(part) < 10 + DYNAMIC.segment_length
-    assert np.array_equal(part, whole[: len(part)])

@@ -64,11 +64,6 @@ def test_the_best_settings_are_those_that_are_best_after_all_tokens() -> None:
     assert best_settings((diverged,)) is None
 
 
-def test_gradient_reach_is_the_last_step_above_one_percent() -> None:
-    assert result_of(1.0).gradient_reach == 2
-    assert result_of(1.0, gradients=()).gradient_reach is None
-
-
 def test_time_to_a_perplexity_is_read_off_the_curve() -> None:
     """From 80 to 20: 40 is half of the way in the logarithm, 150 tokens; 10 tokens a second."""
     assert result_of(1.0).seconds_to(40.0) == pytest.approx(15.0)

@@ -7,7 +7,6 @@ from rnnlm.errors import ConfigError
 from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.lab.comparison.run_plan import (
     PARAMETER_TOLERANCE,
-    RATE_FACTOR,
     configured_settings,
     match_parameters,
     matched_configs,
@@ -21,16 +20,6 @@ from rnnlm.storage.records import DatasetRecord
 from tests.configs import KINDS, changed, plain_config
 
 PIPELINE = plain_config({"training.epochs": 2, "training.optimizer.learning_rate": 0.004})
-
-
-def test_without_a_budget_all_have_the_parameters_of_the_configured_model(toy_dataset: DatasetRecord) -> None:
-    config = CompareConfig(pipeline=PIPELINE, models=("elman", "gru", "kneser-ney"))
-    configs = matched_configs(config, toy_dataset)
-    assert list(configs) == ["elman", "gru"]
-    assert configs["elman"].model == PIPELINE.model.model_copy(update={"counts": 0})  # networks are compared
-    wanted = count_parameters(PIPELINE.model, toy_dataset.vocabulary_size).total
-    found = count_parameters(configs["gru"].model, toy_dataset.vocabulary_size).total
-    assert found == pytest.approx(wanted, rel=0.02)
 
 
 def test_recurrent_dropout_is_for_kinds_with_a_recurrent_matrix(toy_dataset: DatasetRecord) -> None:
@@ -49,17 +38,6 @@ def test_the_token_budget_follows_the_matched_quantity(toy_dataset: DatasetRecor
     assert token_budget(CompareConfig(pipeline=PIPELINE, match="seconds", budget=3), toy_dataset, 500.0) == 1_500
     training = with_token_budget(PIPELINE, 3 * one_epoch - 1, toy_dataset).training
     assert (training.maximum_tokens, training.epochs) == (3 * one_epoch - 1, 3)
-
-
-def test_the_first_trial_is_the_configured_one() -> None:
-    trials = trial_settings(PIPELINE, 20)
-    assert len(trials) == 20
-    assert (trials[0].learning_rate, trials[0].dropout_inputs) == (0.004, 0.0)
-    rates = [trial.learning_rate for trial in trials]
-    assert 0.004 / RATE_FACTOR * 0.99 <= min(rates) < 0.004 < max(rates) <= 0.004 * RATE_FACTOR * 1.01
-    assert trials == trial_settings(PIPELINE, 20)
-    assert trials[:5] == trial_settings(PIPELINE, 5)
-    assert trial_settings(PIPELINE, 0) == []
 
 
 def test_trials_are_drawn_around_each_kinds_default_rate() -> None:
@@ -106,12 +84,6 @@ def test_every_kind_has_as_many_parameters_as_the_budget(kind: ModelKind, layers
     matched = match_parameters(ModelConfig(layers=layers), kind, 10_000, 5_000_000)
     assert matched.kind == kind
     assert abs(count_parameters(matched, 10_000).total - 5_000_000) <= PARAMETER_TOLERANCE * 5_000_000
-
-
-def test_elman_settings_are_dropped_for_other_kinds() -> None:
-    config = ModelConfig(residual=True, layers=2, nonlinearity="relu")
-    assert match_parameters(config, "lstm", 1_000, 500_000).nonlinearity == "tanh"
-    assert match_parameters(config, "elman", 1_000, 500_000).nonlinearity == "relu"
 
 
 @pytest.mark.parametrize("kind", ["transformer", "xlstm"])

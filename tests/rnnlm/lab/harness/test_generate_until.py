@@ -38,32 +38,9 @@ def test_a_sentence_ends_with_eos_as_in_our_own_loop(sentence_model: LanguageMod
     assert answer == " " + tokenizer.decode(ids)
 
 
-def test_a_sentence_reads_only_its_own_line(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    contexts = ["the cat", "the dog sees the bird .\nthe cat"]
-    one, other = write_answers(sentence_model, tokenizer, "sentence", contexts, [], GREEDY)
-    assert one == other
-
-
-def test_an_answer_may_end_with_a_line_feed(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    """As many tokens as end with the first line."""
-    (free,) = write_answers(stream_model, tokenizer, "stream", ["the cat"], [], Sampling(40, temperature=0))
-    line = free.partition("\n")[0] + "\n"
-    sampling = Sampling(len(line.split()) + 1, temperature=0)
-    assert write_answers(stream_model, tokenizer, "stream", ["the cat"], [], sampling) == [line]
-
-
 def test_an_answer_ends_before_the_first_stop(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
     (free,) = write_answers(stream_model, tokenizer, "stream", ["the cat"], [], GREEDY)
     third = free.split()[2]
     (stopped,) = write_answers(stream_model, tokenizer, "stream", ["the cat"], ["nowhere", third, ""], GREEDY)
     assert stopped == free[: free.index(third)]
     assert stopped.strip()
-
-
-def test_context_and_answer_are_one_text(stream_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    """A space is put between them where the context has none."""
-    two = Sampling(maximum_tokens=2, temperature=0)
-    ended, spaced, empty = write_answers(stream_model, tokenizer, "stream", ["the cat", "the cat ", ""], [], two)
-    assert ended == f" {spaced}"
-    assert not spaced[0].isspace()
-    assert not empty[0].isspace()

@@ -71,14 +71,6 @@ def test_a_sentence_reads_only_its_own_line(sentence_model: LanguageModel, token
     assert [nats for nats, _ in found] == pytest.approx(slow, rel=1e-4)
 
 
-def test_a_long_sentence_is_cut_as_in_training(sentence_model: LanguageModel, tokenizer: TextTokenizer) -> None:
-    """Rows of 3 predicted tokens: the cat sees | the dog near | …, each with state zero before it."""
-    ids = tokenizer.encode("the cat sees the dog")
-    slow = read_slowly(sentence_model, [BOS, *ids[:2]], ids[2:3]) + read_slowly(sentence_model, [ids[2]], ids[3:])
-    ((nats, _),) = score(sentence_model, tokenizer, SequencesConfig(context_length=3), ("the cat", " sees the dog"))
-    assert nats == pytest.approx(slow, rel=1e-4)
-
-
 def test_unknown_words_cost_their_bytes_and_are_never_greedy(
     stream_model: LanguageModel, tokenizer: TextTokenizer
 ) -> None:
@@ -100,24 +92,6 @@ def test_the_model_s_own_continuation_is_greedy(stream_model: LanguageModel, tok
         stream_model, tokenizer, STREAM, ("the cat", written), ("the cat", f"{written.rsplit(' ', 1)[0]} tree tree")
     )
     assert (greedy, other) == (True, False)
-
-
-def test_a_word_begun_in_the_context_belongs_to_the_continuation(
-    stream_model: LanguageModel, tokenizer: TextTokenizer
-) -> None:
-    found = continuation_rows(tokenizer, STREAM, "the ca", "t sees")
-    assert (found.counts.tolist(), found.spelling_bits) == ([2], 0.0)
-    ((nats, _),) = score(stream_model, tokenizer, STREAM, ("the ca", "t sees"))
-    slow = read_slowly(stream_model, [BOS, *tokenizer.encode("the")], tokenizer.encode("cat sees"))
-    assert nats == pytest.approx(slow, rel=1e-4)
-
-
-@pytest.mark.parametrize("cut", [STREAM, SENTENCE], ids=["stream", "sentence"])
-def test_a_continuation_without_tokens_has_probability_one(
-    stream_model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig
-) -> None:
-    assert score(stream_model, tokenizer, cut, ("the cat", " "), ("", "")) == [(0.0, True), (0.0, True)]
-    assert score_continuations(stream_model, [], 64) == []
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ from rnnlm.errors import ConfigError, CorpusError, ModelError  # noqa: E402
 from rnnlm.home import Home  # noqa: E402
 from rnnlm.lab.harness.harness_config import HarnessConfig  # noqa: E402
 from rnnlm.lab.harness.harness_run import load_tasks, run_harness  # noqa: E402
-from rnnlm.lab.harness.recurrent_lm import RecurrentLM, stops_and_sampling  # noqa: E402
+from rnnlm.lab.harness.recurrent_lm import RecurrentLM  # noqa: E402
 from rnnlm.models.model_factory import save_model  # noqa: E402
 from rnnlm.storage.records import CorpusRecord  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, load_tokenizer  # noqa: E402
@@ -80,17 +80,6 @@ def test_the_harness_finds_it_by_name(home: Home, stream_folder: Path) -> None:
         RecurrentLM("/no/such/run")
 
 
-def test_answers_come_in_the_order_of_the_requests(model: RecurrentLM) -> None:
-    settings = ({"until": ["."], "max_gen_toks": 8}, {"until": ["\n"], "max_gen_toks": 3, "do_sample": False})
-    asked = [("the cat sees the dog near", settings[0]), ("the cat", settings[1]), ("the fox", settings[0])]
-    together = model.generate_until(requests("generate_until", *asked))
-    alone = [model.generate_until(requests("generate_until", one))[0] for one in asked]
-    assert together == alone
-    assert len(together[1].split()) <= 3
-    likelihoods = model.loglikelihood(requests("loglikelihood", ("the cat", " sees"), ("the cat", " house")))
-    assert likelihoods[0][0] > likelihoods[1][0]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_answers_every_type_of_request(
     home: Home, stream_folder: Path, tmp_path: Path, kind: ModelKind
@@ -112,26 +101,6 @@ def test_every_kind_answers_every_type_of_request(
     assert [greedy for _, greedy in likelihoods] == [True, False]
 
 
-def test_a_task_says_how_to_draw() -> None:
-    stops, sampling = stops_and_sampling(
-        {"until": "\n\n", "do_sample": True, "temperature": 0.7, "top_k": 5, "max_tokens": 9}
-    )
-    assert stops == ["\n\n"]
-    assert (sampling.temperature, sampling.top_k, sampling.top_p, sampling.maximum_tokens) == (0.7, 5, 1.0, 9)
-    _, greedy = stops_and_sampling({"do_sample": False, "temperature": 0.7})
-    assert (greedy.temperature, greedy.maximum_tokens) == (0.0, 256)
-
-
-def test_a_task_of_choices_runs(home: Home, stream_folder: Path, tmp_path: Path) -> None:
-    record = run_harness(home, stream_folder, HarnessConfig(tasks=(task_file(tmp_path, CHOICE),)))
-    (accuracy,) = record.metrics
-    assert (accuracy.task, accuracy.metric, accuracy.documents) == ("toy-choice", "acc", 3)
-    assert accuracy.value == pytest.approx(2 / 3) or accuracy.value == 1.0
-    assert accuracy.standard_error is not None
-    limited = run_harness(home, stream_folder, HarnessConfig(tasks=(task_file(tmp_path, CHOICE),), limit=2, fewshot=1))
-    assert (limited.metrics[0].documents, limited.metrics[0].value) == (2, 1.0)
-
-
 @pytest.mark.parametrize("settings", [{}, {"add_bos_token": False}])
 def test_the_harness_s_own_transformers_model_is_refused(
     home: Home, stream_folder: Path, tmp_path: Path, settings: dict[str, object]
@@ -147,14 +116,6 @@ def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path)
     """Every sentence of the toy corpus ends with a full stop."""
     (match,) = run_harness(home, stream_folder, HarnessConfig(tasks=(task_file(tmp_path, WRITING),))).metrics
     assert (match.metric, match.filter, match.value) == ("exact_match", "last", 1.0)
-
-
-def test_a_task_without_data_is_refused(tmp_path: Path) -> None:
-    data = tmp_path / "nothing.jsonl"
-    task = f"task: wrong\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {data}}}}}\n"
-    (tmp_path / "wrong.yaml").write_text(task, encoding="utf-8")
-    with pytest.raises(CorpusError, match="wrong.yaml"):
-        load_tasks([str(tmp_path / "wrong.yaml")])
 
 
 @pytest.mark.slow  # the harness reads 13,000 task files

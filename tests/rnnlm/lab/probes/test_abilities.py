@@ -1,7 +1,5 @@
 """Networks learn what theory says that they can, and fail where it says that they must."""
 
-from typing import get_args
-
 import pytest
 import torch
 from torch import Tensor
@@ -122,8 +120,3 @@ def test_every_kind_gets_the_size_whose_parameters_are_nearest_to_the_budget() -
         model = build_model(settings, task.vocabulary_size, seed=0)
         assert count(settings) == sum(parameter.numel() for parameter in model.parameters())
     assert matched_model(config, DIAGONAL, task).recurrence == "diagonal"
-
-
-def test_every_kind_is_compared_unless_left_out() -> None:
-    assert network_names(AbilitiesConfig()) == [*get_args(ModelKind), DIAGONAL]
-    assert network_names(AbilitiesConfig(kinds=("gru",), diagonal=False)) == ["gru"]

@@ -29,22 +29,6 @@ def batches(*lines: list[int]) -> list[Batch]:
     return list(ordered_batches(rows_from_lists([[2, *line, 3] for line in lines]), batch_size=2))
 
 
-def test_shares_count_the_rows_that_reach_a_position() -> None:
-    # guesses:   7    8    9     .       .: what follows 2 is guessed as 3, which is <eos> and so no guess
-    lines = ([6, 7, 8, 9], [6, 7, 4], [4, 5, 9, 10])
-    found = right_by_position(successor(), batches(*lines), given_tokens=1)
-    assert found.rows == (3, 3, 3, 2)  # <eos> is not counted
-    assert found.right == (0.0, 1.0, 1 / 3, 1.0)
-    assert found.exact == (None, 1.0, 1 / 3, 1 / 2)  # the third row is right again at its end, but was wrong before
-
-
-def test_given_tokens_need_not_be_predicted() -> None:
-    found = right_by_position(successor(), batches([9, 4, 5, 6]), given_tokens=2)
-    assert found.right == (0.0, 0.0, 1.0, 1.0)
-    assert found.exact == (None, None, 1.0, 1.0)
-    assert right_by_position(successor(), [], given_tokens=2).rows == ()
-
-
 def test_exact_positions_are_those_of_a_greedy_continuation() -> None:
     model = new_model(VOCABULARY, 8)
     with torch.no_grad():

@@ -1,0 +1,35 @@
+"""What takes seconds to build is built by one test process, and read or copied by all."""
+
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from filelock import FileLock
+
+T = TypeVar("T")
+
+
+def built_once(factory: pytest.TempPathFactory, build: Callable[[Path], T]) -> T:
+    """The value of build(folder): the first process that needs it builds it, the others wait and read it.
+
+    The folder is shared: a test that changes what is in it takes a copy.
+    """
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # each worker has a folder of its own below it
+    folder = base / "shared" / build.__name__
+    folder.parent.mkdir(exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        value = folder.with_suffix(".pickle")
+        if not value.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a process that died
+            folder.mkdir()
+            built = build(folder)
+            partial = value.with_suffix(".partial")
+            partial.write_bytes(pickle.dumps(built))
+            partial.replace(value)
+        return pickle.loads(value.read_bytes())  # type: ignore[no-any-return]

@@ -89,7 +89,7 @@ ODD_TEXT = st.lists(
 
 
 @pytest.mark.parametrize("train_pieces", [train_bpe, train_unigram])
-def test_a_line_has_the_tokens_that_the_library_finds_in_it_as_a_whole(train_pieces: TrainPieces) -> None:
+def test_a_line_has_the_tokens_that_the_library_finds(train_pieces: TrainPieces) -> None:
     lines = ["the cat's   mat\t a  b", "a\xa0b a\x1cb 1a.b"] * 20
     library = train_pieces(iter(lines), TokenizerConfig(kind="bpe", vocabulary_size=300, minimum_count=1))
     tokenizer = TextTokenizer(library, "bpe")

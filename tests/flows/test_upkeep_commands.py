@@ -49,6 +49,7 @@ def test_prune_shows_what_would_go_and_then_removes_it(three_nights: Home, capsy
     assert names_in(three_nights.runs) == {"r2"}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("prefect_server")
 def test_prune_waits_while_another_process_changes_a_shared_registry(
     three_nights: Home, monkeypatch: pytest.MonkeyPatch

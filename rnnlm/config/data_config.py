@@ -92,7 +92,12 @@ class TokenizerConfig(Section):
         pattern=r"^(char|word|bpe|unigram|pretrained:.+)$",
     )
     splitting: Literal["whitespace", "punctuation", "textbook"] = setting("whitespace", "How text is split into words.")
-    vocabulary_size: int = setting(8_000, "Largest number of token ids, special tokens included.", ge=16, le=1_000_000)
+    vocabulary_size: int | None = setting(
+        None,
+        "Largest number of token ids, special tokens included. null: 8,000, of subwords fewer if the text is short.",
+        ge=16,
+        le=1_000_000,
+    )
     minimum_count: PositiveInt = setting(
         1, "Words, characters and merges that occur less often in the training split get no id."
     )
@@ -103,7 +108,7 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="after")
     def check_byte_alphabet(self) -> "TokenizerConfig":
-        if self.kind in ("bpe", "unigram") and self.vocabulary_size < 260:
+        if self.kind in ("bpe", "unigram") and self.vocabulary_size is not None and self.vocabulary_size < 260:
             raise ValueError(f"{self.kind} needs a vocabulary_size of at least 260 (256 bytes, 4 special tokens)")
         return self
 

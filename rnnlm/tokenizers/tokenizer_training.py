@@ -1,6 +1,7 @@
 """The tokenizer stage: train on the training split or load a pretrained one, and save it for AutoTokenizer."""
 
 import json
+import math
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,8 @@ from rnnlm.tokenizers.vocabularies import train_vocabulary
 from rnnlm.tokenizers.word_counts import count_corpus
 
 SUBWORD_TRAINERS = {"bpe": train_bpe, "unigram": train_unigram}
+SMALLEST_DEFAULT_VOCABULARY, LARGEST_DEFAULT_VOCABULARY = 512, 8_000
+SUBWORDS_OF_ONE_BYTE = 4.0  # grows with the square root of the text
 PIECE_BYTES = 256 << 10  # of text: what subwords are learnt from, in one place of a large corpus
 
 
@@ -36,6 +39,7 @@ def train_tokenizer(
 
     A pretrained tokenizer depends only on its content, not on where it was loaded from.
     """
+    config = with_vocabulary_size(config, text_bytes(corpus))
     pretrained: Tokenizer | None = None
     if config.kind.startswith(PRETRAINED_PREFIX):
         pretrained = load_pretrained(config.kind.removeprefix(PRETRAINED_PREFIX))
@@ -63,12 +67,29 @@ def train_tokenizer(
     return TokenizerRecord(digest=digest, folder=folder, kind=config.kind, vocabulary_size=size, skipped=skipped)
 
 
+def text_bytes(corpus: CorpusRecord) -> int:
+    return corpus.sample.byte_count if corpus.sample else corpus.corpus_bytes
+
+
+def with_vocabulary_size(config: TokenizerConfig, byte_count: int) -> TokenizerConfig:
+    """Replace a vocabulary_size of None: 8,000, but 4 √bytes subwords, at least 512, for a text of less than 4 MB.
+
+    A subword that the text holds a few times teaches little: see docs/reference/corpora.md for measurements.
+    """
+    if config.vocabulary_size is not None:
+        return config
+    size = LARGEST_DEFAULT_VOCABULARY
+    if config.kind in SUBWORD_TRAINERS:
+        size = min(size, max(SMALLEST_DEFAULT_VOCABULARY, round(SUBWORDS_OF_ONE_BYTE * math.sqrt(byte_count))))
+    return config.model_copy(update={"vocabulary_size": size})
+
+
 def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
     """The lines of the training documents. If the text exceeds byte_limit, of pieces spread evenly over it.
 
     Only the pieces are read, so that the time does not grow with the corpus.
     """
-    size = corpus.sample.byte_count if corpus.sample else corpus.corpus_bytes
+    size = text_bytes(corpus)
     share = min(1.0, byte_limit / size)
     for byte_range in byte_ranges(corpus, size if share == 1.0 else int(PIECE_BYTES / share)):
         end = byte_range.byte_offset + share * byte_range.byte_count

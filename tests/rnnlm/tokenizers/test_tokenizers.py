@@ -37,7 +37,7 @@ from rnnlm.tokenizers.text_tokenizer import (
     load_tokenizer,
 )
 from rnnlm.tokenizers.token_colors import coloured
-from rnnlm.tokenizers.tokenizer_training import train_tokenizer, training_lines
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer, training_lines, with_vocabulary_size
 from rnnlm.tokenizers.vocabularies import train_vocabulary
 from rnnlm.tokenizers.word_counts import count_words
 
@@ -60,6 +60,17 @@ def test_words_are_numbered_by_falling_count_then_spelling(home: Home, tmp_path:
     assert tokenizer.pieces(range(8)) == ["<pad>", "<unk>", "<bos>", "<eos>", "b", "a", "c", "d"]
     assert tokenizer.vocabulary_size == 8  # neither z nor y: they are not in the training split
     assert tokenizer.encode("  d a\tq ") == [7, 5, UNK]
+
+
+def test_a_short_text_has_fewer_subwords_unless_asked_otherwise() -> None:
+    sizes = {
+        byte_count: with_vocabulary_size(TokenizerConfig(kind="bpe"), byte_count).vocabulary_size
+        for byte_count in (0, 30_000, 300_000, 4_000_000, 10**12)
+    }
+    assert sizes == {0: 512, 30_000: 693, 300_000: 2_191, 4_000_000: 8_000, 10**12: 8_000}
+    assert with_vocabulary_size(TokenizerConfig(kind="bpe", vocabulary_size=300), 10).vocabulary_size == 300
+    assert with_vocabulary_size(TokenizerConfig(kind="word"), 10).vocabulary_size == 8_000
+    assert with_vocabulary_size(TokenizerConfig(kind="char"), 10).vocabulary_size == 8_000
 
 
 def test_special_tokens_never_come_from_words(home: Home, tmp_path: Path) -> None:

@@ -60,12 +60,13 @@ def find_strange_documents(scoring: ScoringRecord, count: int) -> tuple[StrangeD
 
 def strange_document(row: dict[str, Any], model_folder: Path) -> StrangeDocument:
     number, surprising = row.pop("number"), row.pop("surprising")
+    text = with_line_end(row.pop("text")).removesuffix("\n")  # as the model reads it
     if number is None:
-        return StrangeDocument(**row, number=None, marks=surprising_marks(row["text"], surprising, model_folder))
-    start = number_start(row["text"], number["place"], number["number"])
+        return StrangeDocument(**row, text=text, number=None, marks=surprising_marks(text, surprising, model_folder))
+    start = number_start(text, number["place"], number["number"])
     marks = ((start, start + len(number["number"])),)
     found = UnusualNumber(number=number["number"], field=number["field"].strip(), usual=number["usual"])
-    return StrangeDocument(**row, number=found, marks=marks)
+    return StrangeDocument(**row, text=text, number=found, marks=marks)
 
 
 def number_start(text: str, place: int, number: str) -> int:

@@ -54,6 +54,10 @@ def evaluate_command(
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose rate, decay, theta and share on the validation split.")
     ] = False,
+    save_probabilities: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Parquet file for the probability of each token, in the order of the text."),
+    ] = None,
 ) -> None:
     """Measure a model's perplexity on a corpus.
 
@@ -68,6 +72,10 @@ def evaluate_command(
     check_adaptation_options("cache", cache, CACHE_OPTIONS, cache_settings, tune)
     if tune and not (dynamic or cache):
         raise ConfigError("--tune needs --dynamic or --cache; --interpolate fits its share without it")
+    if save_probabilities is not None and (dynamic or cache or interpolate):
+        raise ConfigError("--save-probabilities writes those of the model as it is; leave out test-time adaptation")
+    if save_probabilities is not None and save_probabilities.suffix != ".parquet":
+        raise ConfigError(f"--save-probabilities {save_probabilities}: expected a .parquet file")
     adaptations: dict[str, Any] = {
         "dynamic": dynamic_settings if dynamic else None,
         "cache": cache_settings if cache else None,
@@ -82,7 +90,7 @@ def evaluate_command(
         comparison = compare_on_corpus(session.home, folder, source, Adaptations(**adaptations, tune=tune), split)
         session.print_result("\n".join(columns(adaptation_rows(comparison))), comparison)
         return
-    score = score_corpus(session.home, folder, source, split)
+    score = score_corpus(session.home, folder, source, split, save_probabilities)
     session.print_result("\n".join(columns(score_table(score))), score)
 
 

@@ -10,6 +10,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
+from rnnlm.evaluation.token_probabilities import write_probabilities
 from rnnlm.evaluation.training_overlap import (
     MOSTLY_COPIES,
     NOTICEABLE_SHARE,
@@ -47,14 +48,18 @@ class CorpusForModel:
         return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
 
 
-def score_corpus(home: Home, folder: Path, config: CorpusConfig, split: Split | None = None) -> SplitScore:
-    """Score the model in `folder` on a corpus.
+def score_corpus(
+    home: Home, folder: Path, config: CorpusConfig, split: Split | None = None, probabilities: Path | None = None
+) -> SplitScore:
+    """Score the model in `folder` on a corpus. probabilities: a file for those of all tokens.
 
     Without a split: `test` if the corpus has splits or is the one the model was trained on (a figure on text it has
     seen means nothing), else the whole text, reported as split `all`. The unigram baseline counts that corpus's own
     training split, or the whole text itself.
     """
     opened = open_corpus(home, folder, config, split)
+    if probabilities is not None:
+        write_probabilities(probabilities, opened.model, opened.dataset, opened.split)
     return opened.reported(score_split(opened.model, opened.dataset, opened.split))
 
 

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from flows.command_line import main
@@ -57,6 +59,22 @@ def test_other_corpora_are_read_as_the_models_own(
     settings["corpus"]["undecodable"] = "refuse"  # as if it had been trained so
     (toy_run.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     assert main(evaluate) == 2
+
+
+def test_saved_probabilities_give_the_perplexity(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_evaluation: EvaluationRecord, tmp_path: Path
+) -> None:
+    file = tmp_path / "test.parquet"
+    assert main(["evaluate", toy_run.run_id, "--save-probabilities", str(file)]) == 0
+    saved = pq.read_table(file)
+    score = toy_evaluation.scores["test"]
+    assert len(saved) == score.tokens
+    assert np.exp(-np.log(saved["probability"]).mean()) == pytest.approx(score.perplexity, rel=1e-5)
+    assert saved["token"].to_pylist().count("<eos>") == 40  # lines of the toy grammar
+    capsys.readouterr()
+    for wrong in ([str(file.with_suffix(".txt"))], [str(file), "--cache"], ["/proc/x/test.parquet"]):
+        assert main(["evaluate", toy_run.run_id, "--save-probabilities", *wrong]) == 2
+        assert len(capsys.readouterr().err.splitlines()) <= 3
 
 
 @pytest.mark.long

@@ -25,7 +25,8 @@ import json, sys, time
 from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
-from rnnlm.storage.records import DatasetRecord, EvaluationRecord, RunRecord, SamplesRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.registry import registration
 from rnnlm.registry.version_tags import Candidate
 

@@ -6,27 +6,23 @@ with usual as (
     select median(bits_per_byte) as bits_per_byte, greatest(mad(bits_per_byte), 0.01) as deviation
     from scores
 ),
-unusual_numbers as (
+number_deviations as (
     select
         numbers.document,
-        max(
-            least(
-                abs(numbers.size - usual_numbers.size) / usual_numbers.deviation,
-                abs(ln(1 + numbers.size) - usual_numbers.log_size) / usual_numbers.log_deviation
-            )
-        ) as deviations,
-        arg_max(
-            {place: numbers.place, number: numbers.number, field: numbers.field, usual: usual_numbers.size},
-            least(
-                abs(numbers.size - usual_numbers.size) / usual_numbers.deviation,
-                abs(ln(1 + numbers.size) - usual_numbers.log_size) / usual_numbers.log_deviation
-            )
-        ) as found
+        {place: numbers.place, number: numbers.number, field: numbers.field, usual: usual_numbers.size} as found,
+        least(
+            abs(numbers.size - usual_numbers.size) / usual_numbers.deviation,
+            abs(ln(1 + numbers.size) - usual_numbers.log_size) / usual_numbers.log_deviation
+        ) as deviations
     from numbers
     join usual_numbers using (field)
-    group by numbers.document
 ),
-strange as (
+unusual_numbers as (
+    select document, max(deviations) as deviations, arg_max(found, deviations) as found
+    from number_deviations
+    group by document
+),
+deviations as (
     select
         scores.document,
         scores.text,
@@ -38,14 +34,22 @@ strange as (
     left join unusual_numbers using (document)
     where scores.tokens > 0
 ),
+strange as (
+    select
+        document,
+        text,
+        greatest(by_wording, by_number) as deviations,
+        case when by_number > by_wording then found end as number
+    from deviations
+    where greatest(by_wording, by_number) >= $least_deviations::double
+),
 places as (
     select
-        arg_max(document, greatest(by_wording, by_number)) as document,
-        max(greatest(by_wording, by_number)) as deviations,
+        arg_max(document, deviations) as document,
+        max(deviations) as deviations,
         count(*) as documents
     from strange
-    where greatest(by_wording, by_number) >= $least_deviations::double
-    group by case when by_number > by_wording then found.field else masked(text) end
+    group by coalesce(number.field, masked(text))
     order by deviations desc, document
     limit $count::bigint
 )
@@ -56,7 +60,7 @@ select
     scores.bits_per_byte,
     places.deviations,
     places.documents,
-    case when strange.by_number > strange.by_wording then strange.found end as number,
+    strange.number,
     scores.surprising,
     scores.text
 from places

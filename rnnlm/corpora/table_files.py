@@ -94,9 +94,11 @@ def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: 
             raise NoColumnError(label, column, list(first[0][1]))
     for where, row in itertools.chain(first, objects):
         cells = [cell_of(row, column) for column in columns]
-        if NO_VALUE in cells and not sparse:
-            raise NoColumnError(where, columns[cells.index(NO_VALUE)], list(row))
-        yield where, tuple(None if cell is NO_VALUE else cell for cell in cells)
+        if NO_VALUE in cells:
+            if not sparse:
+                raise NoColumnError(where, columns[cells.index(NO_VALUE)], list(row))
+            cells = [None if cell is NO_VALUE else cell for cell in cells]
+        yield where, tuple(cells)
 
 
 def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -154,7 +154,9 @@ def with_members(line: str, members: dict[str, Any]) -> str:
         return json_of(row | members) + "\n"
     opened = line.rstrip().removesuffix("}").rstrip()
     comma = "" if opened.endswith("{") else ", "
-    return opened + comma + json_of(members).removeprefix("{") + "\n"
+    spelled = [(name, repr(value) if isinstance(value, float) else json_of(value)) for name, value in members.items()]
+    added = ", ".join([f'"{name}": {value}' for name, value in spelled])
+    return f"{opened}{comma}{added}}}\n"
 
 
 def filter_csv(

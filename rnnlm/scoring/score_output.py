@@ -22,6 +22,7 @@ from rnnlm.storage.sql_statements import literal, statement
 
 PROVENANCE = b"rnnlm"  # the key in a Parquet file's metadata
 SCORES_SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
+REPEATED_TEXTS = ["source", "surprising.list.element.token"]  # columns that Parquet stores as a dictionary
 Provenance = dict[str, Any]
 
 
@@ -77,7 +78,10 @@ def write_output(output: Path, shards: list[Path], provenance: Provenance) -> No
 def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> None:
     """One row group per shard."""
     schema = SCORES_SCHEMA.with_metadata({PROVENANCE: json.dumps(provenance, sort_keys=True)})
-    with atomic_file(output) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+    with (
+        atomic_file(output) as partial,
+        pq.ParquetWriter(partial, schema, compression="zstd", use_dictionary=REPEATED_TEXTS) as writer,
+    ):
         for shard in shards:
             writer.write_table(read_shard(shard).replace_schema_metadata(schema.metadata))
 
@@ -149,9 +153,9 @@ def read_shard(path: Path) -> pa.Table:
 
 
 def write_shard(path: Path, table: pa.Table) -> None:
-    """Write atomically."""
+    """Write atomically, in a compression that is quick: the shard is read once and removed."""
     with atomic_file(path) as partial:
-        pq.write_table(table, partial, compression="zstd")
+        pq.write_table(table, partial, compression="lz4", use_dictionary=REPEATED_TEXTS)
 
 
 def spill_of(output: Path) -> Path:

@@ -150,3 +150,20 @@ def test_a_ray_cluster_gives_the_same_scores(address: str, text: Path, toy_run: 
     assert here["tokens"] == there["tokens"]
     assert np.allclose(here["log_probability"], there["log_probability"], rtol=1e-5)
     assert poll_until(lambda: completed(home, "score shard") > SHARDS, 20)
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_keeps_the_same_documents(address: str, text: Path, toy_run: RunRecord, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    kept: list[set[str]] = []
+    for options in (["--processes", "1"], ["--engine", "ray", "--ray-address", address]):
+        output = tmp_path / f"{len(kept)}"
+        options += ["--model", str(toy_run.model_folder), "--input", str(text), "--output", str(output), "--force"]
+        with rnnlm(home, "filter", *options, "--keep-share", "0.5") as process:
+            assert process.wait(PATIENCE_SECONDS) == 0
+        kept.append(set((output / text.name).read_text().splitlines()))
+    here, there = kept
+    everything = set(text.read_text().splitlines())
+    assert 0.2 < len(here) / len(everything) < 0.8
+    assert len(here ^ there) <= 5  # whose scores equal the threshold up to rounding
+    assert poll_until(lambda: completed(home, "score shard") > SHARDS, 20)

@@ -29,7 +29,9 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from flows.operations.flow_start import rnnlm_flow, start_flow_run, tag_run
 from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig
+from rnnlm.errors import ConfigError
 from rnnlm.evaluation.score_tables import score_rows
+from rnnlm.evaluation.seed_scores import seed_scores
 from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
 from rnnlm.registry.decision_text import unchanged_since
@@ -39,7 +41,7 @@ from rnnlm.reports.pipeline_page import data_report, training_report
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, TrainedRecord
+from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SeedScores, TrainedRecord
 from rnnlm.tracking.run_names import PROMOTED, UNCHANGED, page_key
 from tasks.corpus import download_corpus, learn_tokenizer
 from tasks.evaluation import (
@@ -64,6 +66,7 @@ def pipeline_flow(
     maximum_tokens: int | None = None,
     settings: list[str] = [],  # noqa: B006  a form shows it as an empty list
     config: PipelineConfig = PipelineConfig(),
+    seeds: int = 1,
 ) -> PipelineRecord:
     """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` tells what was done.
 
@@ -75,12 +78,19 @@ def pipeline_flow(
         maximum_tokens: Tokens to train on at most, over all epochs.
         settings: Further ones, as with --set: lines such as training.optimizer.learning_rate=0.002.
         config: Preset and all settings; what is left as it is comes from the deployment.
+        seeds: Number of trainings, from training.seed upwards. The first is registered; the others tell how much the
+            scores depend on the seed.
 
     """
     config = with_choices(start_flow_run(config), corpus, preset, maximum_tokens, settings)
+    if seeds > 1 and config.training.start_from != "nothing":
+        raise ConfigError("several seeds start from random weights: set training.start_from=nothing, or seeds to 1")
     with run_limits(config.limits):
         prepared = prepare(config)
         trained = train(config, prepared.dataset)
+        if seeds > 1:
+            scores = train_other_seeds(config, prepared.dataset, trained, seeds)
+            trained = trained.model_copy(update={"seeds": scores})
     record = PipelineRecord(**dict(prepared), **dict(trained))
     publish_summary(config, prepared.dataset.corpus_name, record, prepared.score_warnings)
     return record
@@ -176,6 +186,20 @@ def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
             description="What the model does: where its loss is high, how far back it reaches",
         )
     return trained
+
+
+def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: TrainedRecord, seeds: int) -> SeedScores:
+    """Train the first run's model again from the next seeds, and score all runs."""
+    config = choose_network(config, dataset)  # finds what it chose for the first run
+    runs, evaluations = [first.run], [first.evaluation]
+    for seed in range(config.training.seed + 1, config.training.seed + seeds):
+        training = config.training.model_copy(update={"seed": seed})
+        run = train_model(config.model_copy(update={"training": training}), dataset)
+        evaluation = evaluate_perplexity(dataset, run, config.evaluation)
+        log_results(run, evaluation, sample_run(dataset, run, config.generation))
+        runs.append(run)
+        evaluations.append(evaluation)
+    return seed_scores(runs, evaluations)
 
 
 def publish_summary(

@@ -25,10 +25,16 @@ def run_command(
         PipelineOptions,
         some_of("corpus", "preset", "config", *LENGTH_AND_SIZE, "engine", "ray_address", *REPEATING),
     ],
+    seeds: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of trainings, from training.seed upwards.")
+    ] = 1,
 ) -> None:
     """Run the whole pipeline, from corpus to registered model.
 
+    With --seeds the first training is registered, and the mean test perplexity of all is reported with its interval.
+
     rnnlm run --preset smoke --corpus my-text.txt
+    rnnlm run --preset smoke --corpus my-text.txt --seeds 5
     rnnlm run --corpus my-text.txt --minutes 10
     rnnlm run --set model.hidden_size=256 --force training
     """
@@ -39,7 +45,7 @@ def run_command(
     from flows.pipeline_flow import pipeline_flow
     from rnnlm.reports.pipeline_page import pipeline_json, pipeline_summary
 
-    record = session.run_flow(pipeline_flow, config=config)
+    record = session.run_flow(pipeline_flow, config=config, seeds=seeds)
     session.print_result(pipeline_summary(record), pipeline_json(record))
 
 

@@ -7,6 +7,7 @@ from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
 from rnnlm.display.model_shape import model_shape
 from rnnlm.display.text_layout import LINE_WIDTH, Code, TableRows, columns, fact_lines, markdown_text, visible
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
+from rnnlm.evaluation.seed_scores import seeds_sentence
 from rnnlm.home import read_json
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.reports.page import Page
@@ -112,9 +113,12 @@ def pipeline_summary(record: PipelineRecord) -> str:
 
 
 def score_lines(record: TrainedRecord) -> list[str]:
-    """Lines of the terminal: the scores, and how counting compares."""
-    counting = counts_sentence(record.evaluation.scores["test"])
-    return [*columns(score_rows(record.evaluation)), *fact_lines({"counting": counting})]
+    """Lines of the terminal: the scores, how counting compares, and what other seeds give."""
+    facts = {
+        "counting": counts_sentence(record.evaluation.scores["test"]),
+        "seeds": seeds_sentence(record.seeds) if record.seeds else "",
+    }
+    return [*columns(score_rows(record.evaluation)), *fact_lines(facts)]
 
 
 def samples_text(samples: SamplesRecord) -> list[str]:
@@ -179,6 +183,7 @@ def pipeline_json(record: PipelineRecord) -> dict[str, Any]:
         "counts_test_perplexity": counts.perplexity if counts else None,
         "counts_bits_per_byte": counts.bits_per_byte if counts else None,
         "counting_seconds": counts.seconds if counts else None,
+        "seeds": record.seeds and record.seeds.model_dump(),  # null with one run
         "samples": [sample.model_dump() for sample in record.samples.samples],
         "seconds": {name: round(stage.seconds, 3) for name, stage in record.stages.items()},
     }

@@ -90,6 +90,17 @@ class ListedVersion(Record):
     created: str  # ISO 8601, UTC
 
 
+class SeedScores(Record):
+    """Scores of runs that differ in their seed alone; the first is the one that is registered."""
+
+    run_ids: tuple[str, ...]
+    validation_perplexities: tuple[float, ...]  # of the runs, in order
+    test_perplexities: tuple[float, ...]
+    mean_test_perplexity: float
+    deviation: float  # standard deviation of the test perplexities
+    margin: float  # half of the interval of their mean; see rnnlm/evaluation/seed_scores.py
+
+
 class RegisteredVersion(StageRecord):
     name: str
     version: int
@@ -129,6 +140,7 @@ class TrainedRecord(Record):
     samples: SamplesRecord
     registered: RegisteredVersion
     logged: LoggedRecord = LoggedRecord(run_url=None, loss_curve=None)
+    seeds: SeedScores | None = None  # None: there is one run
 
     @property
     def stages(self) -> dict[str, StageRecord]:

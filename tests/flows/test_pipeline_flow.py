@@ -20,9 +20,9 @@ from flows.operations.temporary_server import drain_prefect_workers
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import STAGES, PipelineConfig
 from rnnlm.display.text_layout import markdown_text
-from rnnlm.errors import CorpusError
+from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.evaluation.score_tables import score_rows
-from rnnlm.home import Home
+from rnnlm.home import Home, read_json
 from rnnlm.presets import build_config
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.registry.model_lookup import model_folder
@@ -235,6 +235,33 @@ def test_commands_work_on_the_registered_model(
     assert main([*generate, "zebra crossing"]) == 0
     assert capsys.readouterr().out.strip()
     assert "zebra" in caplog.text
+
+
+@pytest.mark.long
+def test_other_seeds_are_trained_scored_and_not_registered(ran: Ran) -> None:
+    home, config, first = ran
+    record = run_flow(home, pipeline_flow, config=config, seeds=2)
+    assert record.seeds is not None
+    assert record.seeds.run_ids[0] == record.run.run_id == first.run.run_id
+    settings = [read_json(home.runs / name / "config.json") or {} for name in record.seeds.run_ids]
+    assert [one["training"].pop("seed") for one in settings] == [config.training.seed, config.training.seed + 1]
+    assert settings[0] == settings[1]
+    perplexities = record.seeds.test_perplexities
+    assert perplexities[0] == first.evaluation.scores["test"].perplexity != perplexities[1]
+    assert record.seeds.mean_test_perplexity == sum(perplexities) / 2
+    assert record.registered.version == first.registered.version
+    assert "2 runs have mean test perplexity" in " ".join(pipeline_summary(record).split())
+    assert pipeline_json(record)["seeds"]["run_ids"] == record.seeds.run_ids
+    again = run_flow(home, pipeline_flow, config=config, seeds=2)
+    assert again.seeds == record.seeds
+
+
+@pytest.mark.long
+def test_several_seeds_refuse_to_continue_from_a_champion(ran: Ran) -> None:
+    home, config, _ = ran
+    warm = config.model_copy(update={"training": config.training.model_copy(update={"start_from": "champion"})})
+    with pytest.raises(ConfigError, match="seeds start from random weights"):
+        run_flow(home, pipeline_flow, config=warm, seeds=2)
 
 
 @pytest.mark.long

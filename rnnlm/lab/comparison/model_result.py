@@ -3,8 +3,8 @@
 import statistics
 
 import numpy as np
-from scipy.stats import t
 
+from rnnlm.evaluation.seed_scores import mean_margin
 from rnnlm.evaluation.token_losses import token_losses
 from rnnlm.lab.comparison.run_plan import TunedSettings
 from rnnlm.lab.comparison.training_costs import TrainingCosts
@@ -13,7 +13,6 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.result_records import SplitScore
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 
-CONFIDENCE = 0.95
 POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # first position of each bucket
 
 
@@ -73,12 +72,8 @@ class ModelResult(Record):
 
     @property
     def perplexity_margin(self) -> float | None:
-        """Half of the 95 % interval of the mean over seeds, by Student's t; None with one run."""
-        count = len(self.runs)
-        if count < 2:
-            return None
-        deviation = statistics.stdev(run.test.perplexity for run in self.runs)
-        return float(t.ppf((1 + CONFIDENCE) / 2, count - 1)) * deviation / count**0.5
+        """Half of the interval of the mean over seeds; None with one run."""
+        return mean_margin([run.test.perplexity for run in self.runs])
 
     @property
     def gradient_reach(self) -> int | None:

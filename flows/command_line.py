@@ -30,7 +30,7 @@ PLAIN_WORDS = {  # for what pydantic says of a number
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
 HEADINGS: dict[str, dict[str, tuple[str, ...]]] = {  # of the overview → module of flows/commands → its commands
     "Pipeline": {"pipeline": ("run", "prepare", "train"), "settings": ("settings",)},
-    "Models": {"models": ("generate", "serve", "models", "promote", "rollback", "export")},
+    "Models": {"models": ("generate", "serve", "models", "promote", "rollback", "mix", "export")},
     "Measure": {
         "runs": ("runs",),
         "comparison": ("compare",),

@@ -40,7 +40,7 @@ from rnnlm.reports.dataset_page import gates_report
 from rnnlm.reports.pipeline_page import data_report, training_report
 from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report
-from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SeedScores, TrainedRecord
 from rnnlm.tracking.run_names import PROMOTED, UNCHANGED, page_key
 from tasks.corpus import download_corpus, learn_tokenizer
@@ -155,15 +155,18 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
 
 def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
     """Training and the stages after it."""
-    name = dataset.corpus_name
     config = choose_network(config, dataset)
-    run = train_model(config, dataset, force="training" in config.force)
+    return evaluate_and_register(config, dataset, train_model(config, dataset, force="training" in config.force))
 
+
+def evaluate_and_register(config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> TrainedRecord:
+    """The stages after training."""
+    name = dataset.corpus_name
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
     store_references(dataset, run, force=force)
     pages, plots = [measure_surprise(dataset, run, config.evaluation, force=force)], []
-    if config.probes.gradient_flow and config.model.has_network:
+    if config.probes.gradient_flow and config.model.has_network and not run.members:
         gradients = probe_gradient_flow(dataset, run, config.probes, force=force)
         pages.append(gradient_report(gradients))
         plots.append(gradients.picture)

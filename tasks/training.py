@@ -19,6 +19,7 @@ from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url, tracked_run, ui_answers
 from rnnlm.tracking.run_names import page_key
 from rnnlm.tracking.tracker import RunTracker
+from rnnlm.training.ensemble_run import Member, make_ensemble
 from rnnlm.training.model_run import run_training
 from rnnlm.training.time_budget import fit_to_minutes
 from tasks.operations.progress_artifact import shown_progress
@@ -52,6 +53,13 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
     start = choose_start(home, config, dataset, force=force)
     run = run_training(home, config, dataset, open_shown_tracker, start=start, force=force, samples=True)
     return tracked_run(home, config, dataset, run) if run.skipped else run
+
+
+@task(task_run_name="mix {dataset.corpus_name}", cache_policy=NO_CACHE)
+def mix_networks(members: list[Member], dataset: DatasetRecord) -> RunRecord:
+    """Join the networks of finished runs to an ensemble, a run of its own with an MLflow run."""
+    home = find_home()
+    return tracked_run(home, members[0].config, dataset, make_ensemble(home, members, dataset))
 
 
 def find_origin() -> RunOrigin | None:

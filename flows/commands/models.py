@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.commands.command import Session, fields
+from flows.commands.command import FlowSession, Session, fields
 from flows.commands.options import Model
 from rnnlm.config import GenerationConfig
+from rnnlm.config.validation import validated
 from rnnlm.display.text_layout import columns, visible
 from rnnlm.registry.model_lookup import (
     best_versions,
@@ -50,6 +51,27 @@ def models_command(
         versions = best_versions(versions)
     text = "\n".join(columns([model_row(version) for version in versions])) if versions else nothing
     session.print_result(text, versions)
+
+
+def mix_command(
+    session: FlowSession,
+    models: Annotated[list[str], typer.Argument(metavar="MODEL…", help="NAME, NAME@ALIAS, NAME/3 or a run's id.")],
+) -> None:
+    """Average the probabilities of several networks, and register them as one model.
+
+    All must have been trained on the same dataset. Their shares, and those of counts, are fitted on the validation
+    split. The ensemble takes the time and the memory of all its networks.
+
+    rnnlm mix rnnlm-python-docs@champion rnnlm-python-docs@challenger
+    """
+    from flows.mix_flow import mix_flow
+    from rnnlm.reports.pipeline_page import mixed_summary
+    from rnnlm.training.ensemble_run import MixConfig
+
+    config = validated(MixConfig, {"models": models})
+
+    mixed = session.run_flow(mix_flow, config)
+    session.print_result(mixed_summary(mixed), mixed)
 
 
 def models_show_command(session: Session, model: Model = None) -> None:

@@ -50,10 +50,11 @@ def run_row(run: "RunOverview") -> dict[str, Any]:
     settings = run.settings
     kind = settings.get("model.kind", "elman")
     shape = f"{settings.get('model.layers', '?')}x{settings.get('model.hidden_size', '?')}" if kind in NETWORKS else ""
+    model = shape if kind == "elman" else f"{kind} {shape}".strip()
     return {
         "run": run.run_id[:10],
         "corpus": Path(run.corpus).stem[:12],
-        "model": shape if kind == "elman" else f"{kind} {shape}".strip(),
+        "model": f"ensemble of {run.members}" if run.members else model,
         "state": "finished" if run.finished else f"step {run.steps:,}",
         "test bits/byte": figure(run.bits_per_byte, 3),
         "test perplexity": figure(run.test_perplexity, 2),

@@ -4,8 +4,14 @@ from rnnlm.config.model_config import ModelConfig
 from rnnlm.models.kinds import kind_of
 
 
-def model_shape(model: ModelConfig) -> str:
-    """`Elman network, 1 × 256, tanh, mixed with 5-gram counts`: layers × units."""
+def model_shape(model: ModelConfig, members: int = 0) -> str:
+    """`Elman network, 1 × 256, tanh, mixed with 5-gram counts`: layers × units.
+
+    members: of an ensemble, whose first network `model` describes; 0: the model is one network.
+    """
+    counts = [f"mixed with {model.counts}-gram counts"] if model.counts else []
+    if members:
+        return ", ".join([f"ensemble of {members} networks", *counts])
     kind = kind_of(model.kind)
     if not kind.is_trained:
         return f"{kind.name}, up to {model.counts} tokens"
@@ -14,5 +20,4 @@ def model_shape(model: ModelConfig) -> str:
         parts.append(model.nonlinearity)
         parts += ["diagonal"] if model.recurrence == "diagonal" else []
         parts += ["residual"] if model.is_residual else []
-    parts += [f"mixed with {model.counts}-gram counts"] if model.counts else []
-    return ", ".join(parts)
+    return ", ".join(parts + counts)

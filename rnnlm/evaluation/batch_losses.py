@@ -1,11 +1,13 @@
 """The loss of every predicted token of batches, under the full softmax of the network alone."""
 
 from collections.abc import Iterable, Iterator
+from itertools import tee
 
 import numpy as np
 import torch
 
 from rnnlm.evaluation.full_softmax import LogNormalizer
+from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch
 
@@ -16,6 +18,10 @@ def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterato
 
     A stream's state is carried from batch to batch. Long rows go through the model window by window.
     """
+    if isinstance(model, Ensemble):
+        copies = zip(model.networks, tee(batches, len(model.networks)), strict=True)
+        yield from map(model.mean_nll, zip(*(nll_of_each_batch(*copy) for copy in copies), strict=True))
+        return
     device = model.embedding.weight.device
     log_normalizer, state = LogNormalizer(model), None
     for batch in batches:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rnnlm.evaluation.document_losses import Cut, DocumentLoss, document_losses
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
+from rnnlm.models.ensemble import networks_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import histories
 from rnnlm.sequences.shift import shifted
@@ -45,7 +46,7 @@ class ExplanationStep:
 @dataclass(frozen=True)
 class Explanation:
     steps: tuple[ExplanationStep, ...]
-    states: np.ndarray  # (steps, layers, hidden size) float32: after the input of each step
+    states: np.ndarray  # (steps, layers, hidden size) float32: after each step's input; of an ensemble's first network
     loss: DocumentLoss  # of the whole text, as `rnnlm evaluate` computes it
 
 
@@ -67,7 +68,8 @@ def explain(
     places = zip(token_positions(tokenizer, cut, text), loss.nll_nats.tolist(), strict=True)
     count = min(alternatives, tokenizer.vocabulary_size)
     steps: list[ExplanationStep] = []
-    states = [np.zeros((0, len(model.stack.cells), model.stack.hidden_size), np.float32)]
+    stack = networks_of(model)[0].stack
+    states = [np.zeros((0, len(stack.cells), stack.hidden_size), np.float32)]
     for row in scored_rows(tokenizer, cut, text):
         starts_row = True
         for input_id, target_id, logits, outputs in read_row(model, row):
@@ -105,11 +107,18 @@ def explain(
 def read_row(model: LanguageModel, row: Tensor) -> Iterator[tuple[int, int, Tensor, Tensor]]:
     """row: (t + 1,) token ids → for each of t inputs: its id, its target's, logits (V,) and outputs (1, layers, H).
 
-    One token at a time: the outputs of all layers are needed; that of an Elman layer is its state.
+    One token at a time: the outputs of all layers are needed; that of an Elman layer is its state. The outputs of an
+    ensemble are those of its first network.
     """
-    state = model.stack.initial_state(1)
+    networks = networks_of(model)
+    states = [network.stack.initial_state(1) for network in networks]
     contexts = histories(row[None, :-1].numpy(), model.context_length)[0]
     for input_id, target_id, context in zip(*shifted(row), contexts, strict=True):
-        top, outputs, state = model.stack.step(model.embedding(input_id[None]), state)
-        logits = model.mixed_logits(model.readout(top), [context])[0]
-        yield int(input_id), int(target_id), logits, outputs
+        steps = [
+            network.stack.step(network.embedding(input_id[None]), state)
+            for network, state in zip(networks, states, strict=True)
+        ]
+        states = [state for _, _, state in steps]
+        hidden = [network.readout(top) for network, (top, _, _) in zip(networks, steps, strict=True)]
+        logits = model.mixed_logits(torch.cat(hidden, dim=-1), [context])[0]
+        yield int(input_id), int(target_id), logits, steps[0][1]

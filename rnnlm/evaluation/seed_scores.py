@@ -1,4 +1,4 @@
-"""What several runs that differ in their seed alone say together: the mean, how they scatter, how sure the mean is."""
+"""The scores of several runs that differ in their seed alone: the mean, the deviation, the interval of the mean."""
 
 import statistics
 from collections.abc import Sequence

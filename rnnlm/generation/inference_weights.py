@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..models.elman import ElmanCell
+from ..models.ensemble import Ensemble
 from ..models.language_model import LanguageModel
 from ..models.mixture import CountMixture
 from .sampling import Stepper
@@ -21,6 +22,9 @@ class InferenceWeights:
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
+        if isinstance(model, Ensemble):
+            self.members = [InferenceWeights(network) for network in model.networks]
+            return
         self.cells = [cell for cell in model.stack.cells if isinstance(cell, ElmanCell)]
         if self.cells:
             self.matrices = [(cell.W.detach(), cell.recurrent().detach(), cell.b.detach()) for cell in self.cells]
@@ -33,8 +37,14 @@ class InferenceWeights:
         self.device = self.head.device
 
     def stepper(self, rows_in_products: int) -> Stepper:
-        network = (ElmanStepper if self.cells else StackStepper)(self, rows_in_products)
+        network = self.network_stepper(rows_in_products)
         return network if self.model.mixture is None else MixedStepper(network, self.model.mixture)
+
+    def network_stepper(self, rows_in_products: int) -> Stepper:
+        """A stepper without counts."""
+        if isinstance(self.model, Ensemble):
+            return EnsembleStepper(self.model, [one.network_stepper(rows_in_products) for one in self.members])
+        return (ElmanStepper if self.cells else StackStepper)(self, rows_in_products)
 
 
 class StackStepper:
@@ -105,6 +115,29 @@ class ElmanStepper(StackStepper):
             below = below @ matrix
         logits = torch.addmm(weights.head_bias, below, weights.head, out=self.logits)
         return logits[: self.rows] if self.padding_ids else logits
+
+
+class EnsembleStepper:
+    """sampling.Stepper for an ensemble: its members, step by step."""
+
+    def __init__(self, ensemble: Ensemble, members: list[Stepper]) -> None:
+        self.ensemble, self.members = ensemble, members
+
+    def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
+        states = [None] * len(self.members) if state is None else state
+        both = [member.read(token_ids, one) for member, one in zip(self.members, states, strict=True)]
+        return self.ensemble.mean_logits([logits for logits, _ in both]), [after for _, after in both]
+
+    def join(self, state: Any) -> None:
+        for member, one in zip(self.members, state, strict=True):
+            member.join(one)
+
+    def step(self, token_ids: list[int]) -> Tensor:
+        return self.ensemble.mean_logits([member.step(token_ids) for member in self.members])
+
+    def keep(self, rows: list[int]) -> None:
+        for member in self.members:
+            member.keep(rows)
 
 
 class MixedStepper:

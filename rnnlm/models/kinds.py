@@ -35,6 +35,7 @@ KINDS = {
     "kneser-ney": Kind("Kneser-Ney n-grams", ".no_layer:NoLayer", is_trained=False),
 }
 NETWORKS = tuple(name for name, kind in KINDS.items() if kind.is_trained)
+MEMBERS = "members"  # in config.json of an ensemble (ensemble.py): the configurations of its networks
 OWN_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # package.module:Class
 OWN_MODULES = "own_cells"  # folder of a bundle, beside this package's, with the modules of such classes
 

@@ -12,8 +12,9 @@ from torch import nn
 from rnnlm.config.model_config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import read_json, write_json
+from rnnlm.models.ensemble import Ensemble, make_network
 from rnnlm.models.initialization import initialize
-from rnnlm.models.kinds import kind_of
+from rnnlm.models.kinds import MEMBERS, kind_of
 from rnnlm.models.language_model import LanguageModel, layer_class
 from rnnlm.models.mixture import load_mixture, save_mixture
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
@@ -95,8 +96,9 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
     try:
         weights = load_file(weights_path)
         config = read_json(folder / "config.json")
-        check_sizes(config, weights)
-        model = LanguageModel(config)
+        for network in config.get(MEMBERS, [config]):
+            check_sizes(network, weights)
+        model = make_network(config)
         model.mixture = load_mixture(folder, config["vocab_size"])
     except (
         AttributeError,
@@ -115,6 +117,16 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
         reason = " ".join(str(error).split())[:200]  # torch writes a line for each weight
         raise ModelError(f"{folder}: {reason};\ntrain it again") from error
     return model.to(device).eval()
+
+
+def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
+    """As load_model(), for what reads the layers of one network. ModelError for an ensemble."""
+    model = load_model(folder, device)
+    if isinstance(model, Ensemble):
+        raise ModelError(
+            f"{folder}: an ensemble of {len(model.members)} networks, where one is needed;\ngive the run of a member"
+        )
+    return model
 
 
 def check_sizes(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> None:

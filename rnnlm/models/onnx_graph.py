@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.home import atomic_file, write_json
 from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.model_factory import load_model
+from rnnlm.models.model_factory import load_network
 from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
@@ -65,7 +65,7 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
     differ by more than LOGITS_TOLERANCE.
     """
     need_extra("onnx", "rnnlm export")
-    model = load_model(folder)
+    model = load_network(folder)
     if model.mixture is not None and model.mixture.is_alone:
         raise ModelError(f"{folder}: the model has no network, and counts are not exported to ONNX")
     check_size(model, folder)

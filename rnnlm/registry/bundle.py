@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rnnlm.home import digest_of, file_digest, read_json
 from rnnlm.models.count_model import FILE as COUNTS
-from rnnlm.models.kinds import KINDS, OWN_MODULES, cell_class, kind_of, own_module_name
+from rnnlm.models.kinds import KINDS, MEMBERS, OWN_MODULES, cell_class, kind_of, own_module_name
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.disk_errors import ABSENT
 from rnnlm.storage.stages import COMPLETE, find_damage
@@ -98,8 +98,8 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
 
     code, bundle, saved = (folder / name for name in ("code", "model", "saved"))
     copy_portable_modules(code)
-    kind = read_json(model / "config.json").get("kind", "elman")
-    if kind not in KINDS:
+    config = read_json(model / "config.json")
+    for kind in {network.get("kind", "elman") for network in config.get(MEMBERS, [config])} - set(KINDS):
         copy_own_cell(kind, code)
     # Hidden files are partial writes of a killed process.
     shutil.copytree(model, bundle, ignore=shutil.ignore_patterns(".*"))

@@ -92,6 +92,7 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
     provenance = [
         f"run `{run.run_id}`, weights sha256 `{tags['model_sha256']}`",
         *([f"training continued from {run.started_from}"] if run.started_from else []),
+        *(f"network of run `{member.run_id}`, share {member.share:.2f}" for member in run.members),
         f"rnnlm {tags['code_version']}{commit}; the whole configuration: evidence/configuration.json",
         f"champion when it was registered: version {parent}" if parent else champion,
         *(f"processes from step {change.step:,} on: {change.processes}" for change in run.process_changes),
@@ -160,6 +161,13 @@ def network_summary(run: RunRecord, dataset: DatasetRecord) -> str:
     facts = read_json(run.model_folder / "config.json") or {}
     layers, kind = facts.get("num_hidden_layers", 1), facts.get("kind", "elman")
     counts = counts_summary(run.model_folder)
+    if run.members:
+        shapes = "; ".join(f"{member.share:.2f} {member.shape}" for member in run.members)
+        return (
+            f"A language model: the weighted mean of the probabilities of {len(run.members)} networks ({shapes}) over "
+            f"a vocabulary of {dataset.vocabulary_size:,}; {weight_count(run.model_folder):,} weights"
+            f"{', mixed with ' if counts else ''}{counts}."
+        )
     if not kind_of(kind).is_trained:
         return f"A language model: {counts} over a vocabulary of {dataset.vocabulary_size:,}."
     activated = f"{facts.get('nonlinearity', 'tanh')}(x W + {'h ⊙ u' if facts.get('diagonal') else 'h U'} + b)"

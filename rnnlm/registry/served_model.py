@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 SAMPLING_DEFAULTS = {"maximum_tokens": 40, "temperature": 0.8, "top_k": 0, "top_p": 0.95, "seed": 0}
 MODULES = (  # what load_context uses of rnnlm
     "generation.sampling",
-    "models.language_model",
+    "models.ensemble",
     "models.mixture",
     "generation.inference_weights",
     "tokenizers.text_tokenizer",
@@ -82,10 +82,10 @@ class ServedModel(PythonModel):
 
         bundle, code = Path(context.artifacts["bundle"]), Path(context.artifacts["code"])
         modules = load_modules(code, *MODULES)
-        self.sampling, language_model, mixture, inference_weights, text_tokenizer, *scoring = modules
+        self.sampling, ensemble, mixture, inference_weights, text_tokenizer, *scoring = modules
         self.document_losses, self.metrics = scoring
         config = read_object(bundle / "config.json")
-        self.model = language_model.LanguageModel(config)
+        self.model = ensemble.make_network(config)
         self.model.load_saved_weights(load_file(bundle / "model.safetensors"))
         self.model.mixture = mixture.load_mixture(bundle, config["vocab_size"])
         self.model.eval()

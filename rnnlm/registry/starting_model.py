@@ -7,6 +7,7 @@ from pathlib import Path
 from rnnlm.config import ModelConfig, PipelineConfig, result_settings
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.home import Home, digest_of, read_json
+from rnnlm.models.kinds import MEMBERS
 from rnnlm.models.model_factory import architecture
 from rnnlm.registry.bundle import model_digest
 from rnnlm.registry.model_lookup import find_version, full_reference, registered_folder, registered_version
@@ -122,7 +123,10 @@ def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) 
         new, old = getattr(new_tokenizer, name), getattr(old_tokenizer, name)
         if new != old:
             return f"tokenizer.{name} is {new} and was {old}"
-    wanted, found = architecture(config, 1), {"kind": "elman", "branch_scale": 1.0} | read_json(earlier / "config.json")
+    stored = read_json(earlier / "config.json")
+    if MEMBERS in stored:
+        return f"it is an ensemble of {len(stored[MEMBERS])} networks"
+    wanted, found = architecture(config, 1), {"kind": "elman", "branch_scale": 1.0} | stored
     for field, setting in STORED_SETTINGS.items():
         if field == "embedding_size" and wanted["one_hot"]:
             continue  # the size of the vocabulary, which may change

@@ -66,7 +66,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
     facts = {
         "run": Code(run.run_id),
         "started from": str(run.started_from or "random weights"),
-        "model": model_shape(model),
+        "model": model_shape(model, len(run.members)),
         "epochs": training.epoch_count,
         "trained tokens": f"{run.trained_tokens:,}",
         "best sampled validation perplexity": f"{run.best_validation_perplexity:.2f}",
@@ -94,7 +94,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         + (f", {corpus.freshness}" if corpus.freshness else ""),
         "dataset": f"{dataset.dataset_id}, vocabulary {dataset.vocabulary_size:,}, {train_tokens:,} tokens to train on",
         "run": run.folder,
-        "trained": f"{model_shape(config.model)}; {run.trained_tokens:,} tokens "
+        "trained": f"{model_shape(config.model, len(run.members))}; {run.trained_tokens:,} tokens "
         f"({run.trained_tokens / train_tokens:.1f} epochs)",
         "started": f"from {run.started_from}" if run.started_from else "",
         "done": ", ".join(f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped),
@@ -146,6 +146,22 @@ def prepared_summary(record: PreparedRecord) -> str:
         "warning": record.score_warnings,
     }
     return "\n".join(fact_lines(facts))
+
+
+def mixed_summary(record: TrainedRecord) -> str:
+    """The summary that `rnnlm mix` prints: the networks with their shares, then the scores of all together."""
+    members = [
+        {
+            "run": member.run_id,
+            "network": member.shape,
+            "share": f"{member.share:.2f}",
+            "valid": f"{member.validation_perplexity:.2f}",
+            "test": f"{member.test_perplexity:.2f}",
+        }
+        for member in record.run.members
+    ]
+    note = "below, `network` is the mean of these networks' probabilities, without counts"
+    return "\n".join([*columns(members), *fact_lines({"note": note}), "", trained_summary(record)])
 
 
 def trained_summary(record: TrainedRecord) -> str:

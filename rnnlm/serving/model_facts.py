@@ -10,6 +10,7 @@ from typing import Any
 
 from rnnlm.home import Home, read_json
 from rnnlm.metrics import finite_or_none
+from rnnlm.models.ensemble import networks_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.registry.model_lookup import registered_version
 from rnnlm.serving.messages import ModelFacts
@@ -26,14 +27,15 @@ def read_model_facts(
     run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
     provenance = read_json(folder / "rnnlm.json") or {}
     scores = held_out_scores(run)
+    networks = networks_of(model)
     return ModelFacts(
         model=label,
         corpus=tags.get("corpus_name") or provenance.get("corpus_name"),
         corpus_bytes=int(tags["corpus_bytes"]) if "corpus_bytes" in tags else corpus_bytes(home, provenance),
         tokenizer=tokenizer.kind,
         vocabulary_size=tokenizer.vocabulary_size,
-        layers=len(model.stack.cells),
-        hidden_size=model.stack.hidden_size,
+        layers=sum(len(network.stack.cells) for network in networks),
+        hidden_size=max(network.stack.hidden_size for network in networks),
         weights=sum(weights.numel() for weights in model.parameters()),
         perplexity=finite_or_none(float(tags.get("test_perplexity") or scores.get("perplexity", math.nan))),
         bits_per_byte=finite_or_none(float(tags.get("bits_per_byte") or scores.get("bits_per_byte", math.nan))),

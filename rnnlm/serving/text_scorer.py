@@ -1,5 +1,6 @@
 """Score a text token by token with the model's most probable alternatives, or explain a short text step by step."""
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -14,6 +15,7 @@ from rnnlm.evaluation.explanation import explain
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
 from rnnlm.losses.loss import CPU_ROWS
 from rnnlm.metrics import finite_or_none
+from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import histories
 from rnnlm.sequences.batches import EVALUATION_WINDOW
@@ -50,6 +52,15 @@ class InterruptibleModel:
         return getattr(self._model, name)
 
 
+def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
+    """The model, calling `check` before each window that it, or each network of an ensemble, reads."""
+    if not isinstance(model, Ensemble):
+        return cast(LanguageModel, InterruptibleModel(model, check))
+    ensemble = copy.copy(model)
+    ensemble.networks = [interruptible(network, check) for network in model.networks]
+    return ensemble
+
+
 def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None]) -> Scored | ScoredTexts:
     """score_text() of the text, or of each text of the list.
 
@@ -78,7 +89,7 @@ def score_text(
     check: called between windows of the text; its exceptions are re-raised.
     """
     if check is not None:
-        loaded = replace(loaded, model=cast(LanguageModel, InterruptibleModel(loaded.model, check)))
+        loaded = replace(loaded, model=interruptible(loaded.model, check))
     (loss,) = document_losses(loaded.model, loaded.tokenizer, [text], loaded.cut)
     positions = list(token_positions(loaded.tokenizer, loaded.cut, text))
     expected: list[TopTokens] = [[] for _ in positions]
@@ -147,7 +158,7 @@ class ScoredId(NamedTuple):
 @torch.inference_mode()
 def score_ids(loaded: LoadedModel, token_ids: list[int], count: int, check: Callable[[], None]) -> list[ScoredId]:
     """Score token ids as one row after `<bos>`. check: as of score_text()."""
-    loaded = replace(loaded, model=cast(LanguageModel, InterruptibleModel(loaded.model, check)))
+    loaded = replace(loaded, model=interruptible(loaded.model, check))
     scores: list[ScoredId] = []
     expected = iter(token_ids)
     for logits in row_logits(loaded, torch.tensor([loaded.tokenizer.bos_id, *token_ids])) if token_ids else ():

@@ -128,6 +128,16 @@ class ProcessChange(Record):
     processes: int
 
 
+class EnsembleMember(Record):
+    """A run whose network has a share in an ensemble's probabilities."""
+
+    run_id: str
+    shape: str  # such as `Elman network, 1 × 400, tanh`
+    share: float
+    validation_perplexity: float  # of this network alone
+    test_perplexity: float
+
+
 class RunRecord(StageRecord):
     """A finished training run: `folder/model` holds safetensors, configuration and tokenizer."""
 
@@ -141,6 +151,7 @@ class RunRecord(StageRecord):
     counting_seconds: float | None = None  # None: the network is mixed with no counts
     started_from: StartedFrom | None = None  # None: from random weights
     process_changes: tuple[ProcessChange, ...] = ()  # in the order of their steps
+    members: tuple[EnsembleMember, ...] = ()  # of an ensemble; empty: the model is one network
 
     @property
     def model_folder(self) -> Path:

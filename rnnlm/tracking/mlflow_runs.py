@@ -103,9 +103,17 @@ def system_metrics(home: Home, mlflow_run_id: str | None) -> Iterator[None]:
 
 
 def tracker_of(
-    home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, origin: RunOrigin | None = None
+    home: Home,
+    config: PipelineConfig,
+    dataset: DatasetRecord,
+    run_id: str,
+    origin: RunOrigin | None = None,
+    members: int = 0,
 ) -> RunTracker:
-    """The tracker of a run that may have begun before. What another, killed process has logged is kept."""
+    """The tracker of a run that may have begun before. What another, killed process has logged is kept.
+
+    members: of an ensemble.
+    """
 
     def find_run(client: "MlflowClient", key: str) -> str:
         """The id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference."""
@@ -118,7 +126,7 @@ def tracker_of(
             "rnnlm.run_id": run_id,
             "rnnlm.dataset_id": dataset.dataset_id,
             "rnnlm.corpus_digest": dataset.corpus_digest,
-            **shown_tags(config, dataset, origin),
+            **shown_tags(config, dataset, origin, members),
         }
         name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
         run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
@@ -135,11 +143,13 @@ def tracker_of(
     return RunTracker(home, home.runs / run_id, config.tracking.log_every_seconds, find_run)
 
 
-def shown_tags(config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None) -> dict[str, str]:
+def shown_tags(
+    config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None, members: int
+) -> dict[str, str]:
     """The tags that MLflow shows in columns of its own: user, source, and the description, in Markdown."""
     deployment = origin.deployment if origin else ""
     data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
-    note = f"{model_shape(config.model)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
+    note = f"{model_shape(config.model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
     return {
         "mlflow.user": who().partition("@")[0],
@@ -207,7 +217,7 @@ def ensure_mlflow_run(
         return run.mlflow_run_id
     if known:
         return known[0]
-    tracker = tracker_of(home, config, dataset, run.run_id)
+    tracker = tracker_of(home, config, dataset, run.run_id, members=len(run.members))
     tracker.send(client)
     mlflow_run_id = tracker.begin(client)
     client.set_terminated(mlflow_run_id)

@@ -34,6 +34,7 @@ class RunOverview(Record):
     bits_per_byte: float | None
     network_bits_per_byte: float | None = None  # of the model's parts, if it is mixed
     counts_bits_per_byte: float | None = None
+    members: int = 0  # networks of an ensemble; 0: the run is of one network
 
 
 class RunComparison(Record):
@@ -71,6 +72,7 @@ def overview(folder: Path) -> RunOverview:
         bits_per_byte=test.get("bits_per_byte"),
         network_bits_per_byte=(test.get("network") or {}).get("bits_per_byte"),
         counts_bits_per_byte=(test.get("counts") or {}).get("bits_per_byte"),
+        members=len((read_json(folder / "run.json") or {}).get("members", ())),
     )
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from flows.command_line import main
 from rnnlm.storage.records import DatasetRecord
+from tasks.training import train_model
+from tests.configs import changed
 from tests.registrar import Registrar
 
 pytestmark = pytest.mark.long
@@ -76,3 +78,26 @@ def test_wrong_arguments_are_reported(capsys: pytest.CaptureFixture[str]) -> Non
     assert f"registered: {NAME}" in refused(capsys, "models", "show", "nobody/1")
     assert "no champion is known before version 1" in refused(capsys, "rollback", NAME)
     assert "no such model" in refused(capsys, "rollback", "nobody")
+
+
+def test_networks_are_mixed_to_a_version_that_answers(
+    registered: Registrar, capsys: pytest.CaptureFixture[str], prefect_server: None
+) -> None:
+    config = changed(registered.config, {"training.seed": 3})
+    other = train_model.fn(config, registered.dataset)
+    runs = [registered.run.run_id, other.run_id]
+    mixed = json.loads(said(capsys, "mix", *runs, "--json"))
+    assert [member["run_id"] for member in mixed["run"]["members"]] == runs
+    number = mixed["registered"]["version"]
+    assert number == 3
+    text = said(capsys, "mix", *runs)
+    assert f"version {number}" in " ".join(text.split())
+    assert "share" in text.splitlines()[0]
+    card = said(capsys, "models", "show", f"{NAME}/{number}")
+    assert mixed["run"]["run_id"] in card
+    assert "ensemble of 2" in said(capsys, "runs")
+    assert json.loads(said(capsys, "generate", f"{NAME}/{number}", "--prompt", "the cat", "--json"))
+    assert "best guesses" in said(capsys, "explain", "the cat sees the dog .", f"{NAME}/{number}")
+    assert "one is needed" in refused(capsys, "export", f"{NAME}/{number}", "--format", "onnx", "--output", "x.onnx")
+    assert "an ensemble" in refused(capsys, "evaluate", f"{NAME}/{number}", "--dynamic")
+    assert "an ensemble" in refused(capsys, "mix", mixed["run"]["run_id"], runs[0])

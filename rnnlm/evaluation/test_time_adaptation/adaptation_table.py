@@ -23,6 +23,7 @@ from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import GradientRms
 from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order, segments
 from rnnlm.evaluation.token_losses import joined_nll, network_nll_of_split
 from rnnlm.metrics import perplexity
+from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
 from rnnlm.sequences.batches import RowSource
@@ -74,8 +75,13 @@ def measure_adaptations(
 ) -> AdaptationTable:
     """Perplexity on a whole split of the plain model and with each wanted adaptation.
 
-    ConfigError if the model diverges.
+    ConfigError for an ensemble, and if the model diverges.
     """
+    if isinstance(model, Ensemble):
+        raise ConfigError(
+            f"test-time adaptation changes one network, and this model is an ensemble of {len(model.networks)};\n"
+            "give the run of a member"
+        )
     static = static_log_probabilities(model, dataset, split)
     variants = [variant("static", static, {}), *adapted(model, dataset, split, wanted)]
     if wanted.kneser_ney:

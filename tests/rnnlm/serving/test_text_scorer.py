@@ -5,12 +5,14 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.home import Home
+from rnnlm.models.ensemble import joined
 from rnnlm.serving.messages import ExplainRequest, ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel, load_served_model
 from rnnlm.serving.request_batcher import BusyError
@@ -99,3 +101,23 @@ def test_the_work_ends_before_the_next_step(loaded: LoadedModel) -> None:
     with pytest.raises(BusyError, match="out of time"):
         explain_text(loaded, ExplainRequest(text="the cat sees the dog near the house"), check)
     assert checks == 3
+
+
+def test_an_ensemble_of_one_network_twice_scores_like_it_and_is_interrupted(loaded: LoadedModel) -> None:
+    network = loaded.model
+    ensemble = joined([network, network], np.array([0.5, 0.5]))
+    ensemble.mixture = network.mixture
+    both = dataclasses.replace(loaded, model=ensemble)
+    text = "the cat sees the dog near the river ."
+    alone, together = (score_text(one, text, alternatives=3) for one in (loaded, both))
+    assert together.log_probability_nats == pytest.approx(alone.log_probability_nats, rel=1e-5)
+    calls = 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise BusyError("enough")
+
+    with pytest.raises(BusyError, match="enough"):
+        score_text(both, text, check=check)

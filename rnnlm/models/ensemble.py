@@ -1,0 +1,103 @@
+"""Several networks of one vocabulary as one: the weighted mean of their probabilities. Part of every bundle."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .kinds import MEMBERS
+from .language_model import LanguageModel
+
+SHARES = "shares"  # name of the tensor in model.safetensors
+
+
+class Ensemble(LanguageModel):
+    """p(w) = Σ share_i p_i(w), with shares that sum to 1. `hidden` and `state` are those of the members end to end.
+
+    It has neither embedding, layers nor head of its own: what works on these takes one network (load_network).
+    """
+
+    shares: Tensor  # (members,) float64
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """config: the contents of config.json, whose "members" are those of networks."""
+        nn.Module.__init__(self)
+        self.config = config
+        self.pad_id = config["pad_token_id"]
+        self.members = nn.ModuleList([LanguageModel(member) for member in config[MEMBERS]])
+        self.networks: list[LanguageModel] = list(self.members)  # type: ignore[arg-type]  # of a ModuleList
+        self.register_buffer(SHARES, torch.full((len(self.networks),), 1 / len(self.networks), dtype=torch.float64))
+
+    @property
+    def embedding(self) -> nn.Embedding:  # type: ignore[override]
+        """The first member's: its device is that of all."""
+        return self.networks[0].embedding
+
+    def saved_weights(self) -> dict[str, Tensor]:
+        weights = {SHARES: self.shares}
+        for number, network in enumerate(self.networks):
+            own = network.saved_weights()
+            weights |= {f"{MEMBERS}.{number}.{name}": tensor for name, tensor in own.items()}
+        return weights
+
+    def load_saved_weights(self, saved: Mapping[str, Tensor]) -> None:
+        self.shares.copy_(saved[SHARES])
+        for number, network in enumerate(self.networks):
+            prefix = f"{MEMBERS}.{number}."
+            own = {name: tensor for name, tensor in saved.items() if name.startswith(prefix)}
+            network.load_saved_weights({name.removeprefix(prefix): tensor for name, tensor in own.items()})
+
+    def hidden(
+        self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """token_ids: (b, t) int64 → (b, t, ΣH or E), state after the last token (b, 1, ΣL·S)."""
+        shapes = [network.stack.initial_state(1).shape[1:] for network in self.networks]
+        states: Sequence[Tensor | None] = [None] * len(shapes)
+        if state is not None:
+            parts = state.flatten(1).split([shape.numel() for shape in shapes], dim=1)
+            states = [part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True)]
+        both = [network.hidden(token_ids, one, mask) for network, one in zip(self.networks, states, strict=True)]
+        return (
+            torch.cat([hidden for hidden, _ in both], dim=-1),
+            torch.cat([after.flatten(1) for _, after in both], dim=1).unsqueeze(1),
+        )
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden: (…, ΣH or E) → (…, V) natural logarithms of the mean probabilities."""
+        parts = hidden.split([network.head.in_features for network in self.networks], dim=-1)
+        return self.mean_logits([network.logits(part) for network, part in zip(self.networks, parts, strict=True)])
+
+    def mean_logits(self, logits: Sequence[Tensor]) -> Tensor:
+        """The members' logits, (…, V) each → (…, V) natural logarithms of their mean probabilities."""
+        shares = self.shares.log().to(logits[0].dtype)
+        shared = [one.log_softmax(dim=-1) + share for one, share in zip(logits, shares, strict=True)]
+        return torch.stack(shared).logsumexp(dim=0)
+
+    def mean_nll(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
+        """The members' losses of the same tokens, (tokens,) nats each → (tokens,) float32: those of the ensemble."""
+        shared = -np.asarray(nll_nats, np.float64) + np.log(self.shares.cpu().numpy())[:, None]
+        nll: np.ndarray = -np.logaddexp.reduce(shared, axis=0).astype(np.float32)
+        return nll
+
+
+def make_network(config: Mapping[str, Any]) -> LanguageModel:
+    """A network, or an ensemble of some, with weights that are still to be loaded. config: of config.json."""
+    return Ensemble(config) if MEMBERS in config else LanguageModel(config)
+
+
+def networks_of(model: LanguageModel) -> list[LanguageModel]:
+    """The networks that give the model's probabilities, without its counts."""
+    return model.networks if isinstance(model, Ensemble) else [model]
+
+
+def joined(networks: Sequence[LanguageModel], shares: np.ndarray) -> Ensemble:
+    """An ensemble, without counts, of networks with the same vocabulary. shares: (networks,), which sum to 1."""
+    first = networks[0].config
+    ids = {name: first[name] for name in ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id")}
+    members = [dict(network.config) for network in networks]
+    ensemble = Ensemble({"model_type": "rnnlm-ensemble", "dtype": "float32", MEMBERS: members, **ids})
+    ensemble.members, ensemble.networks = nn.ModuleList(networks), list(networks)
+    ensemble.shares.copy_(torch.from_numpy(shares))
+    return ensemble

@@ -1,0 +1,157 @@
+"""An ensemble of finished runs as a run of its own: nothing is trained but the shares of its networks.
+
+RUN/config.json, started.json   that of the first member; the dataset
+RUN/model/, run.json, COMPLETE  as of a training run: networks and counts in one folder
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pydantic import Field
+
+from rnnlm.config import PipelineConfig, Section
+from rnnlm.display.model_shape import model_shape
+from rnnlm.errors import ModelError
+from rnnlm.evaluation.count_shares import fit_mixture, mean_nll
+from rnnlm.evaluation.token_losses import stored_network_nll
+from rnnlm.home import Home, file_digest, read_json, write_json
+from rnnlm.metrics import perplexity
+from rnnlm.models.ensemble import joined
+from rnnlm.models.model_factory import load_network
+from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import DatasetRecord, EnsembleMember, RunRecord, Split
+from rnnlm.storage.stages import mark_complete, stage, stage_key
+from rnnlm.training.history import STARTED
+from rnnlm.training.train import write_model
+from rnnlm.training.training_run import UNMARKED, clear_folder, find_run_damage
+
+logger = logging.getLogger(__name__)
+LEAST_GAIN = 1e-9  # in nats per token: the shares are found when a step of EM gains less
+MOST_STEPS = 1_000
+
+
+class MixConfig(Section):
+    """An ensemble of finished runs."""
+
+    models: tuple[str, ...] = Field(
+        description="Registered models or runs whose probabilities are averaged: NAME, NAME@ALIAS, NAME/3 or a run's "
+        "id. All are networks that were trained on the same dataset."
+    )
+
+
+@dataclass(frozen=True)
+class Member:
+    """A finished run whose network takes part."""
+
+    run: RunRecord
+    config: PipelineConfig
+
+
+def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], DatasetRecord]:
+    """The runs of these model folders, and the dataset that all were trained on; else ModelError.
+
+    folders: RUN/model, as model_lookup.run_model_folder() gives them.
+    """
+    if len(set(folders)) < max(2, len(folders)):
+        raise ModelError("an ensemble needs at least two models, each of another run")
+    members: list[Member] = []
+    for folder in folders:
+        facts, config = read_json(folder.parent / "run.json"), read_json(folder.parent / "config.json")
+        if facts is None or config is None:
+            raise ModelError(f"{folder}: not in the folder of a finished run; give a run's id, or a registered version")
+        member = Member(RunRecord(**facts, folder=folder.parent), PipelineConfig.model_validate(config))
+        if not member.config.model.has_network:
+            raise ModelError(f"{member.run.run_id}: counts alone; give networks, with which counts are mixed")
+        if member.run.started_from is not None:
+            raise ModelError(f"{member.run.run_id}: began with another model's weights; give runs from random weights")
+        members.append(member)
+    ids = {member.run.dataset_id for member in members}
+    if len(ids) > 1:
+        raise ModelError(
+            f"the models were trained on {len(ids)} datasets ({', '.join(sorted(one[:12] for one in ids))});\n"
+            "train them on the same text, with the same tokenizer and sequences"
+        )
+    dataset = find_dataset(home, str(inside(home.datasets, ids.pop())))
+    if dataset is None:
+        raise ModelError(f"their dataset is not in {home.datasets}; prepare it again: rnnlm prepare --corpus …")
+    return members, dataset
+
+
+@stage("training")
+def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord) -> RunRecord:
+    """A complete run in home.runs with the members' networks and, where they have some, counts.
+
+    The shares of the networks, and then those of the counts, are fitted on the validation split. A finished one is
+    found again.
+    """
+    config = members[0].config
+    order = max(member.config.model.counts for member in members)
+    digests = [file_digest(member.run.model_folder / "model.safetensors") for member in members]
+    key = stage_key("training", dataset=dataset.dataset_id, members=digests, counts=order)[:16]
+    folder = home.runs / key
+    with home.lock(f"run-{key}"):
+        damage = find_run_damage(home, folder)
+        if damage is None:
+            return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
+        clear_folder(folder, damage, force=True)
+        folder.mkdir(exist_ok=True)
+        write_json(folder / "config.json", config.model_dump(mode="json"))
+        write_json(folder / STARTED, {"run_id": key, "dataset_id": dataset.dataset_id})
+
+        def losses_of(split: Split) -> np.ndarray:
+            """(networks, predicted tokens) nats."""
+            batch_size = config.evaluation.batch_size
+            return np.stack([stored_network_nll(home, dataset, one.run, split, batch_size) for one in members])
+
+        nll_nats = losses_of("valid")
+        shares = fitted_network_shares(nll_nats)
+        networks = [load_network(member.run.model_folder) for member in members]
+        ensemble = joined(networks, shares)
+        seconds = None
+        if order:
+            ensemble.mixture, seconds = fit_mixture(dataset, order, ensemble.mean_nll(nll_nats))
+        write_model(ensemble, folder / "model", dataset)
+        logger.info("training: shares of the networks: %s", ", ".join(f"{share:.2f}" for share in shares))
+        facts = {
+            "run_id": key,
+            "dataset_id": dataset.dataset_id,
+            "mlflow_run_id": None,
+            "trained_tokens": sum(member.run.trained_tokens for member in members),
+            "best_validation_perplexity": perplexity(mean_nll(-ensemble.mean_nll(nll_nats))),
+            "counting_seconds": seconds,
+            "members": [
+                EnsembleMember(
+                    run_id=member.run.run_id,
+                    shape=model_shape(member.config.model.model_copy(update={"counts": 0})),
+                    share=float(share),
+                    validation_perplexity=perplexity(float(valid.mean(dtype=np.float64))),
+                    test_perplexity=perplexity(float(test.mean(dtype=np.float64))),
+                ).model_dump()
+                for member, share, valid, test in zip(members, shares, nll_nats, losses_of("test"), strict=True)
+            ],
+        }
+        write_json(folder / "run.json", facts)
+        mark_complete(folder, apart_from=UNMARKED)
+        return RunRecord.model_validate({**facts, "folder": folder})
+
+
+def fitted_network_shares(nll_nats: np.ndarray) -> np.ndarray:
+    """(networks,) the shares, which sum to 1, whose mean of the probabilities has the lowest loss.
+
+    nll_nats: (networks, tokens). By expectation maximization (Dempster, Laird and Rubin 1977): a network's new share is
+    the mean of its part in each token's probability. The loss is convex in the shares.
+    """
+    relative = np.exp(nll_nats.min(axis=0) - nll_nats.astype(np.float64))
+    shares = np.full(len(relative), 1 / len(relative))
+    loss = np.inf
+    for _ in range(MOST_STEPS):
+        together = shares @ relative
+        before, loss = loss, mean_nll(np.log(together))
+        if before - loss < LEAST_GAIN:
+            break
+        shares = shares * (relative / together).mean(axis=1)
+    return shares / shares.sum()

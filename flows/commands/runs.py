@@ -1,5 +1,7 @@
 """runs: list training runs, and set some side by side."""
 
+import math
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,23 +9,54 @@ import typer
 
 from flows.commands.command import ReadingSession
 from flows.commands.options import complete_runs
-from rnnlm.display.text_layout import columns
+from rnnlm.config import PipelineConfig
+from rnnlm.config.moved_settings import flatten
+from rnnlm.display.text_layout import LINE_WIDTH, columns
 from rnnlm.models.kinds import NETWORKS
+from rnnlm.presets import preset_settings, read_presets
 
 if TYPE_CHECKING:
     from rnnlm.tracking.run_comparison import RunComparison, RunOverview
 
 
-def runs_command(session: ReadingSession) -> None:
+def runs_command(
+    session: ReadingSession,
+    changes: Annotated[
+        bool,
+        typer.Option("--changes", help="The best on validation first, with the settings that each changes."),
+    ] = False,
+) -> None:
     """List the training runs, the last one first.
 
+    With --changes the list is a log of attempts: it shows how each run differs from its preset, and what that gave.
+
     rnnlm runs
+    rnnlm runs --changes
     """
     from rnnlm.tracking.run_comparison import list_runs
 
     runs = list_runs(session.home)
-    text = "\n".join(columns([run_row(run) for run in runs])) if runs else "no runs yet: rnnlm run"
-    session.print_result(text, runs)
+    if changes:
+        runs.sort(key=lambda run: (run.corpus, run.validation_perplexity or math.inf))
+    lines = columns([run_row(run) for run in runs]) if runs else ["no runs yet: rnnlm run"]
+    if changes and runs:
+        heads, rows = lines[: -len(runs)], lines[-len(runs) :]
+        lines = [*heads, *(line for run, row in zip(runs, rows, strict=True) for line in (row, *change_lines(run)))]
+    session.print_result("\n".join(lines), runs)
+
+
+def change_lines(run: "RunOverview") -> list[str]:
+    """Indented lines: the run's preset, and its settings that differ from it."""
+    preset = str(run.settings.get("preset", "default"))
+    usual = flatten(PipelineConfig().model_dump(mode="json"))
+    usual |= preset_settings(preset) if preset in read_presets() else {}
+    changed = [
+        f"{path}={shown(value)}"
+        for path, value in run.settings.items()
+        if path not in ("preset", "corpus.source") and usual.get(path) != value
+    ]
+    text = " ".join([preset, *changed])
+    return textwrap.wrap(text, LINE_WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def runs_compare_command(

@@ -43,6 +43,22 @@ def test_runs_are_listed_with_state_and_scores(
     assert value["validation_perplexity"] == pytest.approx(toy_run.best_validation_perplexity, rel=0.2)
 
 
+def test_changes_are_a_log_of_attempts_with_the_best_first(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path
+) -> None:
+    (other_run / "history.jsonl").unlink()  # nothing was measured
+    lines = said(capsys, "runs", "--changes").splitlines()
+    places = [
+        next(n for n, line in enumerate(lines) if line.startswith(run[:10])) for run in (toy_run.run_id, other_run.name)
+    ]
+    assert places[0] < places[1]
+    first, second = " ".join(lines[places[0] + 1 : places[1]]).split(), " ".join(lines[places[1] + 1 :]).split()
+    assert first[0] == "default"
+    assert set(second) - set(first) == {"training.batch_size=5"}
+    assert "corpus.source" not in " ".join(first)
+    assert max(map(len, lines)) <= 80
+
+
 @pytest.mark.long
 def test_runs_are_compared_by_the_settings_that_differ(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path, tmp_path: Path

@@ -196,6 +196,7 @@ def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: Tra
     config = choose_network(config, dataset)  # finds what it chose for the first run
     runs, evaluations = [first.run], [first.evaluation]
     for seed in range(config.training.seed + 1, config.training.seed + seeds):
+        logger.info("training: seed %d, run %d of %d", seed, len(runs) + 1, seeds)
         training = config.training.model_copy(update={"seed": seed})
         run = train_model(config.model_copy(update={"training": training}), dataset)
         evaluation = evaluate_perplexity(dataset, run, config.evaluation)

@@ -61,7 +61,8 @@ def evaluate_run(
 
     key = stage_key("evaluation", run=run.run_id, dataset=dataset.dataset_id, **result_settings(config))
     value, skipped = write_json_once(home, run.folder / "evaluation.json", key, build, force=force)
-    return EvaluationRecord(scores={split: SplitScore(**score) for split, score in value.items()}, skipped=skipped)
+    scores = {split: SplitScore(**value[split]) for split in config.splits}  # stored by name, shown as configured
+    return EvaluationRecord(scores=scores, skipped=skipped)
 
 
 def score_split(model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:

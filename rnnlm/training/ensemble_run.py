@@ -17,7 +17,7 @@ from rnnlm.display.model_shape import model_shape
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.count_shares import fit_mixture, mean_nll
 from rnnlm.evaluation.token_losses import stored_network_nll
-from rnnlm.home import Home, file_digest, read_json, write_json
+from rnnlm.home import Home, file_digest, read_json, remove_partials, write_json
 from rnnlm.metrics import perplexity
 from rnnlm.models.ensemble import joined
 from rnnlm.models.model_factory import load_network
@@ -63,7 +63,8 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
         facts, config = read_json(folder.parent / "run.json"), read_json(folder.parent / "config.json")
         if facts is None or config is None:
             raise ModelError(f"{folder}: not in the folder of a finished run; give a run's id, or a registered version")
-        member = Member(RunRecord(**facts, folder=folder.parent), PipelineConfig.model_validate(config))
+        settings = PipelineConfig.model_validate(config | {"force": ()})
+        member = Member(RunRecord(**facts, folder=folder.parent), settings)
         if not member.config.model.has_network:
             raise ModelError(f"{member.run.run_id}: counts alone; give networks, with which counts are mixed")
         if member.run.started_from is not None:
@@ -136,6 +137,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
         }
         write_json(folder / "run.json", facts)
         mark_complete(folder, apart_from=UNMARKED)
+        remove_partials(folder)  # a damaged one that was set aside
         return RunRecord.model_validate({**facts, "folder": folder})
 
 

@@ -59,6 +59,7 @@ def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
     assert again == run.model_copy(update={"skipped": True, "seconds": again.seconds})
     (run.model_folder / "model.safetensors").write_bytes(b"")
     assert not make_ensemble(home, members, dataset).skipped  # a damaged one is made again
+    assert not [path for path in home.runs.iterdir() if path.name.startswith(".")]
 
 
 def test_what_is_no_network_of_the_same_dataset_is_refused(

@@ -14,6 +14,7 @@ from rnnlm.storage.result_records import (
     LoggedRecord,
     RegisteredVersion,
     SamplesRecord,
+    SeedScores,
     TrainedRecord,
 )
 from rnnlm.tracking.run_names import short_date
@@ -97,6 +98,20 @@ def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> 
     assert "| validation perplexity | 81.00 |  | 90.00 (-10.0%) |" in page  # 81/90 = 0.9
     assert "`rnnlm-tickets` version 7 is **challenger**: worse: 1.2" in page
     assert "| difference | -0.3000 |" in page
+
+
+def test_scores_of_other_seeds_stand_below_the_scores(tmp_path: Path) -> None:
+    scores = SeedScores(
+        run_ids=("a", "b"),
+        validation_perplexities=(81.0, 82.0),
+        test_perplexities=(80.0, 82.0),
+        mean_test_perplexity=81.0,
+        deviation=1.41,
+        margin=12.7,
+    )
+    page = summary_report("tickets", "smoke", night(tmp_path).model_copy(update={"seeds": scores}))
+    assert "\n\nSeeds: 2 runs have mean test perplexity 81.00 ± 12.70" in page
+    assert page.index("Seeds: ") < page.index("### Decision")
 
 
 def test_an_unchanged_night_says_since_when_and_shows_no_path(tmp_path: Path) -> None:

@@ -57,6 +57,11 @@ def has_native_bfloat16() -> bool:
     return any(capabilities.get(name, False) for name in NATIVE_BFLOAT16)
 
 
+def usable_precision(precision: str, device: torch.device) -> str:
+    """float32 in place of bfloat16 on a processor without native bfloat16, where it is faster and more exact."""
+    return "float32" if device.type == "cpu" and not has_native_bfloat16() else precision
+
+
 def keep_freed_memory() -> None:
     """Make glibc's malloc reuse the memory that a step frees, instead of returning it to the system.
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.config.moved_settings import flatten
 from rnnlm.home import Home, digest_of
-from rnnlm.models.devices import choose_device, float32_products, has_native_bfloat16
+from rnnlm.models.devices import choose_device, float32_products, has_native_bfloat16, usable_precision
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
@@ -207,7 +207,8 @@ def training_speed(
 
     The model is changed.
     """
-    training = config.training
+    precision = usable_precision(config.training.product_precision, device)
+    training = config.training.model_copy(update={"precision": precision})
     model.to(device).train()
     optimizer = prepare_updates(model, training)
     loss = choose_loss(training, unigram_counts(dataset))

@@ -25,7 +25,7 @@ from rnnlm.evaluation.batch_losses import nll_of_batches
 from rnnlm.home import write_json
 from rnnlm.losses.loss import Loss
 from rnnlm.metrics import perplexity
-from rnnlm.models.devices import float32_products, has_native_bfloat16, keep_freed_memory
+from rnnlm.models.devices import float32_products, keep_freed_memory, usable_precision
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, save_model
@@ -74,11 +74,13 @@ def train(
     on_event: called after each measurement and each sample. write_samples: called on rank 0 at each validation; None:
     there are no samples. A collective: call it on every rank.
     """
-    folder, dataset, training = job.folder, job.dataset, job.training
+    folder, dataset = job.folder, job.dataset
+    precision = usable_precision(job.training.product_precision, device)
+    training = job.training.model_copy(update={"precision": precision})
     rank, size, is_main = process_group.rank, process_group.size, process_group.is_main
     keep_freed_memory()
     if is_main:
-        warn_of_slow_settings(job, device)
+        tell_of_slow_settings(job, device)
     seed_everything(training.seed, training.deterministic)
     model = build_model(job.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
     if job.start is not None:
@@ -466,14 +468,11 @@ class TrainingLoop:
         self.note_process_change()
 
 
-def warn_of_slow_settings(job: Job, device: torch.device) -> None:
-    """Warn of settings that train, but far more slowly than others would."""
+def tell_of_slow_settings(job: Job, device: torch.device) -> None:
+    """Say what is computed otherwise than configured, and warn of a slow setting."""
     training = job.training
-    if training.precision == "bfloat16" and device.type == "cpu" and not has_native_bfloat16():
-        logger.warning(
-            "training: this processor computes bfloat16 products many times slower than float32; "
-            "--set training.precision=float32"
-        )
+    if usable_precision(training.product_precision, device) != training.product_precision:
+        logger.info("training: in float32, because this processor does not multiply bfloat16 numbers itself")
     if training.loss.kind == "sampled" and job.model.head_bias == "zero" and job.start is None:
         logger.warning(
             "training: from a head bias of zero the sampled loss is slow to learn which words are rare; "

@@ -15,6 +15,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.baselines import baselines
 from rnnlm.evaluation.batch_losses import nll_of_batches
 from rnnlm.home import Home
+from rnnlm.models import devices
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
@@ -72,11 +73,38 @@ def test_a_run_leaves_model_history_and_marker(
     [{"training.loss.kind": "sampled", "training.loss.sampled_classes": 8}, {"training.precision": "bfloat16"}, {}],
 )
 def test_every_loss_trains_a_model_with_a_low_exact_perplexity(
-    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, settings: dict[str, object]
+    home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    settings: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(devices, "has_native_bfloat16", lambda: True)
     config = changed(toy_config, {"training.epochs": 3, **settings})
     run = run_training(home, config, toy_dataset, untracked)
     assert run.best_validation_perplexity < 0.7 * baselines(toy_dataset, "valid").unigram_perplexity
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_bfloat16_is_computed_only_where_the_processor_multiplies_it(
+    home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    native: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Elsewhere it takes many times as long as float32."""
+    monkeypatch.setattr(devices, "has_native_bfloat16", lambda: native)
+    caplog.set_level(logging.INFO, "rnnlm")
+    exact, rounded = (
+        run_training(home, changed(toy_config, {"training.precision": precision}), toy_dataset, untracked)
+        for precision in ("float32", "bfloat16")
+    )
+    weights = [(run.model_folder / "model.safetensors").read_bytes() for run in (exact, rounded)]
+    assert exact.run_id != rounded.run_id
+    assert (weights[0] == weights[1]) is not native
+    assert any("in float32" in line for line in caplog.messages) is not native
 
 
 def test_the_same_run_is_skipped_without_a_tracker(

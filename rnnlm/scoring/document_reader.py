@@ -48,6 +48,7 @@ class InputDocument(NamedTuple):
 INPUT_SCHEMA = pa.schema(  # the columns of InputDocument
     [("number", pa.int64()), ("source", pa.string()), ("place", pa.int64()), ("id", pa.string()), ("text", pa.string())]
 )
+JSON_TYPES = (list, dict, bool)  # of cells that are written as JSON
 Cell = tuple[str | None, str | None]  # id and text
 
 
@@ -137,9 +138,9 @@ def as_text(cell: Any, label: str, decoding: Decoding) -> str | None:
     """A cell as text: numbers and dates as Python writes them, lists and objects as JSON."""
     if cell is None:
         return None
-    if isinstance(cell, list | dict | bool):
-        cell = json.dumps(cell, ensure_ascii=False, default=str)
-    return sound_text(str(cell), label, decoding)
+    if not isinstance(cell, str):
+        cell = json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, JSON_TYPES) else str(cell)
+    return sound_text(cell, label, decoding)
 
 
 def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:

@@ -29,8 +29,10 @@ PLAIN_GAP_BITS = math.log2(256 / 255)  # an expected gap between words
 PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # nothing before the first word or after the last
 SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)  # one space there, as in the Penn Treebank
 LITERAL_BITS = math.log2(6 / 5)  # `<unk>` is the corpus's own literal, not an unknown word
-# A tokenizer over bytes (subwords.over_bytes) never joins what a space separates from the non-space before it, so these
-# pieces of a line have the same tokens alone as in the line. Most are a word with the space before it.
+# A tokenizer over bytes (subwords.over_bytes) first splits a line by this pattern (Radford et al. 2019), here for
+# printable ASCII. So its pieces have the same tokens alone as in the line. Most are a word with the space before it.
+ASCII_PIECE = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+| ?[0-9]+| ?[!-/:-@\[-`{-~]+| +(?![^ ])| +")
+# It never joins what a space separates from the non-space before it. So neither do these pieces, of any other line.
 SPACED_PIECE = re.compile(r"\s*\S+(?:[^\S ]\s*\S*)*|\s+")
 BYTE_SPACE = "Ġ"  # how they spell the byte of a space
 REMEMBERED_PIECES, LONGEST_REMEMBERED = 1 << 17, 32  # pieces, characters: 20 MB at most
@@ -52,6 +54,17 @@ class PieceIds(dict[str, bytes]):
         return ids
 
 
+def is_plain(text: str) -> bool:
+    """Only printable ASCII."""
+    return text.isascii() and text.isprintable()
+
+
+def split_for_bytes(line: str) -> list[str]:
+    """Pieces that a tokenizer over bytes encodes alone as it does within the line."""
+    pieces: list[str] = (ASCII_PIECE if is_plain(line) else SPACED_PIECE).findall(line)
+    return pieces
+
+
 class TextTokenizer:
     """Encodes lines of text without `<bos>` and `<eos>`, which sequences add.
 
@@ -69,7 +82,7 @@ class TextTokenizer:
         self._tokenizer = tokenizer
         self._tokenizer.encode_special_tokens = True  # do not match special tokens in text
         self._words: dict[str, int] | None = None
-        self._split: Callable[[str], Sequence[str]] | None = SPACED_PIECE.findall if kind in BYTE_KINDS else None
+        self._split: Callable[[str], Sequence[str]] | None = split_for_bytes if kind in BYTE_KINDS else None
         if kind == "char" or (kind == "word" and splitting == "whitespace"):
             self._words = {piece: id for piece, id in tokenizer.get_vocab().items() if id not in NEVER_FROM_TEXT}
             self._words.pop(SPECIAL_TOKENS[UNK], None)
@@ -111,8 +124,7 @@ class TextTokenizer:
         """Ids of what _split makes."""
         if self._words is not None:
             return [self._words.get(piece, UNK)]
-        word = piece.removeprefix(" ")
-        if word.isascii() and word.isalpha():  # its model alone, without splitting and normalizing, takes half the time
+        if is_plain(piece) and ASCII_PIECE.fullmatch(piece):  # the model alone, without splitting, takes half the time
             return [token.id for token in self._model.tokenize(piece.replace(" ", BYTE_SPACE))]
         return unspecial(self._tokenizer.encode(piece, add_special_tokens=False).ids)
 

@@ -80,7 +80,7 @@ def train(
     rank, size, is_main = process_group.rank, process_group.size, process_group.is_main
     keep_freed_memory()
     if is_main:
-        tell_of_slow_settings(job, device)
+        warn_about_settings(job, device)
     seed_everything(training.seed, training.deterministic)
     model = build_model(job.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
     if job.start is not None:
@@ -468,8 +468,8 @@ class TrainingLoop:
         self.note_process_change()
 
 
-def tell_of_slow_settings(job: Job, device: torch.device) -> None:
-    """Say what is computed otherwise than configured, and warn of a slow setting."""
+def warn_about_settings(job: Job, device: torch.device) -> None:
+    """Log settings that this processor replaces, and warn of one that trains slowly."""
     training = job.training
     if usable_precision(training.product_precision, device) != training.product_precision:
         logger.info("training: in float32, because this processor does not multiply bfloat16 numbers itself")

@@ -19,7 +19,7 @@ class Ensemble(LanguageModel):
     It has neither embedding, layers nor head of its own: what works on these takes one network (load_network).
     """
 
-    shares: Tensor  # (members,) float64
+    shares: Tensor  # (members,) float32: not every device has float64
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """config: the contents of config.json, whose "members" are those of networks."""
@@ -28,7 +28,7 @@ class Ensemble(LanguageModel):
         self.pad_id = config["pad_token_id"]
         self.members = nn.ModuleList([LanguageModel(member) for member in config[MEMBERS]])
         self.networks: list[LanguageModel] = list(self.members)  # type: ignore[arg-type]  # of a ModuleList
-        self.register_buffer(SHARES, torch.full((len(self.networks),), 1 / len(self.networks), dtype=torch.float64))
+        self.register_buffer(SHARES, torch.full((len(self.networks),), 1 / len(self.networks)))
 
     @property
     def embedding(self) -> nn.Embedding:  # type: ignore[override]
@@ -77,7 +77,7 @@ class Ensemble(LanguageModel):
 
     def mean_nll(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
         """The members' losses of the same tokens, (tokens,) nats each → (tokens,) float32: those of the ensemble."""
-        shared = -np.asarray(nll_nats, np.float64) + np.log(self.shares.cpu().numpy())[:, None]
+        shared = -np.asarray(nll_nats, np.float64) + np.log(self.shares.cpu().numpy().astype(np.float64))[:, None]
         nll: np.ndarray = -np.logaddexp.reduce(shared, axis=0).astype(np.float32)
         return nll
 

@@ -80,7 +80,8 @@ def test_a_saved_ensemble_is_loaded_with_its_shares(tmp_path: Path) -> None:
     save_model(ensemble, tmp_path)
     again = load_model(tmp_path)
     assert isinstance(again, Ensemble)
-    assert again.shares.tolist() == SHARES.tolist()
+    assert torch.equal(again.shares, ensemble.shares)
+    assert again.shares.tolist() == pytest.approx(SHARES.tolist())
     with torch.inference_mode():
         assert torch.equal(again(IDS)[0], ensemble(IDS)[0])
     with pytest.raises(ModelError, match="an ensemble of 3 networks"):

@@ -142,3 +142,43 @@ def test_no_two_modules_have_a_constant_of_the_same_name() -> None:
 
 def test_no_two_classes_have_the_same_name() -> None:
     assert repeated(node.name for node in top_level_nodes() if isinstance(node, ast.ClassDef)) == set()
+
+
+OWN_IMPORT = re.compile(r"^\s*(?:>>> )?from ((?:rnnlm|flows|tasks|tests)[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+
+
+def test_imports_within_texts_name_what_there_is() -> None:
+    """A stale one in a program that a slow test starts, or on a page, would fail only there."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    programs = [path for folder in (*PACKAGES, "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    found = [
+        (path, module, name.split(" as ")[0].strip())
+        for path in (*pages, *programs)
+        for module, names in OWN_IMPORT.findall(path.read_text(encoding="utf-8"))
+        for name in names.split(",")
+    ]
+    assert len(found) > 1_000
+    wrong = [f"{path.relative_to(ROOT)}: {module}.{name}" for path, module, name in found if not defines(module, name)]
+    assert wrong == []
+
+
+def defines(module: str, name: str) -> bool:
+    """A module's top level has the name, or the name is a module of the package."""
+    place = ROOT.joinpath(*module.split("."))
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    is_module = (place / name).is_dir() or (place / f"{name}.py").is_file()
+    return is_module or (file.is_file() and name in names_of(file))
+
+
+@functools.cache
+def names_of(file: Path) -> set[str]:
+    """Everything that a module binds anywhere: definitions, assignments, imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names

@@ -69,7 +69,6 @@ def mix_command(
     from rnnlm.training.ensemble_run import MixConfig
 
     config = validated(MixConfig, {"models": models})
-
     mixed = session.run_flow(mix_flow, config)
     session.print_result(mixed_summary(mixed), mixed)
 

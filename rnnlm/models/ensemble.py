@@ -77,7 +77,9 @@ class Ensemble(LanguageModel):
 
     def mean_nll(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
         """The members' losses of the same tokens, (tokens,) nats each → (tokens,) float32: those of the ensemble."""
-        shared = -np.asarray(nll_nats, np.float64) + np.log(self.shares.cpu().numpy().astype(np.float64))[:, None]
+        with np.errstate(divide="ignore"):  # log 0: that network has no share
+            shares = np.log(self.shares.cpu().numpy().astype(np.float64))
+        shared = -np.asarray(nll_nats, np.float64) + shares[:, None]
         nll: np.ndarray = -np.logaddexp.reduce(shared, axis=0).astype(np.float32)
         return nll
 

@@ -20,7 +20,7 @@ def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterato
     """
     if isinstance(model, Ensemble):
         copies = zip(model.networks, tee(batches, len(model.networks)), strict=True)
-        yield from map(model.mean_nll, zip(*(nll_of_each_batch(*copy) for copy in copies), strict=True))
+        yield from map(model.nll_of_mean, zip(*(nll_of_each_batch(*copy) for copy in copies), strict=True))
         return
     device = model.embedding.weight.device
     log_normalizer, state = LogNormalizer(model), None

@@ -31,7 +31,7 @@ def nll_of_rows_sharing_prefixes(
     """
     if isinstance(model, Ensemble):
         parts = [nll_of_rows_sharing_prefixes(one, rows, batch_size, tail_dtype) for one in model.networks]
-        return model.mean_nll(parts)
+        return model.nll_of_mean(parts)
     first = first_with_same_context(rows)
     is_first = first == np.arange(len(first))
     log_z, logit = np.zeros((2, len(first)), np.float32)

@@ -126,14 +126,14 @@ class EnsembleStepper:
     def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
         states = [None] * len(self.members) if state is None else state
         both = [member.read(token_ids, one) for member, one in zip(self.members, states, strict=True)]
-        return self.ensemble.mean_logits([logits for logits, _ in both]), [after for _, after in both]
+        return self.ensemble.logits_of_mean([logits for logits, _ in both]), [after for _, after in both]
 
     def join(self, state: Any) -> None:
         for member, one in zip(self.members, state, strict=True):
             member.join(one)
 
     def step(self, token_ids: list[int]) -> Tensor:
-        return self.ensemble.mean_logits([member.step(token_ids) for member in self.members])
+        return self.ensemble.logits_of_mean([member.step(token_ids) for member in self.members])
 
     def keep(self, rows: list[int]) -> None:
         for member in self.members:

@@ -67,15 +67,15 @@ class Ensemble(LanguageModel):
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: (…, ΣH or E) → (…, V) natural logarithms of the mean probabilities."""
         parts = hidden.split([network.head.in_features for network in self.networks], dim=-1)
-        return self.mean_logits([network.logits(part) for network, part in zip(self.networks, parts, strict=True)])
+        return self.logits_of_mean([network.logits(part) for network, part in zip(self.networks, parts, strict=True)])
 
-    def mean_logits(self, logits: Sequence[Tensor]) -> Tensor:
+    def logits_of_mean(self, logits: Sequence[Tensor]) -> Tensor:
         """The members' logits, (…, V) each → (…, V) natural logarithms of their mean probabilities."""
         shares = self.shares.log().to(logits[0].dtype)
         shared = [one.log_softmax(dim=-1) + share for one, share in zip(logits, shares, strict=True)]
         return torch.stack(shared).logsumexp(dim=0)
 
-    def mean_nll(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
+    def nll_of_mean(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
         """The members' losses of the same tokens, (tokens,) nats each → (tokens,) float32: those of the ensemble."""
         with np.errstate(divide="ignore"):  # log 0: that network has no share
             shares = np.log(self.shares.cpu().numpy().astype(np.float64))

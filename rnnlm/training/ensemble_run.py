@@ -17,17 +17,17 @@ from rnnlm.display.model_shape import model_shape
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.count_shares import fit_mixture, mean_nll
 from rnnlm.evaluation.token_losses import stored_network_nll
-from rnnlm.home import Home, file_digest, read_json, remove_partials, write_json
+from rnnlm.home import Home, file_digest, read_json, write_json
 from rnnlm.metrics import perplexity
 from rnnlm.models.ensemble import joined
 from rnnlm.models.model_factory import load_network
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import DatasetRecord, EnsembleMember, RunRecord, Split
-from rnnlm.storage.stages import mark_complete, stage, stage_key
+from rnnlm.storage.stages import copy_to_storage, stage, stage_key
 from rnnlm.training.history import STARTED
 from rnnlm.training.train import write_model
-from rnnlm.training.training_run import UNMARKED, clear_folder, find_run_damage
+from rnnlm.training.training_run import complete_run, find_finished
 
 logger = logging.getLogger(__name__)
 LEAST_GAIN = 1e-9  # in nats per token: the shares are found when a step of EM gains less
@@ -95,12 +95,8 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
     key = stage_key("training", dataset=dataset.dataset_id, members=digests, counts=order)[:16]
     folder = home.runs / key
     with home.lock(f"run-{key}"):
-        damage = find_run_damage(home, folder)
-        if damage is None:
-            return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
-        clear_folder(folder, damage, force=True)
-        folder.mkdir(exist_ok=True)
-        write_json(folder / "config.json", config.model_dump(mode="json"))
+        if (finished := find_finished(home, folder, config)) is not None:
+            return finished
         write_json(folder / STARTED, {"run_id": key, "dataset_id": dataset.dataset_id})
 
         def losses_of(split: Split) -> np.ndarray:
@@ -112,9 +108,9 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
         shares = fitted_network_shares(nll_nats)
         networks = [load_network(member.run.model_folder) for member in members]
         ensemble = joined(networks, shares)
-        seconds = None
+        together, seconds = ensemble.nll_of_mean(nll_nats), None
         if order:
-            ensemble.mixture, seconds = fit_mixture(dataset, order, ensemble.mean_nll(nll_nats))
+            ensemble.mixture, seconds = fit_mixture(dataset, order, together)
         write_model(ensemble, folder / "model", dataset)
         logger.info("training: shares of the networks: %s", ", ".join(f"{share:.2f}" for share in shares))
         facts = {
@@ -122,7 +118,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
             "dataset_id": dataset.dataset_id,
             "mlflow_run_id": None,
             "trained_tokens": sum(member.run.trained_tokens for member in members),
-            "best_validation_perplexity": perplexity(mean_nll(-ensemble.mean_nll(nll_nats))),
+            "best_validation_perplexity": perplexity(mean_nll(-together)),
             "counting_seconds": seconds,
             "members": [
                 EnsembleMember(
@@ -135,10 +131,9 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
                 for member, share, valid, test in zip(members, shares, nll_nats, losses_of("test"), strict=True)
             ],
         }
-        write_json(folder / "run.json", facts)
-        mark_complete(folder, apart_from=UNMARKED)
-        remove_partials(folder)  # a damaged one that was set aside
-        return RunRecord.model_validate({**facts, "folder": folder})
+        run = complete_run(folder, facts)
+        copy_to_storage(folder)
+        return run
 
 
 def fitted_network_shares(nll_nats: np.ndarray) -> np.ndarray:

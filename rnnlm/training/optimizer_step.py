@@ -15,7 +15,7 @@ from rnnlm.config.training_config import TrainingConfig
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
-from rnnlm.models.devices import to_device
+from rnnlm.models.devices import to_device, usable_precision
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
@@ -64,6 +64,11 @@ class BatchLoss(nn.Module):
             return zero, self.model.stack.initial_state(0)
         hidden, state = masked_hidden(self.model, draws.masks, input_ids, state)
         return self.loss(self.model, hidden, target_ids, draws.sample), state
+
+
+def with_usable_precision(training: TrainingConfig, device: torch.device) -> TrainingConfig:
+    """The settings with the precision that products have on this device."""
+    return training.model_copy(update={"precision": usable_precision(training.product_precision, device)})
 
 
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:

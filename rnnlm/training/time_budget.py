@@ -16,7 +16,7 @@ from torch import Tensor
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.config.moved_settings import flatten
 from rnnlm.home import Home, digest_of
-from rnnlm.models.devices import choose_device, float32_products, has_native_bfloat16, usable_precision
+from rnnlm.models.devices import choose_device, float32_products, has_native_bfloat16
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
@@ -26,7 +26,7 @@ from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
-from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step
+from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step, with_usable_precision
 from rnnlm.training.optimizers import prepare_updates
 from rnnlm.training.seeding import step_generator
 from rnnlm.training.train import training_batches
@@ -207,8 +207,7 @@ def training_speed(
 
     The model is changed.
     """
-    precision = usable_precision(config.training.product_precision, device)
-    training = config.training.model_copy(update={"precision": precision})
+    training = with_usable_precision(config.training, device)
     model.to(device).train()
     optimizer = prepare_updates(model, training)
     loss = choose_loss(training, unigram_counts(dataset))

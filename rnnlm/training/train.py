@@ -42,7 +42,7 @@ from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.history import HISTORY, History, Measurement
 from rnnlm.training.job import Job, TrainingResult
-from rnnlm.training.optimizer_step import BatchLoss, Step, Updater, choose_loss, take_step
+from rnnlm.training.optimizer_step import BatchLoss, Step, Updater, choose_loss, take_step, with_usable_precision
 from rnnlm.training.optimizers import gradient_norms_by_part, prepare_updates
 from rnnlm.training.schedules import Patience, Schedule
 from rnnlm.training.seeding import (
@@ -74,9 +74,7 @@ def train(
     on_event: called after each measurement and each sample. write_samples: called on rank 0 at each validation; None:
     there are no samples. A collective: call it on every rank.
     """
-    folder, dataset = job.folder, job.dataset
-    precision = usable_precision(job.training.product_precision, device)
-    training = job.training.model_copy(update={"precision": precision})
+    folder, dataset, training = job.folder, job.dataset, with_usable_precision(job.training, device)
     rank, size, is_main = process_group.rank, process_group.size, process_group.is_main
     keep_freed_memory()
     if is_main:

@@ -81,17 +81,8 @@ def train_run(
     folder = home.runs / run_id
     home.make(home.runs)
     with home.lock(f"run-{run_id}"):
-        if not force:
-            fetch_folder(folder)
-        mark_used(folder)
-        damage = find_run_damage(home, folder)
-        if damage is None and not force:
-            remove_temporary(folder)  # left by a kill at the very end
-            copy_to_storage(folder)
-            return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
-        clear_folder(folder, damage, force)
-        folder.mkdir(exist_ok=True)
-        write_json(folder / "config.json", config.model_dump(mode="json"))
+        if (finished := find_finished(home, folder, config, force=force)) is not None:
+            return finished
         started: dict[str, Any] = {"run_id": run_id, "dataset_id": dataset.dataset_id}
         job = Job(
             folder=folder,
@@ -109,6 +100,34 @@ def train_run(
             run = write_run(job, start, tracker, interruption, write_samples, train_elsewhere, add_counts)
         copy_to_storage(folder)
         return run
+
+
+def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: bool = False) -> RunRecord | None:
+    """The complete run in `folder`, fetched from the storage if need be. None: the folder is ready to be filled.
+
+    Call it under the run's lock. force: as if there were none.
+    """
+    if not force:
+        fetch_folder(folder)
+    mark_used(folder)
+    damage = find_run_damage(home, folder)
+    if damage is None and not force:
+        remove_temporary(folder)  # left by a kill at the very end
+        copy_to_storage(folder)
+        return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
+    clear_folder(folder, damage, force)
+    folder.mkdir(exist_ok=True)
+    write_json(folder / "config.json", config.model_dump(mode="json"))
+    return None
+
+
+def complete_run(folder: Path, facts: dict[str, Any]) -> RunRecord:
+    """Write run.json and the marker. facts: the fields of the record but its folder."""
+    write_json(folder / "run.json", facts)
+    mark_complete(folder, apart_from=UNMARKED)
+    remove_temporary(folder)
+    remove_partials(folder)  # the replaced run
+    return RunRecord.model_validate({**facts, "folder": folder})
 
 
 def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
@@ -186,11 +205,7 @@ def write_run(
     }
     run = RunRecord.model_validate({**facts, "folder": folder})
     facts["counting_seconds"] = add_counts(run)
-    write_json(folder / "run.json", facts)
-    mark_complete(folder, apart_from=UNMARKED)
-    remove_temporary(folder)
-    remove_partials(folder)  # the replaced run
-    return RunRecord.model_validate({**facts, "folder": folder})
+    return complete_run(folder, facts)
 
 
 def remove_temporary(folder: Path) -> None:

@@ -30,6 +30,18 @@ TEXTS = [
 CUTS = [SequencesConfig(), SequencesConfig(context_length=3), SequencesConfig(mode="stream")]
 
 
+class TimeLimit:
+    """A check that ends the work at one of its calls."""
+
+    def __init__(self, last: int, message: str = "out of time") -> None:
+        self.last, self.message, self.checks = last, message, 0
+
+    def __call__(self) -> None:
+        self.checks += 1
+        if self.checks == self.last:
+            raise BusyError(self.message)
+
+
 @pytest.fixture(params=CUTS, ids=["sentence", "short rows", "stream"])
 def cut_model(request: pytest.FixtureRequest, loaded: LoadedModel) -> LoadedModel:
     return dataclasses.replace(loaded, cut=request.param)
@@ -70,16 +82,8 @@ def test_alternatives_are_the_likeliest_of_a_slow_reading(cut_model: LoadedModel
 
 def test_an_error_names_the_text_that_ran_out_of_time(cut_model: LoadedModel) -> None:
     request = ScoreRequest(text=["the fox"] * 4)
-    reads = 0
-
-    def out_of_time_in_the_third() -> None:
-        nonlocal reads
-        reads += 1
-        if reads == 3:
-            raise BusyError("not scored within 60 s")
-
     with pytest.raises(BusyError, match=r"^text 2 of 4: not scored within 60 s$"):
-        score_request(cut_model, request, out_of_time_in_the_third)
+        score_request(cut_model, request, TimeLimit(3, "not scored within 60 s"))
 
 
 def test_a_folder_without_its_facts_is_refused(toy_model: Path, tmp_path: Path) -> None:
@@ -90,17 +94,10 @@ def test_a_folder_without_its_facts_is_refused(toy_model: Path, tmp_path: Path) 
 
 
 def test_the_work_ends_before_the_next_step(loaded: LoadedModel) -> None:
-    checks = 0
-
-    def check() -> None:
-        nonlocal checks
-        checks += 1
-        if checks == 3:
-            raise BusyError("out of time")
-
+    limit = TimeLimit(3)
     with pytest.raises(BusyError, match="out of time"):
-        explain_text(loaded, ExplainRequest(text="the cat sees the dog near the house"), check)
-    assert checks == 3
+        explain_text(loaded, ExplainRequest(text="the cat sees the dog near the house"), limit)
+    assert limit.checks == 3
 
 
 def test_an_ensemble_of_one_network_twice_scores_like_it_and_is_interrupted(loaded: LoadedModel) -> None:
@@ -111,13 +108,5 @@ def test_an_ensemble_of_one_network_twice_scores_like_it_and_is_interrupted(load
     text = "the cat sees the dog near the river ."
     alone, together = (score_text(one, text, alternatives=3) for one in (loaded, both))
     assert together.log_probability_nats == pytest.approx(alone.log_probability_nats, rel=1e-5)
-    calls = 0
-
-    def check() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            raise BusyError("enough")
-
-    with pytest.raises(BusyError, match="enough"):
-        score_text(both, text, check=check)
+    with pytest.raises(BusyError, match="out of time"):
+        score_text(both, text, check=TimeLimit(2))

@@ -1,5 +1,6 @@
 """The shares of an ensemble are the best ones, its run is found again, and what cannot be joined is refused."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,23 @@ def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
     (run.model_folder / "model.safetensors").write_bytes(b"")
     assert not make_ensemble(home, members, dataset).skipped  # a damaged one is made again
     assert not [path for path in home.runs.iterdir() if path.name.startswith(".")]
+
+
+def test_an_ensemble_is_fetched_from_the_storage(
+    home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    members, dataset = members_of(home, toy_config, toy_dataset, toy_run)
+    monkeypatch.setenv("RNNLM_STORAGE", (tmp_path / "storage").as_uri())
+    run = make_ensemble(home, members, dataset)
+    weights = (run.model_folder / "model.safetensors").read_bytes()
+    shutil.rmtree(run.folder)
+    assert make_ensemble(home, members, dataset).skipped
+    assert (run.model_folder / "model.safetensors").read_bytes() == weights
 
 
 def test_what_is_no_network_of_the_same_dataset_is_refused(

@@ -9,13 +9,13 @@ from rnnlm.errors import close_to
 from rnnlm.models.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 
 ModelKind = Literal[  # NETWORKS, for type checks
-    "elman", "feed-forward", "gru", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"
+    "elman", "feed-forward", "gru", "ind-rnn", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"
 ]
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "leaky", "spread"]
 DEFAULT_UNITS = 256
-ELMAN_SETTINGS = ("residual", "nonlinearity", "recurrence")  # other kinds refuse them
+ELMAN_SETTINGS = ("nonlinearity", "recurrence")  # other kinds refuse them
 
 
 class ModelConfig(Section):
@@ -36,8 +36,8 @@ class ModelConfig(Section):
     layers: int = setting(1, "Number of recurrent layers.", ge=1, le=64)
     residual: bool | None = setting(
         None,
-        "Pre-norm residual connections between layers of an Elman network: each layer adds 1 / layers of its output. "
-        "null: if there are several.",
+        "Pre-norm residual connections between layers of an Elman network or an IndRNN: each layer adds 1 / layers of "
+        "its output. null: if there are several.",
     )
     nonlinearity: Nonlinearity = setting("tanh", "Activation function of an Elman network.")
     recurrence: Literal["full", "diagonal"] = setting(
@@ -87,14 +87,14 @@ class ModelConfig(Section):
 
     @property
     def is_residual(self) -> bool:
-        return self.kind == "elman" and self.layers > 1 if self.residual is None else self.residual
+        return kind_of(self.kind).may_be_residual and self.layers > 1 if self.residual is None else self.residual
 
     def resolved(self) -> Self:
         return self.model_copy(update={"hidden_size": self.units, "residual": self.is_residual})
 
     def of_kind(self, kind: str, **changes: Any) -> "ModelConfig":
         """The same for another kind, without the settings that only an Elman network has."""
-        kept = self.model_dump(exclude=set() if kind == "elman" else set(ELMAN_SETTINGS))
+        kept = self.model_dump(exclude=set() if kind == "elman" else {"residual", *ELMAN_SETTINGS})
         return ModelConfig(**{**kept, "kind": kind, **changes})
 
     @field_validator("kind")
@@ -110,6 +110,8 @@ class ModelConfig(Section):
         for name in ELMAN_SETTINGS:
             if self.kind != "elman" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} needs kind=elman")
+        if self.residual is not None and not kind_of(self.kind).may_be_residual:
+            raise ValueError(f"residual={self.residual} needs kind=elman or ind-rnn")
         units = kind_of(self.kind).units_per_head
         if units and self.units % (units * self.heads):
             step = f"{units} * heads={units * self.heads}" if units > 1 else f"heads={self.heads}"

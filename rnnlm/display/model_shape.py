@@ -19,5 +19,5 @@ def model_shape(model: ModelConfig, members: int = 0) -> str:
     if model.kind == "elman":
         parts.append(model.nonlinearity)
         parts += ["diagonal"] if model.recurrence == "diagonal" else []
-        parts += ["residual"] if model.is_residual else []
+    parts += ["residual"] if model.is_residual else []
     return ", ".join(parts + counts)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 INK, GREY, PALE, BLUE, RED = "#333333", "#8a8a8a", "#9db7d5", "#2c5f8a", "#c0392b"
-ORANGE, GREEN, PURPLE, BROWN, PINK = "#d98c21", "#4b8b57", "#7a5195", "#8c6d46", "#d45087"
+ORANGE, GREEN, PURPLE, BROWN, PINK, OLIVE = "#d98c21", "#4b8b57", "#7a5195", "#8c6d46", "#d45087", "#a3a32f"
 
 
 def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1, **arrangement: Any) -> tuple[Any, list[Any]]:

@@ -1,4 +1,4 @@
-"""Count the training text, and choose the share of the counts in their mixture with a network.
+"""Count the training text, and choose the shares of models in their mixture.
 
 The shares are fitted on the validation split, so that its figure flatters the mixture a little; that of the test split
 does not.
@@ -26,6 +26,8 @@ COMPARED_ORDER = 5  # of counts that are only compared or interpolated with a ne
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
 GOLDEN = (5**0.5 - 1) / 2
 PRECISION = 1e-6  # of a share
+LEAST_GAIN = 1e-9  # in nats per token: the shares are found when a step of EM gains less
+MOST_STEPS = 1_000
 
 
 def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> tuple[CountMixture, float]:
@@ -97,6 +99,24 @@ def best_share(first: np.ndarray, second: np.ndarray) -> float:
         return mean_nll(mixed(first, second, share))
 
     return min((golden_section(loss, 0.0, 1.0), 0.0, 1.0), key=loss)
+
+
+def best_shares(nll_nats: np.ndarray) -> np.ndarray:
+    """(models,) the shares, which sum to 1, whose mean of the probabilities has the lowest loss.
+
+    nll_nats: (models, tokens). By expectation maximization (Dempster, Laird and Rubin 1977): a model's new share is the
+    mean of its part in each token's probability. The loss is convex in the shares.
+    """
+    relative = np.exp(nll_nats.min(axis=0) - nll_nats.astype(np.float64))
+    shares = np.full(len(relative), 1 / len(relative))
+    loss = np.inf
+    for _ in range(MOST_STEPS):
+        together = shares @ relative
+        before, loss = loss, mean_nll(np.log(together))
+        if before - loss < LEAST_GAIN:
+            break
+        shares = shares * (relative / together).mean(axis=1)
+    return shares / shares.sum()
 
 
 def golden_section(loss: Callable[[float], float], low: float, high: float) -> float:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .cell import Cell, InitialWeights, kernel_weights
+from .cell import Cell, InitialWeights, kernel_weights, used_precision
+from .diagonal_recurrence import compute_deltas, compute_states, has_kernel
 
 
 class ElmanCell(Cell):
@@ -56,11 +57,10 @@ class ElmanCell(Cell):
         return h, h
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """With torch's kernel, or when training on a CPU with a handwritten gradient."""
+        """With torch's kernel; a diagonal layer, and any that is trained on a CPU, with a handwritten gradient."""
         state = self.initial_state(x) if state is None else state
-        if torch.is_grad_enabled() and x.device.type == "cpu":
-            precision = self.precision or self.W.dtype
-            weights = (self.W, self.U, self.b)
+        if self.U.ndim == 1 or (torch.is_grad_enabled() and x.device.type == "cpu"):
+            weights, precision = (self.W, self.U, self.b), used_precision(x, self.precision)
             states, last = BackpropagationThroughTime.apply(x, state, *weights, self.nonlinearity, precision)
             return states, last
         if self.nonlinearity == "sigmoid":  # torch has no kernel for it
@@ -69,7 +69,7 @@ class ElmanCell(Cell):
 
     def kernel(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """torch's kernel, which takes two biases; the second one is zero."""
-        weights = kernel_weights(self.W, self.recurrent(), self.b, torch.zeros_like(self.b))
+        weights = kernel_weights(self.W, self.U, self.b, torch.zeros_like(self.b))
         kernel = getattr(torch, f"rnn_{self.nonlinearity}")
         # arguments: biases, layers, dropout, training, bidirectional, batch first; state is (1, b, H) there
         states, last = kernel(x, state[None].contiguous(), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
@@ -100,7 +100,7 @@ class BackpropagationThroughTime(torch.autograd.Function):
     """One layer over all time steps with a handwritten gradient.
 
     x: (b, t, input), state: (b, H), W, U and b of the cell → states (b, t, H), last state (b, H). Only the recurrence
-    is sequential; every other gradient is one matrix product over all b·t steps, in `precision`.
+    is sequential; every other gradient is one matrix product over all b·t steps, in `precision`; None: as W.
     """
 
     @staticmethod
@@ -112,17 +112,21 @@ class BackpropagationThroughTime(torch.autograd.Function):
         U: Tensor,
         b: Tensor,
         nonlinearity: str,
-        precision: torch.dtype,
+        precision: torch.dtype | None,
     ) -> tuple[Tensor, Tensor]:
         rows, steps, size = *x.shape[:2], len(U)
+        precision = precision or W.dtype
         inputs = x.transpose(0, 1).flatten(0, 1).to(precision)  # (t·b, input)
         projected = (inputs @ W.to(precision)).to(b.dtype).add_(b).view(steps, rows, size)
         states = projected.new_empty(steps + 1, rows, size)  # h before each step, and after the last
         states[0] = state
-        activate = getattr(Tensor, f"{nonlinearity}_")
-        add_product = torch.addmm if U.ndim == 2 else torch.addcmul
-        for t in range(steps):
-            activate(add_product(projected[t], states[t], U, out=states[t + 1]))
+        if U.ndim == 1 and has_kernel(states, nonlinearity):
+            compute_states(projected, U, states, nonlinearity)
+        else:
+            activate = getattr(Tensor, f"{nonlinearity}_")
+            add_product = torch.addmm if U.ndim == 2 else torch.addcmul
+            for t in range(steps):
+                activate(add_product(projected[t], states[t], U, out=states[t + 1]))
         ctx.save_for_backward(inputs, states, W, U)
         ctx.nonlinearity = nonlinearity
         return states[1:].transpose(0, 1), states[-1].clone()
@@ -131,13 +135,17 @@ class BackpropagationThroughTime(torch.autograd.Function):
     def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         inputs, states, W, U = ctx.saved_tensors
         states_grad, last_grad = output_grads[0].transpose(0, 1), output_grads[1]
-        # ∂h'/∂a, with a = x W + h U + b, as a function of h'.
-        slopes = SLOPES[ctx.nonlinearity](states[1:])
-        add_product = torch.addmm if U.ndim == 2 else torch.addcmul
-        deltas = torch.empty_like(slopes)  # ∂loss/∂a at each step, the last one first
-        torch.add(states_grad[-1], last_grad, out=deltas[-1]).mul_(slopes[-1])
-        for t in reversed(range(len(deltas) - 1)):
-            add_product(states_grad[t], deltas[t + 1], U.t(), out=deltas[t]).mul_(slopes[t])
+        deltas = torch.empty_like(states[1:])  # ∂loss/∂a of each step, with a = x W + h U + b
+        if U.ndim == 1 and has_kernel(states, ctx.nonlinearity):
+            states_grad = states_grad.clone(memory_format=torch.contiguous_format)
+            states_grad[-1] += last_grad
+            compute_deltas(states_grad, U, states, deltas, ctx.nonlinearity)
+        else:
+            slopes = SLOPES[ctx.nonlinearity](states[1:])  # ∂h'/∂a as a function of h'
+            add_product = torch.addmm if U.ndim == 2 else torch.addcmul
+            torch.add(states_grad[-1], last_grad, out=deltas[-1]).mul_(slopes[-1])
+            for t in reversed(range(len(deltas) - 1)):
+                add_product(states_grad[t], deltas[t + 1], U.t(), out=deltas[t]).mul_(slopes[t])
         flat_deltas = deltas.flatten(0, 1).to(inputs.dtype)  # (t·b, H)
         if U.ndim == 2:
             state_grad = deltas[0] @ U.t()

@@ -72,8 +72,11 @@ class Ensemble(LanguageModel):
     def logits_of_mean(self, logits: Sequence[Tensor]) -> Tensor:
         """The members' logits, (…, V) each → (…, V) natural logarithms of their mean probabilities."""
         shares = self.shares.log().to(logits[0].dtype)
-        shared = [one.log_softmax(dim=-1) + share for one, share in zip(logits, shares, strict=True)]
-        return torch.stack(shared).logsumexp(dim=0)
+        never = self.networks[0].never_predicted  # -inf in all networks, of which logsumexp has no gradient
+        shared = [
+            one.log_softmax(dim=-1).masked_fill(never, 0.0) + share for one, share in zip(logits, shares, strict=True)
+        ]
+        return torch.stack(shared).logsumexp(dim=0).masked_fill(never, float("-inf"))
 
     def nll_of_mean(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
         """The members' losses of the same tokens, (tokens,) nats each → (tokens,) float32: those of the ensemble."""

@@ -16,15 +16,23 @@ class Kind(NamedTuple):
     name: str  # for people
     cell: str
     settings: tuple[str, ...] = ()
-    has_recurrent_matrix: bool = False  # a matrix multiplies its state
+    has_recurrent_matrix: bool = False  # weights that multiply its state, for recurrent dropout
+    may_be_residual: bool = False  # the stack can add its output to its input (stack.py)
     units_per_head: int = 0  # hidden_size is a multiple of this times heads; 0: it has no heads
     is_trained: bool = True
 
 
 KINDS = {
-    "elman": Kind("Elman network", ".elman:ElmanCell", ("nonlinearity", "diagonal"), has_recurrent_matrix=True),
+    "elman": Kind(
+        "Elman network",
+        ".elman:ElmanCell",
+        ("nonlinearity", "diagonal"),
+        has_recurrent_matrix=True,
+        may_be_residual=True,
+    ),
     "feed-forward": Kind("Feed-forward network", ".feed_forward:FeedForwardCell"),
     "gru": Kind("GRU", ".gru:GRUCell", has_recurrent_matrix=True),
+    "ind-rnn": Kind("IndRNN", ".ind_rnn:IndRNNCell", has_recurrent_matrix=True, may_be_residual=True),
     "lstm": Kind("LSTM", ".lstm:LSTMCell", has_recurrent_matrix=True),
     "min-gru": Kind("minGRU", ".min_gru:MinGRUCell"),
     "min-lstm": Kind("minLSTM", ".min_lstm:MinLSTMCell"),

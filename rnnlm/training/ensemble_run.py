@@ -15,7 +15,7 @@ from pydantic import Field
 from rnnlm.config import PipelineConfig, Section
 from rnnlm.display.model_shape import model_shape
 from rnnlm.errors import ModelError
-from rnnlm.evaluation.count_shares import fit_mixture, mean_nll
+from rnnlm.evaluation.count_shares import best_shares, fit_mixture, mean_nll
 from rnnlm.evaluation.token_losses import stored_network_nll
 from rnnlm.home import Home, file_digest, read_json, write_json
 from rnnlm.metrics import perplexity
@@ -30,8 +30,6 @@ from rnnlm.training.train import write_model
 from rnnlm.training.training_run import complete_run, find_finished
 
 logger = logging.getLogger(__name__)
-LEAST_GAIN = 1e-9  # in nats per token: the shares are found when a step of EM gains less
-MOST_STEPS = 1_000
 
 
 class MixConfig(Section):
@@ -105,7 +103,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
             return np.stack([stored_network_nll(home, dataset, one.run, split, batch_size) for one in members])
 
         nll_nats = losses_of("valid")
-        shares = fitted_network_shares(nll_nats)
+        shares = best_shares(nll_nats)
         networks = [load_network(member.run.model_folder) for member in members]
         ensemble = joined(networks, shares)
         together, seconds = ensemble.nll_of_mean(nll_nats), None
@@ -134,21 +132,3 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
         run = complete_run(folder, facts)
         copy_to_storage(folder)
         return run
-
-
-def fitted_network_shares(nll_nats: np.ndarray) -> np.ndarray:
-    """(networks,) the shares, which sum to 1, whose mean of the probabilities has the lowest loss.
-
-    nll_nats: (networks, tokens). By expectation maximization (Dempster, Laird and Rubin 1977): a network's new share is
-    the mean of its part in each token's probability. The loss is convex in the shares.
-    """
-    relative = np.exp(nll_nats.min(axis=0) - nll_nats.astype(np.float64))
-    shares = np.full(len(relative), 1 / len(relative))
-    loss = np.inf
-    for _ in range(MOST_STEPS):
-        together = shares @ relative
-        before, loss = loss, mean_nll(np.log(together))
-        if before - loss < LEAST_GAIN:
-            break
-        shares = shares * (relative / together).mean(axis=1)
-    return shares / shares.sum()

@@ -1,29 +1,31 @@
 """A network's plain perplexity beside those with test-time adaptation: a table with one row each.
 
 Settings can be tuned on the validation split, each over a small grid; the test split is never used. Rate first, then
-decay at that rate; theta with its best share.
+decay at that rate; theta with its best share. An ensemble adapts as one model: its cache compares the hidden states of
+all networks together, and all of them learn from the loss of their mean.
 """
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import logsumexp
 
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.count_shares import (
     COMPARED_ORDER,
     best_share,
+    best_shares,
     count_training_split,
     mean_nll,
     split_log_probabilities,
 )
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import GradientRms, measure_gradient_rms
-from rnnlm.evaluation.test_time_adaptation.sequential_scoring import score_in_order, segments
+from rnnlm.evaluation.test_time_adaptation.sequential_scoring import SequentialScores, score_in_order, segments
 from rnnlm.evaluation.token_losses import joined_nll, network_nll_of_split
 from rnnlm.metrics import perplexity
-from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
 from rnnlm.sequences.batches import RowSource
@@ -35,6 +37,7 @@ logger = logging.getLogger(__name__)
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
 DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.03, 0.1, 0.3, 1.0)
+COUNTS = f"{COMPARED_ORDER}-gram Kneser-Ney"
 TUNING_TOKENS = 20_000  # of the validation split, on which rates and thetas are scored
 # If too little draws the weights back they drift, which shows only in a long text.
 DECAY_TOKENS = 100_000
@@ -75,28 +78,70 @@ def measure_adaptations(
 ) -> AdaptationTable:
     """Perplexity on a whole split of the plain model and with each wanted adaptation.
 
-    ConfigError for an ensemble, and if the model diverges.
+    ConfigError if the model diverges.
     """
-    if isinstance(model, Ensemble):
-        raise ConfigError(
-            f"test-time adaptation changes one network, and this model is an ensemble of {len(model.networks)};\n"
-            "give the run of a member"
-        )
     static = static_log_probabilities(model, dataset, split)
-    variants = [variant("static", static, {}), *adapted(model, dataset, split, wanted)]
+    rows, scored = [variant("static", static, {})], {}
+    if wanted.dynamic or wanted.cache:
+        reader = choose_settings(model, dataset, wanted)
+        scored = {split: reader.score(split)}
+        rows += reader.rows(split, scored[split])
     if wanted.kneser_ney:
         counts, _ = count_training_split(dataset, COMPARED_ORDER)
-        on_valid, here = (split_log_probabilities(counts, dataset, part)[0] for part in ("valid", split))
-        share = best_share(static_log_probabilities(model, dataset, "valid"), on_valid)
-        variants.append(variant(f"with {COMPARED_ORDER}-gram Kneser-Ney", mixed(static, here, share), {"share": share}))
-    return AdaptationTable(split=split, tokens=len(static), variants=tuple(variants))
+        of_counts = {part: split_log_probabilities(counts, dataset, part)[0] for part in ("valid", split)}
+        share = best_share(static_log_probabilities(model, dataset, "valid"), of_counts["valid"])
+        rows.append(variant(f"with {COUNTS}", mixed(static, of_counts[split], share), {"share": share}))
+        if scored:
+            scored.setdefault("valid", reader.score("valid"))
+            on_valid, here = (
+                np.stack([*filter(len, scored[part]), of_counts[part]]) for part in ("valid", split)
+            )  # (network, cache if there is one, counts) by tokens
+            shares = best_shares(-on_valid)
+            names = (
+                ("network_share", "cache_share", "counts_share") if wanted.cache else ("network_share", "counts_share")
+            )
+            settings = dict(zip(names, shares.tolist(), strict=True))
+            rows.append(variant(f"{rows[-2].name} + {COUNTS}", logsumexp(here, axis=0, b=shares[:, None]), settings))
+    return AdaptationTable(split=split, tokens=len(static), variants=tuple(rows))
 
 
-def adapted(model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations) -> list[Variant]:
-    """The rows "dynamic", "cache" and "dynamic + cache", as wanted."""
-    dynamic, cache, mode = wanted.dynamic, wanted.cache, dataset.mode
-    valid, text = StoredSplit(dataset, "valid"), StoredSplit(dataset, split)
-    gradient_rms = None
+@dataclass(frozen=True)
+class AdaptiveReader:
+    """A model that adapts to the text it reads, with settings that are chosen."""
+
+    model: LanguageModel
+    dataset: DatasetRecord
+    dynamic: DynamicConfig | None
+    cache: CacheConfig | None
+    gradient_rms: GradientRms | None
+    tuned: bool
+
+    def score(self, split: Split) -> SequentialScores:
+        text, mode = StoredSplit(self.dataset, split), self.dataset.mode
+        scores = score_in_order(self.model, text, mode, self.dynamic, self.cache, self.gradient_rms)
+        if self.dynamic:
+            refuse_divergence(scores.model, self.dynamic, self.tuned)
+        return scores
+
+    def rows(self, split: Split, scores: SequentialScores) -> list[Variant]:
+        """The rows "dynamic", "cache" and "dynamic + cache", of what there is. scores: of this split."""
+        dynamic, cache, rows = self.dynamic, self.cache, []
+        if dynamic:
+            # Scored once for two rows: the cache does not change the network's probabilities.
+            rows.append(variant("dynamic", scores.model, dict(dynamic)))
+        if cache:
+            static = replace(self, dynamic=None).score(split) if dynamic else scores
+            rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
+        if dynamic and cache:
+            # With the settings of the two rows above: nothing is tuned for the pair.
+            rows.append(variant("dynamic + cache", mixed(*scores, cache.share), {}))
+        return rows
+
+
+def choose_settings(model: LanguageModel, dataset: DatasetRecord, wanted: Adaptations) -> AdaptiveReader:
+    """Measure what the wanted adaptations need, and tune them if asked to."""
+    dynamic, cache, mode, gradient_rms = wanted.dynamic, wanted.cache, dataset.mode, None
+    valid = StoredSplit(dataset, "valid")
     if dynamic and dynamic.scaled:
         train = segments(StoredSplit(dataset, "train"), mode, dynamic.segment_length)
         gradient_rms = measure_gradient_rms(model, train, dynamic.segment_length)
@@ -104,19 +149,7 @@ def adapted(model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: 
         dynamic = tuned_dynamic(model, valid, mode, dynamic, gradient_rms)
     if wanted.tune and cache:
         cache = tuned_cache(model, valid, mode, cache)
-    rows = []
-    if dynamic:
-        # Scored once for two rows: the cache does not change the network's probabilities.
-        scores = score_in_order(model, text, mode, dynamic, cache, gradient_rms)
-        refuse_divergence(scores.model, dynamic, wanted.tune)
-        rows.append(variant("dynamic", scores.model, dict(dynamic)))
-    if cache:
-        static = score_in_order(model, text, mode, cache=cache)
-        rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
-    if dynamic and cache:
-        # With the settings of the two rows above: nothing is tuned for the pair.
-        rows.append(variant("dynamic + cache", mixed(*scores, cache.share), {}))
-    return rows
+    return AdaptiveReader(model, dataset, dynamic, cache, gradient_rms, wanted.tune)
 
 
 def static_log_probabilities(model: LanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:

@@ -40,7 +40,7 @@ def score_in_order(
     """
     learner = DynamicModel(model, dynamic, gradient_rms) if dynamic is not None and dynamic.rate > 0 else None
     network = learner.network if learner else model
-    memory = NeuralCache(cache.size, cache.theta, network.head.in_features) if cache else None
+    memory = NeuralCache(cache.size, cache.theta) if cache else None
     by_model, by_cache = [torch.zeros(0)], [torch.zeros(0)]
     state, done = None, 0
     for segment in segments(source, mode, learner.segment_length if learner else SEGMENT_LENGTH):
@@ -86,10 +86,10 @@ class NeuralCache:
     p(w) ∝ sum of exp(theta h · h_i) over the i followed by w.
     """
 
-    def __init__(self, size: int, theta: float, hidden_size: int) -> None:
+    def __init__(self, size: int, theta: float) -> None:
         self.size = size
         self.theta = theta
-        self.states = torch.zeros(0, hidden_size)  # (n, H), the oldest first
+        self.states: Tensor | None = None  # (n, H), the oldest first; None: there are none yet
         self.words = torch.zeros(0, dtype=torch.int64)  # (n,)
 
     def log_probabilities(self, states: Tensor, words: Tensor, otherwise: Tensor) -> Tensor:
@@ -99,7 +99,8 @@ class NeuralCache:
         ones, in the cache or among `states`; afterwards all are in the cache.
         """
         known = len(self.words)
-        self.states, self.words = torch.cat([self.states, states]), torch.cat([self.words, words])
+        self.states = states if self.states is None else torch.cat([self.states, states])
+        self.words = torch.cat([self.words, words])
         place = torch.arange(len(self.words))
         now = torch.arange(known, known + len(words))[:, None]
         visible = (place < now) & (place >= now - self.size)  # (t, n + t)

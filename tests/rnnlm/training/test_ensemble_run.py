@@ -8,12 +8,12 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
-from rnnlm.evaluation.count_shares import mean_nll
+from rnnlm.evaluation.count_shares import best_shares, mean_nll
 from rnnlm.home import Home, write_json
 from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.model_factory import load_model
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.training.ensemble_run import Member, find_members, fitted_network_shares, make_ensemble
+from rnnlm.training.ensemble_run import Member, find_members, make_ensemble
 from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
@@ -25,7 +25,7 @@ def loss_of(shares: np.ndarray, nll_nats: np.ndarray) -> float:
 
 def test_the_shares_are_the_best_on_a_grid_of_all() -> None:
     nll_nats = np.random.default_rng(0).gamma(2.0, [[1.0], [1.1], [1.2]], (3, 500))
-    shares = fitted_network_shares(nll_nats)
+    shares = best_shares(nll_nats)
     assert shares.sum() == pytest.approx(1)
     assert (shares > 0.2).all()
     steps = np.linspace(0, 1, 51)
@@ -35,7 +35,7 @@ def test_the_shares_are_the_best_on_a_grid_of_all() -> None:
 
 def test_a_network_that_is_always_worse_gets_no_share() -> None:
     nll_nats = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 5.0]])
-    assert fitted_network_shares(nll_nats) == pytest.approx([1, 0], abs=1e-4)
+    assert best_shares(nll_nats) == pytest.approx([1, 0], abs=1e-4)
 
 
 def members_of(

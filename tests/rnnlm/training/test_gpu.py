@@ -1,12 +1,14 @@
 """What a GPU does, beside the CPU. Skipped where there is none."""
 
 import dataclasses
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 from rnnlm.config import ModelKind, OptimizerConfig, PipelineConfig
+from rnnlm.config.model_config import Nonlinearity
 from rnnlm.home import Home
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
@@ -27,6 +29,7 @@ from tests.rnnlm.training.trainer import Trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 VOCABULARY, STEPS = 300, 12
+NONLINEARITIES = get_args(Nonlinearity)
 LOSSES: dict[str, Loss] = {
     "exact": ChunkedCrossEntropy(),
     "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 64),
@@ -81,12 +84,18 @@ def test_a_gpu_trains_as_the_cpu_does(name: str, dropout: Dropout) -> None:
     torch.testing.assert_close(gpu_weights, weights, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_computes_as_on_the_cpu(kind: ModelKind) -> None:
+DIAGONAL = {"recurrence": "diagonal", "recurrent_initialization": "spread"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [*((kind, {}) for kind in KINDS), *(("elman", {**DIAGONAL, "nonlinearity": name}) for name in NONLINEARITIES)],
+)
+def test_every_kind_computes_as_on_the_cpu(kind: ModelKind, settings: dict[str, str]) -> None:
     """Logits, state and gradients, from a state that has been carried in."""
     results = []
     for device in ("cpu", "cuda"):
-        model = random_model(kind, VOCABULARY).to(device)
+        model = random_model(kind, VOCABULARY, **settings).to(device)
         ids = torch.from_numpy(np.random.default_rng(0).integers(3, VOCABULARY, (4, 24))).to(device)
         with float32_products("float32"):
             _, state = model(ids[:, :12])

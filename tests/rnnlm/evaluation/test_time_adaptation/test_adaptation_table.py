@@ -1,5 +1,8 @@
 """The table of `rnnlm evaluate`: each row is what its name says, and fitted where it may be fitted."""
 
+import copy
+
+import numpy as np
 import pytest
 
 from rnnlm.config import CorpusConfig
@@ -15,6 +18,7 @@ from rnnlm.evaluation.test_time_adaptation.adaptation_table import (
     static_log_probabilities,
 )
 from rnnlm.home import Home
+from rnnlm.models.ensemble import joined
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.dataset_reader import StoredSplit
@@ -34,9 +38,10 @@ def test_each_adaptation_is_a_row_of_the_table(
     wanted = Adaptations(DynamicConfig(scaled=True), CacheConfig(size=50), kneser_ney=True)
     comparison = measure_adaptations(trained, toy_dataset, "test", wanted)
     names = ["static", "dynamic", "cache", "dynamic + cache", "with 5-gram Kneser-Ney"]
+    names.append("dynamic + cache + 5-gram Kneser-Ney")
     assert [variant.name for variant in comparison.variants] == names
     assert comparison.tokens == 400
-    static, *_, mixture = comparison.variants
+    static, *_, mixture, everything = comparison.variants
     network = toy_evaluation.scores["test"].network
     assert network is not None
     assert static.perplexity == pytest.approx(network.perplexity, rel=1e-9)
@@ -45,6 +50,10 @@ def test_each_adaptation_is_a_row_of_the_table(
     neural = static_log_probabilities(trained, toy_dataset, "valid")
     of_counts, _ = split_log_probabilities(counts, toy_dataset, "valid")
     assert mixture.settings == {"share": best_share(neural, of_counts)}
+    assert sum(everything.settings.values()) == pytest.approx(1)
+    assert list(everything.settings) == ["network_share", "cache_share", "counts_share"]
+    of_counts_alone, _ = split_log_probabilities(counts, toy_dataset, "test")  # which know this toy language best
+    assert everything.nll_nats_per_token == pytest.approx(-of_counts_alone.mean(), rel=1e-6)
     shown = adaptation_rows(comparison)
     assert [row["model"] for row in shown] == names
     assert (shown[0]["change"], shown[2]["settings"]) == ("", "size=50 theta=0.3 share=0.15")
@@ -101,3 +110,14 @@ def test_fitted_adaptations_require_the_test_split(
     )
     assert (whole.split, whole.tokens) == ("all", 35)
     assert whole.variants[1].perplexity < whole.variants[0].perplexity  # the same line five times
+
+
+@pytest.mark.long
+def test_an_ensemble_adapts_as_one_model(toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
+    """Twice the same network: each learns half of what it would alone, from the same loss."""
+    twice = joined([trained, copy.deepcopy(trained)], np.array([0.5, 0.5]))
+    alone = measure_adaptations(trained, toy_dataset, "test", Adaptations(DynamicConfig(), CacheConfig(theta=0.3)))
+    doubled = Adaptations(DynamicConfig(rate=0.06), CacheConfig(theta=0.15))
+    both = measure_adaptations(twice, toy_dataset, "test", doubled)
+    for one, other in zip(alone.variants, both.variants, strict=True):
+        assert other.nll_nats_per_token == pytest.approx(one.nll_nats_per_token, rel=1e-4)

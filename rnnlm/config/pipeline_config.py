@@ -30,6 +30,7 @@ Preset = Literal[  # of prefect.yaml
     "smoke",
     "ptb",
     "ptb-long",
+    "ptb-indrnn",
     "shakespeare",
     "irnn",
     "lstm-characters",

@@ -34,7 +34,7 @@ from rnnlm.sequences.segmentation import Mode
 from rnnlm.storage.records import DatasetRecord, Record, Split
 
 logger = logging.getLogger(__name__)
-RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.03, 0.1, 0.3, 1.0)
 COUNTS = f"{COMPARED_ORDER}-gram Kneser-Ney"

@@ -58,7 +58,7 @@ if triton is not None:
         unit = tl.program_id(1) * block + tl.arange(0, block)
         length = tl.where(unit < units, steps, 0)
         factor = tl.load(u + unit, length > 0, 0.0)
-        offsets = tl.program_id(0) * units + unit
+        offsets = tl.program_id(0).to(tl.int64) * units + unit  # there may be more than 2³¹ states
         h = tl.load(states + offsets, length > 0, 0.0)
         # Four steps are read ahead, because a step takes less time than a read.
         a0 = tl.load(a + offsets, length > 0, 0.0)
@@ -88,7 +88,7 @@ if triton is not None:
         unit = tl.program_id(1) * block + tl.arange(0, block)
         length = tl.where(unit < units, steps, 0)
         factor = tl.load(u + unit, length > 0, 0.0)
-        offsets = tl.program_id(0) * units + unit + (steps - 1) * stride
+        offsets = tl.program_id(0).to(tl.int64) * units + unit + (steps - 1) * stride
         after = states + stride  # after each step
         delta = tl.zeros([block], tl.float32)
         g0 = tl.load(states_grad + offsets, length > 0, 0.0)

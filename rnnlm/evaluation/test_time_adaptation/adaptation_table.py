@@ -93,15 +93,8 @@ def measure_adaptations(
         rows.append(variant(f"with {COUNTS}", mixed(static, of_counts[split], share), {"share": share}))
         if scored:
             scored.setdefault("valid", reader.score("valid"))
-            on_valid, here = (
-                np.stack([*filter(len, scored[part]), of_counts[part]]) for part in ("valid", split)
-            )  # (network, cache if there is one, counts) by tokens
-            shares = best_shares(-on_valid)
-            names = (
-                ("network_share", "cache_share", "counts_share") if wanted.cache else ("network_share", "counts_share")
-            )
-            settings = dict(zip(names, shares.tolist(), strict=True))
-            rows.append(variant(f"{rows[-2].name} + {COUNTS}", logsumexp(here, axis=0, b=shares[:, None]), settings))
+            on_valid, here = ([*scored[part], of_counts[part]] for part in ("valid", split))
+            rows.append(mixture_of_all(f"{rows[-2].name} + {COUNTS}", on_valid, here))
     return AdaptationTable(split=split, tokens=len(static), variants=tuple(rows))
 
 
@@ -150,6 +143,18 @@ def choose_settings(model: LanguageModel, dataset: DatasetRecord, wanted: Adapta
     if wanted.tune and cache:
         cache = tuned_cache(model, valid, mode, cache)
     return AdaptiveReader(model, dataset, dynamic, cache, gradient_rms, wanted.tune)
+
+
+def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]) -> Variant:
+    """A row with the mean of network, cache and counts, whose shares are fitted on the validation split.
+
+    on_valid, here: log-probabilities of the three, (tokens,) each; those of the cache are empty if there is none.
+    """
+    there = [place for place, part in enumerate(here) if len(part)]
+    shares = best_shares(-np.stack([on_valid[place] for place in there]))
+    together = logsumexp(np.stack([here[place] for place in there]), axis=0, b=shares[:, None])
+    names = [("network_share", "cache_share", "counts_share")[place] for place in there]
+    return variant(name, together, dict(zip(names, shares.tolist(), strict=True)))
 
 
 def static_log_probabilities(model: LanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:

@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.03, 0.1, 0.3, 1.0)
-COUNTS = f"{COMPARED_ORDER}-gram Kneser-Ney"
 TUNING_TOKENS = 20_000  # of the validation split, on which rates and thetas are scored
 # If too little draws the weights back they drift, which shows only in a long text.
 DECAY_TOKENS = 100_000
@@ -90,11 +89,13 @@ def measure_adaptations(
         counts, _ = count_training_split(dataset, COMPARED_ORDER)
         of_counts = {part: split_log_probabilities(counts, dataset, part)[0] for part in ("valid", split)}
         share = best_share(static_log_probabilities(model, dataset, "valid"), of_counts["valid"])
-        rows.append(variant(f"with {COUNTS}", mixed(static, of_counts[split], share), {"share": share}))
+        rows.append(
+            variant(f"with {COMPARED_ORDER}-gram Kneser-Ney", mixed(static, of_counts[split], share), {"share": share})
+        )
         if scored:
             scored.setdefault("valid", reader.score("valid"))
             on_valid, here = ([*scored[part], of_counts[part]] for part in ("valid", split))
-            rows.append(mixture_of_all(f"{rows[-2].name} + {COUNTS}", on_valid, here))
+            rows.append(mixture_of_all(f"{rows[-2].name} + counts", on_valid, here))
     return AdaptationTable(split=split, tokens=len(static), variants=tuple(rows))
 
 
@@ -153,7 +154,7 @@ def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]
     there = [place for place, part in enumerate(here) if len(part)]
     shares = best_shares(-np.stack([on_valid[place] for place in there]))
     together = logsumexp(np.stack([here[place] for place in there]), axis=0, b=shares[:, None])
-    names = [("network_share", "cache_share", "counts_share")[place] for place in there]
+    names = [("network", "cache", "counts")[place] for place in there]
     return variant(name, together, dict(zip(names, shares.tolist(), strict=True)))
 
 

@@ -38,7 +38,7 @@ def test_each_adaptation_is_a_row_of_the_table(
     wanted = Adaptations(DynamicConfig(scaled=True), CacheConfig(size=50), kneser_ney=True)
     comparison = measure_adaptations(trained, toy_dataset, "test", wanted)
     names = ["static", "dynamic", "cache", "dynamic + cache", "with 5-gram Kneser-Ney"]
-    names.append("dynamic + cache + 5-gram Kneser-Ney")
+    names.append("dynamic + cache + counts")
     assert [variant.name for variant in comparison.variants] == names
     assert comparison.tokens == 400
     static, *_, mixture, everything = comparison.variants
@@ -51,7 +51,7 @@ def test_each_adaptation_is_a_row_of_the_table(
     of_counts, _ = split_log_probabilities(counts, toy_dataset, "valid")
     assert mixture.settings == {"share": best_share(neural, of_counts)}
     assert sum(everything.settings.values()) == pytest.approx(1)
-    assert list(everything.settings) == ["network_share", "cache_share", "counts_share"]
+    assert list(everything.settings) == ["network", "cache", "counts"]
     of_counts_alone, _ = split_log_probabilities(counts, toy_dataset, "test")  # which know this toy language best
     assert everything.nll_nats_per_token == pytest.approx(-of_counts_alone.mean(), rel=1e-6)
     shown = adaptation_rows(comparison)

@@ -47,13 +47,16 @@ def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> Langua
 
 
 def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> LanguageModel:
-    """Two tied layers of a kind with random weights, so large that texts are told apart. settings: as of new_model."""
+    """Two tied layers of a kind with random weights, so large that texts are told apart. settings: as of new_model.
+
+    Those of an IndRNN are smaller, whose states have no bound.
+    """
     plain = {"kind": kind, "layers": 2, "heads": 2, "attention_window": 8, "tie_embeddings": True}
     model = new_model(vocabulary_size, 16, **plain | settings)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            scale = 1.0 if name == "embedding.weight" else 0.3
+            scale = 1.0 if name == "embedding.weight" else 0.1 if kind == "ind-rnn" else 0.3
             parameter.add_(scale * torch.randn(parameter.shape, generator=generator))
         model.embedding.weight[model.pad_id] = 0.0
     return model.eval()

@@ -99,5 +99,5 @@ def test_networks_are_mixed_to_a_version_that_answers(
     assert json.loads(said(capsys, "generate", f"{NAME}/{number}", "--prompt", "the cat", "--json"))
     assert "best guesses" in said(capsys, "explain", "the cat sees the dog .", f"{NAME}/{number}")
     assert "one is needed" in refused(capsys, "export", f"{NAME}/{number}", "--format", "onnx", "--output", "x.onnx")
-    assert "an ensemble" in refused(capsys, "evaluate", f"{NAME}/{number}", "--dynamic")
+    assert "dynamic + cache" in said(capsys, "evaluate", f"{NAME}/{number}", "--dynamic", "--cache")
     assert "an ensemble" in refused(capsys, "mix", mixed["run"]["run_id"], runs[0])

@@ -36,7 +36,7 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 logger = logging.getLogger(__name__)
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
-THETAS = (0.03, 0.1, 0.3, 1.0)
+THETAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 TUNING_TOKENS = 20_000  # of the validation split, on which rates and thetas are scored
 # If too little draws the weights back they drift, which shows only in a long text.
 DECAY_TOKENS = 100_000

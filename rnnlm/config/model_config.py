@@ -111,7 +111,8 @@ class ModelConfig(Section):
             if self.kind != "elman" and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}={getattr(self, name)} needs kind=elman")
         if self.residual is not None and not kind_of(self.kind).may_be_residual:
-            raise ValueError(f"residual={self.residual} needs kind=elman or ind-rnn")
+            kinds = " or ".join(name for name, kind in KINDS.items() if kind.may_be_residual)
+            raise ValueError(f"residual={self.residual} needs kind={kinds}")
         units = kind_of(self.kind).units_per_head
         if units and self.units % (units * self.heads):
             step = f"{units} * heads={units * self.heads}" if units > 1 else f"heads={self.heads}"

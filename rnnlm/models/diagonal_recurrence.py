@@ -4,6 +4,7 @@ torch for CUDA brings Triton along, which needs a C compiler. Without them, and 
 Shapes: batch b, time t, hidden size H.
 """
 
+import functools
 import os
 import shutil
 
@@ -20,8 +21,13 @@ UNITS_AT_ONCE = 64  # per program; one program computes all steps of these units
 
 
 def has_kernel(states: Tensor, nonlinearity: str) -> bool:
-    if triton is None or not states.is_cuda or states.dtype != torch.float32 or nonlinearity not in ("tanh", "relu"):
-        return False
+    fits = states.is_cuda and states.dtype == torch.float32 and nonlinearity in ("tanh", "relu")
+    return fits and triton is not None and has_compiler()
+
+
+@functools.cache
+def has_compiler() -> bool:
+    """Searched for once: has_kernel is asked in every layer of every step."""
     return any(map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "clang")))
 
 

@@ -122,7 +122,7 @@ def completions(words: str) -> list[str]:
 
 def test_the_shell_completes_commands_presets_settings_and_models(toy_run: RunRecord) -> None:
     assert completions("rnnlm ge") == ["generate"]
-    assert completions("rnnlm run --preset ptb-l") == ["ptb-long"]
+    assert completions("rnnlm run --preset ptb") == ["ptb", "ptb-long", "ptb-indrnn"]
     assert completions("rnnlm run --set model.hid") == ["model.hidden_size="]
     assert completions(f"rnnlm generate {toy_run.run_id[:4]}") == [toy_run.run_id]
     assert completions("rnnlm run --force seq") == ["sequences"]

@@ -80,11 +80,11 @@ def measure_adaptations(
     ConfigError if the model diverges.
     """
     static = static_log_probabilities(model, dataset, split)
-    rows, scored = [variant("static", static, {})], {}
-    if wanted.dynamic or wanted.cache:
-        reader = choose_settings(model, dataset, wanted)
-        scored = {split: reader.score(split)}
-        rows += reader.rows(split, scored[split])
+    rows = [variant("static", static, {})]
+    reader = choose_settings(model, dataset, wanted) if wanted.dynamic or wanted.cache else None
+    if reader is not None:
+        scores = reader.score(split)
+        rows += reader.rows(split, scores)
     if wanted.kneser_ney:
         counts, _ = count_training_split(dataset, COMPARED_ORDER)
         of_counts = {part: split_log_probabilities(counts, dataset, part)[0] for part in ("valid", split)}
@@ -92,9 +92,8 @@ def measure_adaptations(
         rows.append(
             variant(f"with {COMPARED_ORDER}-gram Kneser-Ney", mixed(static, of_counts[split], share), {"share": share})
         )
-        if scored:
-            scored.setdefault("valid", reader.score("valid"))
-            on_valid, here = ([*scored[part], of_counts[part]] for part in ("valid", split))
+        if reader is not None:
+            on_valid, here = [*reader.score("valid"), of_counts["valid"]], [*scores, of_counts[split]]
             rows.append(mixture_of_all(f"{rows[-2].name} + counts", on_valid, here))
     return AdaptationTable(split=split, tokens=len(static), variants=tuple(rows))
 

@@ -345,3 +345,10 @@ def test_the_nightly_scoring_uses_the_model_that_the_nightly_training_registers(
     filtered = FilterConfig.model_validate(parameters["filter"]["config"])
     assert (filtered.model, filtered.input) == (scored.model, scored.input)
     assert scored.model == f"models:/{registered_name(trained.registry, corpus_name(trained.corpus))}@champion"
+
+
+def test_a_run_started_by_hand_waits_for_the_scheduled_one() -> None:
+    """CANCEL_NEW would cancel the run of a person who triggers a deployment at the minute of its schedule."""
+    for plan in read_plans():
+        if plan.get("schedules"):
+            assert plan["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}, plan["name"]

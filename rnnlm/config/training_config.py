@@ -191,6 +191,20 @@ class WarmStartConfig(Section):
     )
 
 
+class TeacherConfig(Section):
+    """Distillation: targets drawn from another model's probabilities."""
+
+    run: str | None = setting(
+        None,
+        "Id of the finished run to learn from, a network or an ensemble trained on the same dataset (rnnlm runs). "
+        "null: learn from the text alone.",
+        min_length=1,
+    )
+    share: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
+        0.5, "Share of the targets that are drawn from the teacher's probabilities; the others are those of the text."
+    )
+
+
 class TrainingConfig(Section):
     start_from: str = setting(
         "nothing",
@@ -201,6 +215,7 @@ class TrainingConfig(Section):
     warm_start: WarmStartConfig = setting(
         WarmStartConfig(), "Learning rate and budget of a run that continues from another model."
     )
+    teacher: TeacherConfig = setting(TeacherConfig(), "Another model to learn from.", added_later=True)
     minutes: PositiveFloat | None = setting(
         3.0,
         "Minutes of training, if neither epochs nor maximum_tokens is set: as many tokens as this machine trains in "

@@ -1,6 +1,6 @@
 """Several networks of one vocabulary as one: the weighted mean of their probabilities. Part of every bundle."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,16 +67,20 @@ class Ensemble(LanguageModel):
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: (…, ΣH or E) → (…, V) natural logarithms of the mean probabilities."""
         parts = hidden.split([network.head.in_features for network in self.networks], dim=-1)
-        return self.logits_of_mean([network.logits(part) for network, part in zip(self.networks, parts, strict=True)])
+        return self.logits_of_mean(network.logits(part) for network, part in zip(self.networks, parts, strict=True))
 
-    def logits_of_mean(self, logits: Sequence[Tensor]) -> Tensor:
-        """The members' logits, (…, V) each → (…, V) natural logarithms of their mean probabilities."""
-        shares = self.shares.log().to(logits[0].dtype)
-        never = self.networks[0].never_predicted  # -inf in all networks, of which logsumexp has no gradient
-        shared = [
-            one.log_softmax(dim=-1).masked_fill(never, 0.0) + share for one, share in zip(logits, shares, strict=True)
-        ]
-        return torch.stack(shared).logsumexp(dim=0).masked_fill(never, float("-inf"))
+    def logits_of_mean(self, logits: Iterable[Tensor]) -> Tensor:
+        """The members' logits, (…, V) each → (…, V) natural logarithms of their mean probabilities.
+
+        They are added one by one, so an iterator needs memory for few of them.
+        """
+        never = self.networks[0].never_predicted  # -inf in all networks, of which logaddexp has no gradient
+        total: Tensor | None = None
+        for one, share in zip(logits, self.shares.log(), strict=True):
+            shared = one.log_softmax(dim=-1).masked_fill(never, 0.0) + share.to(one.dtype)
+            total = shared if total is None else torch.logaddexp(total, shared)
+        assert total is not None
+        return total.masked_fill(never, float("-inf"))
 
     def nll_of_mean(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
         """The members' losses of the same tokens, (tokens,) nats each → (tokens,) float32: those of the ensemble."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from rnnlm.storage.sql_statements import statement
 from rnnlm.training.averaging import make_averaging
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
+from rnnlm.training.distillation import TaughtBatches
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.history import HISTORY, History, Measurement
 from rnnlm.training.job import Job, TrainingResult
@@ -106,7 +108,8 @@ def train(
 
     def feed(first_batch: int) -> Iterable[Batch]:
         fits = device.type == "cuda" and dataset.predicted_tokens["train"] <= training.feed.resident_tokens
-        batches = training_batches(training, dataset, process_group, first_batch, device if fits else None)
+        held_by = device if fits else None
+        batches = training_batches(training, dataset, process_group, first_batch, held_by, job.drawn_targets)
         return batches if fits else training_loader(batches, training.feed.reader_processes)
 
     history = History(folder / HISTORY) if is_main else None
@@ -484,9 +487,11 @@ def training_batches(
     process_group: ProcessGroup,
     first_batch: int = 0,
     device: torch.device | None = None,
+    drawn_targets: Path | None = None,
 ) -> TrainingBatches:
     """This rank's share of all batches from the first_batch-th on. device: holds the whole split; None: read it."""
-    return TrainingBatches(
+    kind = TrainingBatches if drawn_targets is None else partial(TaughtBatches, drawn_targets=drawn_targets)
+    return kind(
         StoredSplit(dataset, "train"),
         dataset.mode,
         training.batch_size,

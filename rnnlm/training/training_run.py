@@ -3,6 +3,7 @@
 RUN/config.json, started.json   configuration and dataset
 RUN/history.jsonl, samples/     measurements, and samples during training
 RUN/processes/                  job and result of distributed training; deleted when the run is complete
+RUN/drawn_targets.npy           deleted when the run is complete; see distillation.py
 RUN/checkpoints/                deleted when the run is complete; see checkpointing/checkpoints.py
 RUN/tracking.json               how much of it the tracker has sent
 RUN/model/, run.json, COMPLETE  the result: the best weights, and the counts that are mixed with them
@@ -35,6 +36,7 @@ from rnnlm.storage.stages import (
 )
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
+from rnnlm.training.distillation import DRAWN_TARGETS, write_drawn_targets
 from rnnlm.training.history import SAMPLES, STARTED, TRACKING, Tracker
 from rnnlm.training.job import PROCESSES, Job, TrainingResult, former_processes_ended
 from rnnlm.training.train import WriteSamples, train
@@ -49,6 +51,7 @@ UNMARKED = (
     PROCESSES,
     TRACKING,
     SAMPLES,
+    DRAWN_TARGETS,
     "nll-valid",
 )  # temporary, or may change after the run is complete
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
@@ -96,6 +99,9 @@ def train_run(
             started["started_from"] = start.model_dump()
             job = warm_job(home, job, start)
         write_json(folder / STARTED, started)
+        if config.training.teacher.run is not None and config.model.has_network:
+            path = write_drawn_targets(home, config.training, dataset, folder)
+            job = job.model_copy(update={"drawn_targets": path})
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
             run = write_run(job, start, tracker, interruption, write_samples, train_elsewhere, add_counts)
         copy_to_storage(folder)
@@ -211,3 +217,4 @@ def write_run(
 def remove_temporary(folder: Path) -> None:
     for name in (CHECKPOINTS, PROCESSES):
         shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / DRAWN_TARGETS).unlink(missing_ok=True)

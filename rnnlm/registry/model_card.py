@@ -89,9 +89,11 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
         limits.append("Its text was cleaned (lower case, digits): clean prompts in the same way.")
     commit = f", commit `{tags['git_commit']}`" if "git_commit" in tags else ""
     champion = "there was no champion when it was registered"
+    teacher = config.training.teacher
     provenance = [
         f"run `{run.run_id}`, weights sha256 `{tags['model_sha256']}`",
         *([f"training continued from {run.started_from}"] if run.started_from else []),
+        *([f"{teacher.share:.0%} of its targets were drawn from run `{teacher.run}`"] if teacher.run else []),
         *(f"network of run `{member.run_id}`, share {member.share:.2f}" for member in run.members),
         f"rnnlm {tags['code_version']}{commit}; the whole configuration: evidence/configuration.json",
         f"champion when it was registered: version {parent}" if parent else champion,

@@ -66,6 +66,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
     facts = {
         "run": Code(run.run_id),
         "started from": str(run.started_from or "random weights"),
+        "teacher": Code(training.teacher.run) if training.teacher.run else "none",
         "model": model_shape(model, len(run.members)),
         "epochs": training.epoch_count,
         "trained tokens": f"{run.trained_tokens:,}",
@@ -88,6 +89,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
     """The summary that `rnnlm run` prints."""
     config = PipelineConfig.model_validate(read_json(record.run.folder / "config.json"))
     corpus, dataset, run, stages = record.corpus, record.dataset, record.run, record.stages
+    teacher = config.training.teacher
     train_tokens = dataset.predicted_tokens["train"]
     facts = {
         "corpus": f"{corpus.name}, sha256 {corpus.digest[:16]}, {corpus.corpus_bytes:,} bytes"
@@ -97,6 +99,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         "trained": f"{model_shape(config.model, len(run.members))}; {run.trained_tokens:,} tokens "
         f"({run.trained_tokens / train_tokens:.1f} epochs)",
         "started": f"from {run.started_from}" if run.started_from else "",
+        "taught": f"{teacher.share:.0%} of the targets drawn from run {teacher.run}" if teacher.run else "",
         "done": ", ".join(f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped),
     }
     skipped = ", ".join(name for name, stage in stages.items() if stage.skipped)

@@ -1,9 +1,9 @@
 """Distillation: a network learns from another model's probabilities as well as from the text (Hinton and others 2015).
 
 Learning from probabilities means a cross-entropy with all words, each weighted by its probability. Here each target is
-instead drawn from them, anew in each epoch. On average that is the same gradient (Anshumann and others 2025 compare it
-with keeping the most probable words, which is biased), and every loss works as it is. Before training, the teacher
-reads the training text once and draws all targets, so its size does not slow down training.
+instead drawn from them, anew in each epoch: on average the gradient is the same, and every loss works as it is. Keeping
+only the most probable words would bias it (Anshumann and others 2025). The teacher reads the training text once, before
+training, and draws all targets, so its size does not slow down training.
 
 RUN/drawn_targets.npy   (draws, predicted tokens), deleted when the run is complete
 """

@@ -8,7 +8,7 @@ from rnnlm.registry.model_card import LONGEST_DESCRIPTION, description_of, model
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.version_tags import Candidate, identity_tags, origin_tags
 from rnnlm.storage.records import Sample
-from tests.configs import plain_model
+from tests.configs import changed, plain_model
 from tests.rnnlm.registry.contest import NAME, Contest
 
 
@@ -68,6 +68,13 @@ def test_the_card_says_what_kind_of_network_it_is(contest: Contest, shape: dict[
 def test_a_later_version_names_its_parent(decided: Contest) -> None:
     assert "there was no champion when it was registered" in show_version(decided.home, NAME, "1").description
     assert "champion when it was registered: version 1" in show_version(decided.home, NAME, "2").description
+
+
+@pytest.mark.long
+def test_the_card_names_the_teacher_of_a_distilled_network(contest: Contest) -> None:
+    assert "targets were drawn" not in card_of(contest)
+    contest.config = changed(contest.config, {"training.teacher.run": "0123", "training.teacher.share": 0.3})
+    assert "30% of its targets were drawn from run `0123`" in card_of(contest)
 
 
 @pytest.mark.long

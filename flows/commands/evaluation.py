@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")  # settings of a corpus
 DYNAMIC_OPTIONS = fields("rate", "decay", "scaled", segment="segment_length", prefix="dynamic-")
 CACHE_OPTIONS = fields("size", "theta", "share", prefix="cache-")
-TUNED_FIELDS = {"dynamic": ("rate", "decay"), "cache": ("theta", "share")}  # chosen by --tune
+TUNED_FIELDS = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}  # chosen by --tune
 
 
 def evaluate_command(
@@ -52,7 +52,7 @@ def evaluate_command(
         typer.Option(metavar="kneser-ney", help="Mix in a 5-gram model of the training split."),
     ] = None,
     tune: Annotated[
-        bool, typer.Option("--tune", help="Choose rate, decay, theta and share on the validation split.")
+        bool, typer.Option("--tune", help="Choose rate, decay, size, theta and share on the validation split.")
     ] = False,
     save_probabilities: Annotated[
         Path | None,

@@ -1,8 +1,8 @@
 """A network's plain perplexity beside those with test-time adaptation: a table with one row each.
 
 Settings can be tuned on the validation split, each over a small grid; the test split is never used. Rate first, then
-decay at that rate; theta with its best share. An ensemble adapts as one model: its cache compares the hidden states of
-all networks together, and all of them learn from the loss of their mean.
+decay at that rate; size and theta of the cache together, with their best share. An ensemble adapts as one model: its
+cache compares the hidden states of all networks together, and all of them learn from the loss of their mean.
 """
 
 import logging
@@ -23,7 +23,14 @@ from rnnlm.evaluation.count_shares import (
 )
 from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.evaluation.test_time_adaptation.dynamic_evaluation import GradientRms, measure_gradient_rms
-from rnnlm.evaluation.test_time_adaptation.sequential_scoring import SequentialScores, score_in_order, segments
+from rnnlm.evaluation.test_time_adaptation.sequential_scoring import (
+    NeuralCache,
+    SequentialScores,
+    joined_scores,
+    read_in_order,
+    score_in_order,
+    segments,
+)
 from rnnlm.evaluation.token_losses import joined_nll, network_nll_of_split
 from rnnlm.metrics import perplexity
 from rnnlm.models.language_model import LanguageModel
@@ -36,8 +43,9 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 logger = logging.getLogger(__name__)
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
-THETAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-TUNING_TOKENS = 20_000  # of the validation split, on which rates and thetas are scored
+THETAS = (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+SIZES = (500, 1_000, 2_000)
+TUNING_TOKENS = 20_000  # of the validation split, on which rates and caches are scored
 # If too little draws the weights back they drift, which shows only in a long text.
 DECAY_TOKENS = 100_000
 
@@ -49,7 +57,7 @@ class Adaptations:
     dynamic: DynamicConfig | None = None
     cache: CacheConfig | None = None
     kneser_ney: bool = False  # interpolate with counts of the training split
-    tune: bool = False  # choose rate and decay, theta and share on the validation split
+    tune: bool = False  # choose rate and decay, size, theta and share on the validation split
 
     @property
     def needs_other_splits(self) -> bool:
@@ -79,23 +87,30 @@ def measure_adaptations(
 
     ConfigError if the model diverges.
     """
-    static = static_log_probabilities(model, dataset, split)
-    rows = [variant("static", static, {})]
-    reader = choose_settings(model, dataset, wanted) if wanted.dynamic or wanted.cache else None
-    if reader is not None:
-        scores = reader.score(split)
-        rows += reader.rows(split, scores)
+    reader = choose_settings(model, dataset, wanted)
+    dynamic, cache = reader.dynamic, reader.cache
+    static = reader.score_static(split)
+    adapted = reader.score(split) if dynamic else static  # for two rows: the cache changes no network
+    rows = [variant("static", static.model, {})]
+    if dynamic:
+        rows.append(variant("dynamic", adapted.model, dict(dynamic)))
+    if cache:
+        rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
+    if dynamic and cache:
+        # With the settings of the two rows above: nothing is tuned for the pair.
+        rows.append(variant("dynamic + cache", mixed(*adapted, cache.share), {}))
     if wanted.kneser_ney:
         counts, _ = count_training_split(dataset, COMPARED_ORDER)
         of_counts = {part: split_log_probabilities(counts, dataset, part)[0] for part in ("valid", split)}
-        share = best_share(static_log_probabilities(model, dataset, "valid"), of_counts["valid"])
-        rows.append(
-            variant(f"with {COMPARED_ORDER}-gram Kneser-Ney", mixed(static, of_counts[split], share), {"share": share})
-        )
-        if reader is not None:
-            on_valid, here = [*reader.score("valid"), of_counts["valid"]], [*scores, of_counts[split]]
-            rows.append(mixture_of_all(f"{rows[-2].name} + counts", on_valid, here))
-    return AdaptationTable(split=split, tokens=len(static), variants=tuple(rows))
+        on_valid = reader.score_static("valid")
+        share = best_share(on_valid.model, of_counts["valid"])
+        together = mixed(static.model, of_counts[split], share)
+        rows.append(variant(f"with {COMPARED_ORDER}-gram Kneser-Ney", together, {"share": share}))
+        if dynamic or cache:
+            on_valid = reader.score("valid") if dynamic else on_valid
+            parts = [*on_valid, of_counts["valid"]], [*adapted, of_counts[split]]
+            rows.append(mixture_of_all(f"{rows[-2].name} + counts", *parts))
+    return AdaptationTable(split=split, tokens=len(static.model), variants=tuple(rows))
 
 
 @dataclass(frozen=True)
@@ -116,19 +131,11 @@ class AdaptiveReader:
             refuse_divergence(scores.model, self.dynamic, self.tuned)
         return scores
 
-    def rows(self, split: Split, scores: SequentialScores) -> list[Variant]:
-        """The rows "dynamic", "cache" and "dynamic + cache", of what there is. scores: of this split."""
-        dynamic, cache, rows = self.dynamic, self.cache, []
-        if dynamic:
-            # Scored once for two rows: the cache does not change the network's probabilities.
-            rows.append(variant("dynamic", scores.model, dict(dynamic)))
-        if cache:
-            static = replace(self, dynamic=None).score(split) if dynamic else scores
-            rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
-        if dynamic and cache:
-            # With the settings of the two rows above: nothing is tuned for the pair.
-            rows.append(variant("dynamic + cache", mixed(*scores, cache.share), {}))
-        return rows
+    def score_static(self, split: Split) -> SequentialScores:
+        """The scores of the network that does not learn."""
+        if self.cache is None:
+            return SequentialScores(static_log_probabilities(self.model, self.dataset, split), np.zeros(0))
+        return replace(self, dynamic=None).score(split)
 
 
 def choose_settings(model: LanguageModel, dataset: DatasetRecord, wanted: Adaptations) -> AdaptiveReader:
@@ -194,26 +201,35 @@ def tuned_dynamic(
 
 
 def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: CacheConfig) -> CacheConfig:
-    """`start` with the theta and the share that score the validation text best."""
-    shares: dict[float, float] = {}
+    """`start` with the size, the theta and the share that score the validation text best."""
+    segments_read = list(read_in_order(model, valid, mode, TUNING_TOKENS))
+    of_network = joined_scores(segment.log_probabilities for segment in segments_read)
+    shares: dict[tuple[int, float], float] = {}
 
-    def loss(theta: float) -> float:
-        config = start.model_copy(update={"theta": theta})
-        scores = score_in_order(model, valid, mode, cache=config, maximum_tokens=TUNING_TOKENS)
-        shares[theta] = best_share(*scores)
-        nats = mean_nll(mixed(*scores, shares[theta]))
-        logger.info("cache: theta %g, share %.4f: %.4f nats per token", theta, shares[theta], nats)
+    def loss(size: int, theta: float) -> float:
+        memory = NeuralCache(size, theta)
+        of_cache = joined_scores(memory.log_probabilities(*segment) for segment in segments_read)
+        share = shares[size, theta] = best_share(of_network, of_cache)
+        nats = mean_nll(mixed(of_network, of_cache, share))
+        logger.info("cache: size %d, theta %g, share %.4f: %.4f nats per token", size, theta, share, nats)
         return nats
 
-    theta = best_of("theta", THETAS, loss)
-    return start.model_copy(update={"theta": theta, "share": shares[theta]})
+    # A larger cache has more words that do not fit, so it wants a larger theta: every pair is tried.
+    losses = {(size, theta): loss(size, theta) for size in SIZES for theta in THETAS}
+    size, theta = min(losses, key=losses.__getitem__)
+    warn_of_edge("theta", theta, THETAS)
+    return start.model_copy(update={"size": size, "theta": theta, "share": shares[size, theta]})
 
 
 def best_of(name: str, grid: tuple[float, ...], loss: Callable[[float], float]) -> float:
-    """The value of an ascending grid with the lowest loss; a warning if it is the last one."""
+    """The value of an ascending grid with the lowest loss; a warning if it is at an edge of the grid."""
     best = min(grid, key=loss)
+    warn_of_edge(name, best, grid)
+    return best
+
+
+def warn_of_edge(name: str, best: float, grid: tuple[float, ...]) -> None:
     if best == grid[-1] or best == grid[0] > 0:
         logger.warning(
             "%s: %g is the best of %g to %g; values outside the grid may be better", name, best, grid[0], grid[-1]
         )
-    return best

@@ -1,6 +1,6 @@
 """Score a split segment by segment in the order of the text: score, then learn, then remember."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -39,9 +39,28 @@ def score_in_order(
     The cache is not mixed in, so that the caller can try shares without scoring again.
     """
     learner = DynamicModel(model, dynamic, gradient_rms) if dynamic is not None and dynamic.rate > 0 else None
-    network = learner.network if learner else model
     memory = NeuralCache(cache.size, cache.theta) if cache else None
-    by_model, by_cache = [torch.zeros(0)], [torch.zeros(0)]
+    by_model, by_cache = [], []
+    for segment in read_in_order(learner or model, source, mode, maximum_tokens):
+        by_model.append(segment.log_probabilities)
+        if memory is not None:
+            by_cache.append(memory.log_probabilities(*segment))
+    return SequentialScores(joined_scores(by_model), joined_scores(by_cache))
+
+
+class ScoredSegment(NamedTuple):
+    states: Tensor  # (t, H or E), input of the head
+    words: Tensor  # (t,) that follow them
+    log_probabilities: Tensor  # (t,) of the words, by the network
+
+
+def read_in_order(
+    reader: LanguageModel | DynamicModel, source: RowSource, mode: Mode, maximum_tokens: int | None = None
+) -> Iterator[ScoredSegment]:
+    """Score segment by segment; a DynamicModel learns from each after it is scored. Without gradients."""
+    learner = reader if isinstance(reader, DynamicModel) else None
+    network = learner.network if learner else reader
+    assert isinstance(network, LanguageModel)
     state, done = None, 0
     for segment in segments(source, mode, learner.segment_length if learner else SEGMENT_LENGTH):
         before = state if segment.carries_state else None
@@ -49,17 +68,18 @@ def score_in_order(
             hidden, after = network.hidden(segment.input_ids, before)
             logits = network.logits(hidden[0])
             log_probabilities = -functional.cross_entropy(logits, segment.target_ids[0], reduction="none")
-        scored = log_probabilities.detach()
-        by_model.append(scored)
-        if memory is not None:
-            by_cache.append(memory.log_probabilities(hidden[0].detach(), segment.target_ids[0], scored))
+        yield ScoredSegment(hidden[0].detach(), segment.target_ids[0], log_probabilities.detach())
         if learner is not None:
             learner.learn(-log_probabilities)
         state = after.detach()
-        done += len(scored)
+        done += len(log_probabilities)
         if maximum_tokens is not None and done >= maximum_tokens:
             break
-    return SequentialScores(*(torch.cat(parts).double().numpy() for parts in (by_model, by_cache)))
+
+
+def joined_scores(parts: Iterable[Tensor]) -> np.ndarray:
+    """(t,) log-probabilities of each segment → (tokens,) float64 of all; empty if there are none."""
+    return torch.cat([torch.zeros(0), *parts]).double().numpy()
 
 
 def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:

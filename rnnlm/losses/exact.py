@@ -29,17 +29,15 @@ class ChunkedCrossEntropy:
         target_ids: Tensor,
         sample: Tensor | None = None,
     ) -> Tensor:
-        bias = model.head_bias()
-        targets = target_ids.flatten()
-        predicted = padding_mask(targets)
-        loss: Tensor = SummedCrossEntropy.apply(
-            hidden.flatten(0, 1), model.head.weight, bias, targets, predicted, self.precision
-        )
+        bias, rows = model.head_bias(), hidden.flatten(0, 1)
+        targets = target_ids.reshape(len(rows), -1)
+        predicted = padding_mask(targets[:, 0])
+        loss: Tensor = SummedCrossEntropy.apply(rows, model.head.weight, bias, targets, predicted, self.precision)
         return loss / predicted.sum()
 
 
 class SummedCrossEntropy(GradientInForward):
-    """rows (n, H), weight (V, H), bias (V,), targets (n,) int64, predicted (n,) bool → a float32 scalar, in nats."""
+    """rows (n, H), weight (V, H), bias (V,), targets (n, k) int64, predicted (n,) bool → a float32 scalar, in nats."""
 
     @staticmethod
     def forward(
@@ -48,12 +46,12 @@ class SummedCrossEntropy(GradientInForward):
         projection = Projection(rows, weight, bias, predicted, precision)
         total = torch.zeros((), device=rows.device)
         for chunk, logits in projection.chunks():
-            target = targets[chunk, None]
+            target = targets[chunk]
             probabilities = logits.softmax(dim=1)
-            nll = log_normalizers(logits, probabilities) - logits.gather(1, target).float()[:, 0]
+            nll = log_normalizers(logits, probabilities) - logits.gather(1, target).float().mean(dim=1)
             total = total + nll.masked_fill(~predicted[chunk], 0.0).sum()
-            # Gradient with respect to the logits: probabilities minus the one-hot target.
-            minus_one = torch.full_like(target, -1, dtype=precision)
-            projection.accumulate(chunk, probabilities.scatter_add_(1, target, minus_one))
+            # Gradient with respect to the logits: probabilities minus the mean of the one-hot targets.
+            minus_share = torch.full_like(target, -1 / target.shape[1], dtype=precision)
+            projection.accumulate(chunk, probabilities.scatter_add_(1, target, minus_share))
         ctx.save_for_backward(*projection.gradients())
         return total

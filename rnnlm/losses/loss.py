@@ -17,7 +17,8 @@ class Loss(Protocol):
     def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         """hidden: (b, t, H), target_ids: (b, t) with pad_id where nothing is predicted → scalar.
 
-        Mean negative log-likelihood of the predicted tokens, in nats. sample: (classes,) for a sampled loss.
+        Mean negative log-likelihood of the predicted tokens, in nats. sample: (classes,) for a sampled loss. With
+        target_ids (b, t, k), each of the k targets of a token counts 1 / k.
         """
         ...
 
@@ -27,7 +28,8 @@ def exact_cross_entropy(
 ) -> Tensor:
     """The full softmax with all logits at once: the definition, which the other losses are tested against."""
     logits = model.logits(hidden).flatten(0, 1)
-    return functional.cross_entropy(logits, target_ids.flatten(), ignore_index=model.pad_id)
+    targets = target_ids.reshape(len(logits), -1).unbind(dim=1)
+    return torch.stack([functional.cross_entropy(logits, one, ignore_index=model.pad_id) for one in targets]).mean()
 
 
 def token_nll(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:

@@ -4,9 +4,10 @@ The softmax divides by z = Σ exp(logit) over all classes. The estimate here is
 
     z ≈ exp(logit of the target) + Σ exp(logit) / π over the sampled other classes,
 
-where π is the probability that a class is in the sample. It is unbiased (Horvitz and Thompson 1952). For logits,
-dividing by π means subtracting log π. Bengio and Senécal (2003) train language models by sampling; one sample for all
-tokens of a batch makes it a matrix product (Jean et al. 2015).
+where π is the probability that a class is in the sample. It is unbiased (Horvitz and Thompson 1952). If a token has
+several targets, all of them are in the first term. For logits, dividing by π means subtracting log π. Bengio and
+Senécal (2003) train language models by sampling; one sample for all tokens of a batch makes it a matrix product (Jean
+et al. 2015).
 
 Frequent classes, which make up most of z, have π = 1, so only the tail is random. The estimate therefore varies little,
 and the trained model is calibrated under the exact softmax.
@@ -54,38 +55,45 @@ class SampledCrossEntropy:
     def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         """sample: from `draw`, on the model's device."""
         assert sample is not None
-        rows, targets = hidden.flatten(0, 1), target_ids.flatten()
-        predicted = padding_mask(targets)
+        rows = hidden.flatten(0, 1)
+        targets = target_ids.reshape(len(rows), -1)  # (n, k)
+        predicted = padding_mask(targets[:, 0])
         self.log_inclusion = self.log_inclusion.to(rows.device)
         # sparse: the gradient holds only the looked-up rows, and the optimizer updates only these.
         sparse = model.embedding.sparse
         sampled_weight = functional.embedding(sample, model.head.weight, sparse=sparse)  # (classes, H)
-        target_weight = functional.embedding(targets, model.head.weight, sparse=sparse)  # (n, H)
-        target_logits = (rows * target_weight).sum(dim=1) + model.head.bias[targets]
+        target_weight = functional.embedding(targets, model.head.weight, sparse=sparse)  # (n, k, H)
+        target_logits = (rows[:, None] * target_weight).sum(dim=2) + model.head.bias[targets]
         log_z: Tensor = SummedLogZ.apply(
             rows,
             sampled_weight,
             model.head.bias[sample] - self.log_inclusion[sample],
-            target_logits,
+            target_logits.masked_fill(repeated(targets), float("-inf")),
             find_column(targets, sample),
             predicted,
             self.precision,
         )
-        return (log_z - target_logits.masked_fill(~predicted, 0.0).sum()) / predicted.sum()
+        return (log_z - target_logits.mean(dim=1).masked_fill(~predicted, 0.0).sum()) / predicted.sum()
+
+
+def repeated(targets: Tensor) -> Tensor:
+    """targets: (n, k) → (n, k) bool: True where the same target is in an earlier column."""
+    return (targets[:, :, None] == targets[:, None, :]).tril(diagonal=-1).any(dim=2)
 
 
 def find_column(targets: Tensor, sample: Tensor) -> Tensor:
-    """(n,): index of each target in the sorted sample, or len(sample) if it is not there."""
+    """(n, k): index of each target in the sorted sample, or len(sample) if it is not there."""
     column = torch.searchsorted(sample, targets)
     found = sample[column.clamp(max=len(sample) - 1)] == targets
     return torch.where(found, column, len(sample))
 
 
 class SummedLogZ(GradientInForward):
-    """Σ log z over the predicted rows, float32; z = exp(target logit) + Σ exp(logit) of the other sampled classes.
+    """Σ log z over the predicted rows, float32; z = Σ exp(target logit) + Σ exp(logit) of the other sampled classes.
 
-    rows: (n, H); weight: (S, H) of the sample; bias: (S,), with log π subtracted; target_logits: (n,);
-    column: (n,) int64, the target's index in the sample, or S; predicted: (n,) bool.
+    rows: (n, H); weight: (S, H) of the sample; bias: (S,), with log π subtracted; target_logits: (n, k), -inf for a
+    target that is in an earlier column; column: (n, k) int64, a target's index in the sample, or S; predicted: (n,)
+    bool.
     """
 
     @staticmethod
@@ -99,21 +107,22 @@ class SummedLogZ(GradientInForward):
         predicted: Tensor,
         precision: torch.dtype,
     ) -> Tensor:
-        # The additional last column is for the target, without log π.
-        projection = Projection(rows, pad(weight, (0, 0, 0, 1)), pad(bias, (0, 1)), predicted, precision)
+        # Additional columns at the end are for the targets, without log π.
+        size, count = len(weight), target_logits.shape[1]
+        projection = Projection(rows, pad(weight, (0, 0, 0, count)), pad(bias, (0, count)), predicted, precision)
         total, target_grad = rows.new_zeros(()), torch.empty_like(target_logits)
         for chunk, logits in projection.chunks():
-            logits.scatter_(1, column[chunk, None], float("-inf"))  # so that a target that is in the sample counts once
-            logits[:, -1] = target_logits[chunk]
+            logits.scatter_(1, column[chunk], float("-inf"))  # so that a target that is in the sample counts once
+            logits[:, size:] = target_logits[chunk]
             probabilities = logits.softmax(dim=1)
-            target_grad[chunk] = probabilities[:, -1].to(rows.dtype)
-            nll = log_normalizers(logits, probabilities) - logits[:, -1].float()  # with the rounded target logit
-            total = total + (target_logits[chunk] + nll).masked_fill(~predicted[chunk], 0.0).sum()
-            probabilities[:, -1] = 0.0  # its gradient goes to the target logit
+            target_grad[chunk] = probabilities[:, size:].to(rows.dtype)
+            nll = log_normalizers(logits, probabilities) - logits[:, size].float()  # with the rounded target logit
+            total = total + (target_logits[chunk, 0] + nll).masked_fill(~predicted[chunk], 0.0).sum()
+            probabilities[:, size:] = 0.0  # their gradients go to the target logits
             projection.accumulate(chunk, probabilities)
         rows_grad, weight_grad, bias_grad = projection.gradients()
-        target_grad.masked_fill_(~predicted, 0.0)
-        ctx.save_for_backward(rows_grad, weight_grad[:-1], bias_grad[:-1], target_grad)
+        target_grad.masked_fill_(~predicted[:, None], 0.0)
+        ctx.save_for_backward(rows_grad, weight_grad[:size], bias_grad[:size], target_grad)
         return total
 
 

@@ -36,7 +36,10 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """input_ids, target_ids: (batch, time) int64, shifted by one (shift.py); `<pad>` after the end of a row."""
+    """input_ids, target_ids: (batch, time) int64, shifted by one (shift.py); `<pad>` after the end of a row.
+
+    With a teacher, target_ids is (batch, time, k): several targets of each token (training/distillation.py).
+    """
 
     input_ids: torch.Tensor
     target_ids: torch.Tensor
@@ -46,7 +49,7 @@ class Batch:
     @property
     def mask(self) -> torch.Tensor:
         """(batch, time) bool: True where there is a token to predict."""
-        return padding_mask(self.target_ids)
+        return padding_mask(self.target_ids if self.target_ids.dim() == 2 else self.target_ids[..., 0])
 
     def share(self, rank: int, world_size: int) -> "Batch":
         """Every world_size-th row from row `rank`; possibly none."""

@@ -1,11 +1,11 @@
 """Distillation: a network learns from another model's probabilities as well as from the text (Hinton and others 2015).
 
-Learning from probabilities means a cross-entropy with all words, each weighted by its probability. Here each target is
-instead drawn from them, anew in each epoch: on average the gradient is the same, and every loss works as it is. Keeping
-only the most probable words would bias it (Anshumann and others 2025). The teacher reads the training text once, before
-training, and draws all targets, so its size does not slow down training.
+Learning from probabilities means a cross-entropy with all words, each weighted by its probability. Here each token has
+DRAWS targets of equal weight instead, drawn from them: on average the gradient is the same. Keeping only the most
+probable words would bias it (Anshumann and others 2025, to whom twelve draws are as good as all probabilities). The
+teacher reads the training text once, before training, so its size does not slow down training.
 
-RUN/drawn_targets.npy   (draws, predicted tokens), deleted when the run is complete
+RUN/drawn_targets.npy   (DRAWS, predicted tokens), deleted when the run is complete
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.display.progress import Progress
@@ -34,57 +35,63 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 DRAWN_TARGETS = "drawn_targets.npy"
-MAXIMUM_DRAWS = 16  # for each token; later epochs use them again
+DRAWS = 16  # targets of each token
 ROWS_AT_ONCE = 64  # sentences that the teacher reads together
 
 
 @dataclass(frozen=True)
 class TargetRows:
-    """A RowSource with rows as long as those of the text, in which every predicted token is a drawn target."""
+    """A RowSource with rows as long as those of the text, in which every predicted token is one of its targets."""
 
-    source: RowSource
-    path: Path  # of the drawn targets, (draws, predicted tokens), in the order of the stored text
-    epoch: int
+    path: Path  # of the drawn targets, in the order of the stored text
+    draw: int
     firsts: np.ndarray  # (rows + 1,) predicted tokens before each row
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.firsts) - 1
 
     @property
     def predicted_count(self) -> int:
-        return self.source.predicted_count
+        return int(self.firsts[-1])
 
     def read(self, first: int, last: int) -> TokenRows:
-        rows = self.source.read(first, last)
-        drawn = np.load(self.path, mmap_mode="r")
-        targets, predicted = rows.token_ids.copy(), np.ones(len(rows.token_ids), bool)
-        predicted[rows.offsets[:-1]] = False  # of each row, the token before its first target
-        targets[predicted] = drawn[self.epoch % len(drawn), self.firsts[first] : self.firsts[last]]
-        return TokenRows(targets, rows.offsets)
+        targets = np.load(self.path, mmap_mode="r")[self.draw, self.firsts[first] : self.firsts[last]]
+        ends_of_rows = self.firsts[first : last + 1] - self.firsts[first]
+        # A row begins with a token that is read but not predicted, here 0.
+        return TokenRows(
+            np.insert(targets, ends_of_rows[:-1], 0).astype(np.int32), ends_of_rows + np.arange(len(ends_of_rows))
+        )
 
     def close(self) -> None:
-        self.source.close()
+        """Nothing to close."""
 
 
 @dataclass(eq=False)
 class TaughtBatches(TrainingBatches):
-    """TrainingBatches of the same text in the same order, with drawn targets."""
+    """TrainingBatches of the same text in the same order, with DRAWS targets of each token."""
 
     drawn_targets: Path = field(kw_only=True)
 
     @cached_property
-    def firsts(self) -> np.ndarray:
-        """(rows + 1,) predicted tokens before each row."""
-        return ends(np.concatenate([np.zeros(0, np.int64), *(rows.predicted for rows in chunks(self.source))]))
+    def targets(self) -> list[TargetRows]:
+        firsts = ends(np.concatenate([np.zeros(0, np.int64), *(rows.predicted for rows in chunks(self.source))]))
+        return [TargetRows(self.drawn_targets, draw, firsts) for draw in range(DRAWS)]
+
+    @cached_property
+    def held_targets(self) -> list[ResidentText | None]:
+        """On the device, if that holds the text."""
+        device = self.device
+        return [None if device is None else resident_text(rows, self.mode, device) for rows in self.targets]
 
     def batches_of_epoch(self, epoch: int, left_out: int, text: ResidentText | None) -> Iterator[Batch]:
-        # The order depends on the lengths of the rows alone, so the rows of targets come in the same one.
-        rows = TargetRows(self.source, self.drawn_targets, epoch, self.firsts)
-        held = None if self.device is None else resident_text(rows, self.mode, self.device)
         inputs = super().batches_of_epoch(epoch, left_out, text)
-        targets = TrainingBatches.batches_of_epoch(replace(self, source=rows), epoch, left_out, held)
-        for batch, drawn in zip(inputs, targets, strict=True):
-            yield replace(batch, target_ids=drawn.target_ids)
+        # The order depends on the lengths of the rows alone, so the rows of targets come in the same one.
+        targets = [
+            TrainingBatches.batches_of_epoch(replace(self, source=rows), epoch, left_out, held)
+            for rows, held in zip(self.targets, self.held_targets, strict=True)
+        ]
+        for batch, *drawn in zip(inputs, *targets, strict=True):
+            yield replace(batch, target_ids=torch.stack([one.target_ids for one in drawn], dim=-1))
 
 
 def write_drawn_targets(home: Home, training: TrainingConfig, dataset: DatasetRecord, folder: Path) -> Path:
@@ -96,10 +103,8 @@ def write_drawn_targets(home: Home, training: TrainingConfig, dataset: DatasetRe
     assert training.teacher.run is not None
     if not path.exists():
         teacher = load_teacher(home, training.teacher.run, dataset).to(choose_device(training.device))
-        draws = min(training.epoch_count, MAXIMUM_DRAWS)
-        draw_targets(
-            path, teacher, StoredSplit(dataset, "train"), dataset.mode, draws, training.teacher.share, training.seed
-        )
+        text = StoredSplit(dataset, "train")
+        draw_targets(path, teacher, text, dataset.mode, training.teacher.share, training.seed)
     return path
 
 
@@ -120,9 +125,9 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
 
 @torch.inference_mode()
 def draw_targets(
-    path: Path, teacher: LanguageModel, source: RowSource, mode: Mode, draws: int, share: float, seed: int
+    path: Path, teacher: LanguageModel, source: RowSource, mode: Mode, share: float, seed: int, draws: int = DRAWS
 ) -> None:
-    """Write `draws` targets for each predicted token: with probability `share` one of the teacher's, else the text's.
+    """Write the targets of each predicted token, drawn from `share` teacher's probabilities, else the text's token.
 
     The teacher's network is drawn from, without its counts: those of a text predict that text too well.
     """
@@ -136,13 +141,24 @@ def draw_targets(
             hidden, state = teacher.hidden(batch.input_ids.to(device), state if batch.carries_state else None)
             mask = batch.mask.to(device)
             for rows, own in in_rows(hidden[mask][None], batch.target_ids.to(device)[mask][None]):
-                probabilities = teacher.logits(rows).softmax(dim=1)
-                drawn = torch.multinomial(probabilities, draws, replacement=True, generator=generator)
-                of_teacher = torch.rand(drawn.shape, generator=generator, device=device) < share
-                file[:, done : done + len(own)] = torch.where(of_teacher, drawn, own[:, None]).t().cpu().numpy()
+                probabilities = teacher.logits(rows).softmax(dim=1) * share
+                probabilities.scatter_add_(1, own[:, None], torch.full_like(probabilities[:, :1], 1 - share))
+                drawn = systematic_sample(probabilities, draws, generator)
+                file[:, done : done + len(own)] = drawn.t().cpu().numpy()
                 done += len(own)
                 progress.update(len(own))
         file.flush()
+
+
+def systematic_sample(probabilities: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    """probabilities: (n, V) → (n, draws) int64: each class as often as `draws` times its probability, to within one.
+
+    Lay the probabilities of a row end to end, and take the classes at equally spaced points from a random first one.
+    """
+    ends_of_classes = probabilities.cumsum(dim=1)
+    offset = torch.rand((len(probabilities), 1), generator=generator, device=probabilities.device)
+    points = (torch.arange(draws, device=probabilities.device) + offset) / draws * ends_of_classes[:, -1:]
+    return torch.searchsorted(ends_of_classes, points, right=True).clamp_(max=probabilities.shape[1] - 1)
 
 
 def in_stored_order(source: RowSource, mode: Mode) -> Iterator[Batch]:

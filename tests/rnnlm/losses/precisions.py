@@ -1,4 +1,4 @@
-"""Every loss in chunks is held to its definition in chunks of several sizes, in each precision."""
+"""Losses are held to their definitions in chunks of several sizes, in each precision, with one target or several."""
 
 import pytest
 import torch
@@ -8,3 +8,12 @@ in_both_precisions = pytest.mark.parametrize(
 )
 in_several_chunks_and_in_one = pytest.mark.parametrize("rows_at_once", [7, 256])
 in_each_precision = pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+with_one_target_and_several = pytest.mark.parametrize("target_count", [1, 3])
+
+
+def with_targets(target_ids: torch.Tensor, count: int) -> torch.Tensor:
+    """(b, t) targets of at least 3, or 0 → the same, or for a count of 3 (b, t, 3): another, the same, and it again."""
+    if count == 1:
+        return target_ids
+    others = torch.where(target_ids == 0, 0, 3 + target_ids * 7 % 30)
+    return torch.stack([others, target_ids, target_ids], dim=-1)

@@ -12,12 +12,18 @@ from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
 from tests.configs import new_model, plain_model
-from tests.rnnlm.losses.precisions import in_both_precisions, in_each_precision, in_several_chunks_and_in_one
+from tests.rnnlm.losses.precisions import (
+    in_both_precisions,
+    in_each_precision,
+    in_several_chunks_and_in_one,
+    with_one_target_and_several,
+    with_targets,
+)
 
 
 def losses_and_gradients(loss: Loss, model: LanguageModel, target_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     model.zero_grad()
-    hidden = torch.randn(*target_ids.shape, 32, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    hidden = torch.randn(*target_ids.shape[:2], 32, generator=torch.Generator().manual_seed(1)).requires_grad_()
     value = loss(model, hidden, target_ids, None)
     value.backward()
     gradients = [hidden.grad, model.head.weight.grad, model.head.bias.grad]
@@ -26,7 +32,9 @@ def losses_and_gradients(loss: Loss, model: LanguageModel, target_ids: Tensor) -
 
 @in_several_chunks_and_in_one
 @in_both_precisions
+@with_one_target_and_several
 def test_loss_and_gradient_are_those_of_the_definition(
+    target_count: int,
     rows_at_once: int,
     precision: torch.dtype,
     loss_error: float,
@@ -40,6 +48,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
         model.head.weight.mul_(5)  # probabilities far from uniform
     target_ids = torch.randint(3, 500, (6, 11), generator=torch.Generator().manual_seed(2))
     target_ids[3, 5:] = 0  # padding
+    target_ids = with_targets(target_ids, target_count)
     exact, exact_gradients = losses_and_gradients(exact_cross_entropy, model, target_ids)
     fast, fast_gradients = losses_and_gradients(ChunkedCrossEntropy(precision), model, target_ids)
     assert fast.dtype == torch.float32
@@ -49,6 +58,15 @@ def test_loss_and_gradient_are_those_of_the_definition(
         assert fast_gradient.dtype == torch.float32
         assert float((fast_gradient - exact_gradient).norm() / exact_gradient.norm()) < gradient_error
     assert fast_gradients[1][[0, 2]].abs().max() == 0  # <pad> and <bos> are never predicted
+
+
+def test_several_targets_have_the_mean_of_their_losses() -> None:
+    model = new_model(40, 32)
+    hidden = torch.randn(2, 3, 32, generator=torch.Generator().manual_seed(1))
+    target_ids = torch.randint(3, 40, (2, 3, 5), generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        each = [float(exact_cross_entropy(model, hidden, one)) for one in target_ids.unbind(dim=2)]
+        assert float(exact_cross_entropy(model, hidden, target_ids)) == pytest.approx(sum(each) / 5)
 
 
 @in_each_precision

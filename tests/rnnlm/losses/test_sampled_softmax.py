@@ -16,6 +16,8 @@ from tests.rnnlm.losses.precisions import (
     in_both_precisions,
     in_each_precision,
     in_several_chunks_and_in_one,
+    with_one_target_and_several,
+    with_targets,
 )
 
 VOCABULARY = 200
@@ -82,8 +84,10 @@ def test_the_estimate_of_z_has_no_bias() -> None:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_sample_of_all_classes_gives_the_exact_loss(sparse: bool) -> None:
+@with_one_target_and_several
+def test_a_sample_of_all_classes_gives_the_exact_loss(target_count: int, sparse: bool) -> None:
     hidden, targets = hidden_and_targets()
+    targets = with_targets(targets, target_count)
     results = []
     for loss, model in (
         (exact_cross_entropy, language_model()),
@@ -106,31 +110,36 @@ def sampled_cross_entropy(
 ) -> torch.Tensor:
     """The definition, token by token."""
     losses = []
-    for row, target in zip(hidden.flatten(0, 1), targets.flatten().tolist(), strict=True):
-        if target == model.pad_id:
+    rows = hidden.flatten(0, 1)
+    for row, those in zip(rows, targets.reshape(len(rows), -1).tolist(), strict=True):
+        if those[0] == model.pad_id:
             continue
         logits = model.head.weight @ row + model.head.bias
-        others = [logits[one] - loss.log_inclusion[one] for one in sample if one != target]
-        losses.append(torch.stack([logits[target], *others]).logsumexp(dim=0) - logits[target])
+        others = [logits[one] - loss.log_inclusion[one] for one in sample if one not in those]
+        log_z = torch.stack([*logits[sorted(set(those))], *others]).logsumexp(dim=0)
+        losses.append(log_z - logits[those].mean())
     return torch.stack(losses).mean()
 
 
 @in_several_chunks_and_in_one
 @in_both_precisions
+@with_one_target_and_several
 def test_loss_and_gradient_are_those_of_the_sampled_definition(
+    target_count: int,
     rows_at_once: int,
     precision: torch.dtype,
     loss_error: float,
     gradient_error: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(projection, "CPU_CHUNK_LOGITS", rows_at_once * 51)
+    monkeypatch.setattr(projection, "CPU_CHUNK_LOGITS", rows_at_once * (50 + target_count))
     hidden, targets = hidden_and_targets()
     loss = SampledCrossEntropy(UNIGRAM, 50, precision)
     sample = loss.draw(torch.Generator().manual_seed(5))
     in_sample = torch.isin(targets, sample)
     assert in_sample.any()
     assert not in_sample.all()
+    targets = with_targets(targets, target_count)
     results = []
     for by_definition in (True, False):
         model, leaf = language_model(), hidden.clone().requires_grad_()

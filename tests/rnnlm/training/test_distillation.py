@@ -13,13 +13,11 @@ from rnnlm.home import Home
 from rnnlm.models.ensemble import joined
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
-from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.data_feed import TrainingBatches
-from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.segmentation import Mode, StreamCutter, TokenRows, rows_from_lists
+from rnnlm.sequences.segmentation import Mode, StreamCutter, rows_from_lists
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
-from rnnlm.training.distillation import MAXIMUM_DRAWS, TargetRows, TaughtBatches, draw_targets
+from rnnlm.training.distillation import DRAWS, TaughtBatches, draw_targets, systematic_sample
 from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
@@ -33,56 +31,59 @@ def teacher(toy_run: RunRecord) -> LanguageModel:
 
 @pytest.mark.parametrize("device", [None, torch.device("cpu")], ids=["read", "resident"])
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-def test_inputs_keep_their_order_and_each_has_its_own_target(
-    toy_dataset: DatasetRecord, teacher: LanguageModel, mode: Mode, device: torch.device | None, tmp_path: Path
+def test_inputs_keep_their_order_and_each_has_its_own_targets(
+    mode: Mode, device: torch.device | None, tmp_path: Path
 ) -> None:
-    """With a share of 0 the drawn targets are the text's."""
-    split: RowSource = StoredSplit(toy_dataset, "train")
+    """Every predicted token is 10 + its place in the text, and its targets are that and 1,000, 2,000 … more."""
+    places = np.arange(10, 1_211, dtype=np.int32)
     if mode == "stream":
-        vocabulary = teacher.config["vocab_size"]
-        split = StreamCutter(20).add(np.random.default_rng(0).integers(4, vocabulary, 1_201).astype(np.int32))
+        text = StreamCutter(20).add(places[1:])
+        count = text.predicted_count
+        first = 11
+    else:
+        lengths = np.random.default_rng(0).integers(1, 12, 200)
+        bounds = np.cumsum(lengths)
+        lines = [[BOS, *range(10 + end - length, 10 + end)] for end, length in zip(bounds, lengths, strict=True)]
+        text = rows_from_lists([[int(one) for one in line] for line in lines])
+        count, first = text.predicted_count, 10
     path = tmp_path / "targets.npy"
-    draw_targets(path, teacher, split, mode, draws=2, share=0.0, seed=0)
+    np.save(path, (first + np.arange(count) + 1_000 * np.arange(DRAWS)[:, None]).astype(np.uint16))
     for first_batch, rank, world_size in ((0, 0, 1), (3, 1, 2)):
-        settings = (split, mode, 7, 5, 3, range(3), rank, world_size, first_batch, device)
+        settings = (text, mode, 7, 5, 3, range(3), rank, world_size, first_batch, device)
         pairs = zip(TrainingBatches(*settings), TaughtBatches(*settings, drawn_targets=path), strict=True)
         for plain, taught in pairs:
             assert torch.equal(plain.input_ids, taught.input_ids)
-            assert torch.equal(plain.target_ids, taught.target_ids)
+            assert torch.equal(plain.mask, taught.mask)
+            expected = plain.target_ids[..., None] + 1_000 * torch.arange(DRAWS)
+            assert torch.equal(taught.target_ids, expected * plain.mask[..., None])
             assert (plain.carries_state, plain.predicted_tokens) == (taught.carries_state, taught.predicted_tokens)
 
 
 @pytest.mark.parametrize("networks", [1, 2])
-def test_targets_are_drawn_with_the_probabilities_of_the_teacher_and_the_text(
+def test_targets_have_the_probabilities_of_the_teacher_and_the_text(
     teacher: LanguageModel, networks: int, tmp_path: Path
 ) -> None:
     draws, share = 4_000, 0.75
     text = rows_from_lists([[BOS, 5, 9, EOS], [BOS, 7, EOS]])
     model = teacher if networks == 1 else joined([teacher] * networks, np.full(networks, 1 / networks))
-    draw_targets(tmp_path / "targets.npy", model, text, "sentence", draws, share, seed=0)
+    draw_targets(tmp_path / "targets.npy", model, text, "sentence", share, seed=0, draws=draws)
     drawn = np.load(tmp_path / "targets.npy")
     assert drawn.shape == (draws, 5)
     with torch.inference_mode():
         rows = [teacher(torch.tensor([line]))[0][0].softmax(dim=-1) for line in ([BOS, 5, 9], [BOS, 7])]
     expected = share * torch.cat(rows).numpy().astype(np.float64)
     expected[np.arange(5), [5, 9, EOS, 7, EOS]] += 1 - share
-    found = np.stack([np.bincount(column, minlength=expected.shape[1]) / draws for column in drawn.T])
-    assert (np.abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / draws) + 1 / draws).all()
+    found = np.stack([np.bincount(column, minlength=expected.shape[1]) for column in drawn.T])
+    assert (np.abs(found - draws * expected) < 1.01).all()
     assert not found[:, teacher.never_predicted.numpy()].any()
 
 
-def test_epochs_have_other_targets_until_all_draws_are_used(teacher: LanguageModel, tmp_path: Path) -> None:
-    text = rows_from_lists([[BOS, 5, 9, EOS], [BOS, 7, EOS]] * 20)
-    path = tmp_path / "targets.npy"
-    draw_targets(path, teacher, text, "sentence", draws=3, share=1.0, seed=0)
-    batches = TaughtBatches(text, "sentence", 4, 5, 0, drawn_targets=path)
-
-    def targets(epoch: int) -> list[int]:
-        rows: TokenRows = TargetRows(text, path, epoch, batches.firsts).read(0, len(text))
-        return rows.token_ids.tolist()
-
-    assert targets(0) != targets(1) != targets(2)
-    assert targets(0) == targets(3)
+def test_a_systematic_sample_has_no_bias() -> None:
+    probabilities = torch.tensor([0.0, 0.1, 0.02, 0.88]).repeat(20_000, 1)
+    drawn = systematic_sample(probabilities, 3, torch.Generator().manual_seed(0))
+    found = np.bincount(drawn.flatten().numpy(), minlength=4) / drawn.numel()
+    assert found == pytest.approx([0.0, 0.1, 0.02, 0.88], abs=5e-3)
+    assert found[0] == 0
 
 
 def test_a_taught_run_resumes_exactly_and_without_its_teacher(
@@ -98,7 +99,7 @@ def test_a_taught_run_resumes_exactly_and_without_its_teacher(
     with pytest.raises(RuntimeError, match="the power is cut here"):
         run_training(home, config, toy_dataset, Failing(8).open)
     drawn = np.load(home.runs / whole.run_id / "drawn_targets.npy")
-    assert drawn.shape == (min(2, MAXIMUM_DRAWS), toy_dataset.predicted_tokens["train"])
+    assert drawn.shape == (DRAWS, toy_dataset.predicted_tokens["train"])
     shutil.rmtree(toy_run.folder)
     again = run_training(home, config, toy_dataset, untracked)
     assert (again.model_folder / "model.safetensors").read_bytes() == weights

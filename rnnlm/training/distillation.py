@@ -1,11 +1,11 @@
 """Distillation: a network learns from another model's probabilities as well as from the text (Hinton and others 2015).
 
 Learning from probabilities means a cross-entropy with all words, each weighted by its probability. Here each token has
-DRAWS targets of equal weight instead, drawn from them: on average the gradient is the same. Keeping only the most
-probable words would bias it (Anshumann and others 2025, to whom twelve draws are as good as all probabilities). The
-teacher reads the training text once, before training, so its size does not slow down training.
+TARGETS_PER_TOKEN targets of equal weight instead, drawn from them: on average the gradient is the same. Keeping only
+the most probable words would bias it; in a larger study twelve draws were as good as all probabilities (Anshumann and
+others 2025). The teacher reads the training text once, before training, so its size does not slow down training.
 
-RUN/drawn_targets.npy   (DRAWS, predicted tokens), deleted when the run is complete
+RUN/drawn_targets.npy   (TARGETS_PER_TOKEN, predicted tokens), deleted when the run is complete
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 DRAWN_TARGETS = "drawn_targets.npy"
-DRAWS = 16  # targets of each token
+TARGETS_PER_TOKEN = 16  # targets of each token
 ROWS_AT_ONCE = 64  # sentences that the teacher reads together
 
 
@@ -68,14 +68,14 @@ class TargetRows:
 
 @dataclass(eq=False)
 class TaughtBatches(TrainingBatches):
-    """TrainingBatches of the same text in the same order, with DRAWS targets of each token."""
+    """TrainingBatches of the same text in the same order, with TARGETS_PER_TOKEN targets of each token."""
 
     drawn_targets: Path = field(kw_only=True)
 
     @cached_property
     def targets(self) -> list[TargetRows]:
         firsts = ends(np.concatenate([np.zeros(0, np.int64), *(rows.predicted for rows in chunks(self.source))]))
-        return [TargetRows(self.drawn_targets, draw, firsts) for draw in range(DRAWS)]
+        return [TargetRows(self.drawn_targets, draw, firsts) for draw in range(TARGETS_PER_TOKEN)]
 
     @cached_property
     def held_targets(self) -> list[ResidentText | None]:
@@ -125,7 +125,13 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
 
 @torch.inference_mode()
 def draw_targets(
-    path: Path, teacher: LanguageModel, source: RowSource, mode: Mode, share: float, seed: int, draws: int = DRAWS
+    path: Path,
+    teacher: LanguageModel,
+    source: RowSource,
+    mode: Mode,
+    share: float,
+    seed: int,
+    draws: int = TARGETS_PER_TOKEN,
 ) -> None:
     """Write the targets of each predicted token, drawn from `share` teacher's probabilities, else the text's token.
 

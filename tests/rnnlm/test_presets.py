@@ -149,9 +149,12 @@ def test_every_field_has_a_description() -> None:
 def test_result_settings_lack_fields_that_change_no_result() -> None:
     settings = flatten(result_settings(PipelineConfig()))
     everything = flatten(PipelineConfig().model_dump(mode="json"))
-    assert everything.keys() - settings.keys() == {
+    left_out = {
         path for path, field in fields_of(PipelineConfig) if not changes_results(field) or fact_of(field, "added_later")
     }
+    # A section that was added later is left out with all its fields.
+    missing = {path for path in everything if path in left_out or path.rpartition(".")[0] in left_out}
+    assert everything.keys() - settings.keys() == missing
     assert "training.distributed.restarts" not in settings
     assert settings["training.distributed.processes"] == 1
 

@@ -17,7 +17,7 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import Mode, StreamCutter, rows_from_lists
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
-from rnnlm.training.distillation import DRAWS, TaughtBatches, draw_targets, systematic_sample
+from rnnlm.training.distillation import TARGETS_PER_TOKEN, TaughtBatches, draw_targets, systematic_sample
 from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
@@ -47,14 +47,14 @@ def test_inputs_keep_their_order_and_each_has_its_own_targets(
         text = rows_from_lists([[int(one) for one in line] for line in lines])
         count, first = text.predicted_count, 10
     path = tmp_path / "targets.npy"
-    np.save(path, (first + np.arange(count) + 1_000 * np.arange(DRAWS)[:, None]).astype(np.uint16))
+    np.save(path, (first + np.arange(count) + 1_000 * np.arange(TARGETS_PER_TOKEN)[:, None]).astype(np.uint16))
     for first_batch, rank, world_size in ((0, 0, 1), (3, 1, 2)):
         settings = (text, mode, 7, 5, 3, range(3), rank, world_size, first_batch, device)
         pairs = zip(TrainingBatches(*settings), TaughtBatches(*settings, drawn_targets=path), strict=True)
         for plain, taught in pairs:
             assert torch.equal(plain.input_ids, taught.input_ids)
             assert torch.equal(plain.mask, taught.mask)
-            expected = plain.target_ids[..., None] + 1_000 * torch.arange(DRAWS)
+            expected = plain.target_ids[..., None] + 1_000 * torch.arange(TARGETS_PER_TOKEN)
             assert torch.equal(taught.target_ids, expected * plain.mask[..., None])
             assert (plain.carries_state, plain.predicted_tokens) == (taught.carries_state, taught.predicted_tokens)
 
@@ -99,7 +99,7 @@ def test_a_taught_run_resumes_exactly_and_without_its_teacher(
     with pytest.raises(RuntimeError, match="the power is cut here"):
         run_training(home, config, toy_dataset, Failing(8).open)
     drawn = np.load(home.runs / whole.run_id / "drawn_targets.npy")
-    assert drawn.shape == (DRAWS, toy_dataset.predicted_tokens["train"])
+    assert drawn.shape == (TARGETS_PER_TOKEN, toy_dataset.predicted_tokens["train"])
     shutil.rmtree(toy_run.folder)
     again = run_training(home, config, toy_dataset, untracked)
     assert (again.model_folder / "model.safetensors").read_bytes() == weights

@@ -35,7 +35,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 DRAWN_TARGETS = "drawn_targets.npy"
-TARGETS_PER_TOKEN = 16  # targets of each token
+TARGETS_PER_TOKEN = 16
 ROWS_AT_ONCE = 64  # sentences that the teacher reads together
 
 
@@ -133,7 +133,7 @@ def draw_targets(
     seed: int,
     draws: int = TARGETS_PER_TOKEN,
 ) -> None:
-    """Write the targets of each predicted token, drawn from `share` teacher's probabilities, else the text's token.
+    """Write the targets of each predicted token, drawn from the teacher's probabilities (`share`) mixed with the text.
 
     The teacher's network is drawn from, without its counts: those of a text predict that text too well.
     """

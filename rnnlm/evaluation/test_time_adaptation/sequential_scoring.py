@@ -41,7 +41,7 @@ def score_in_order(
     learner = DynamicModel(model, dynamic, gradient_rms) if dynamic is not None and dynamic.rate > 0 else None
     memory = NeuralCache(cache.size, cache.theta) if cache else None
     by_model, by_cache = [], []
-    for segment in read_in_order(learner or model, source, mode, maximum_tokens):
+    for segment in read_in_order(model, source, mode, maximum_tokens, learner):
         by_model.append(segment.log_probabilities)
         if memory is not None:
             by_cache.append(memory.log_probabilities(*segment))
@@ -55,12 +55,14 @@ class ScoredSegment(NamedTuple):
 
 
 def read_in_order(
-    reader: LanguageModel | DynamicModel, source: RowSource, mode: Mode, maximum_tokens: int | None = None
+    model: LanguageModel,
+    source: RowSource,
+    mode: Mode,
+    maximum_tokens: int | None = None,
+    learner: DynamicModel | None = None,
 ) -> Iterator[ScoredSegment]:
-    """Score segment by segment; a DynamicModel learns from each after it is scored. Without gradients."""
-    learner = reader if isinstance(reader, DynamicModel) else None
-    network = learner.network if learner else reader
-    assert isinstance(network, LanguageModel)
+    """Score segment by segment, without gradients. learner: scores in the model's place, and learns after each."""
+    network = learner.network if learner else model
     state, done = None, 0
     for segment in segments(source, mode, learner.segment_length if learner else SEGMENT_LENGTH):
         before = state if segment.carries_state else None

@@ -192,7 +192,7 @@ class WarmStartConfig(Section):
 
 
 class TeacherConfig(Section):
-    """Distillation: targets drawn from another model's probabilities."""
+    """Distillation: another model's probabilities are learned beside the text."""
 
     run: str | None = setting(
         None,
@@ -201,7 +201,7 @@ class TeacherConfig(Section):
         min_length=1,
     )
     share: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
-        0.5, "Share of the targets that are drawn from the teacher's probabilities; the others are those of the text."
+        0.5, "Weight of the teacher's probabilities in the loss; the text has the rest."
     )
 
 

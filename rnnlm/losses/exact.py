@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rnnlm.losses.loss import target_shares
 from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.shift import padding_mask
@@ -17,10 +18,11 @@ class ChunkedCrossEntropy:
 
     precision: of the products; sums are float32. With bfloat16 the relative error is at most 1e-3 for a mean loss above
     1 nat and 1e-2 for its gradient. It grows for smaller losses, because probabilities are rounded to 1: a loss of 0.01
-    is off by a tenth.
+    is off by a tenth. text_share: of a token's first target, if it has several; see target_shares.
     """
 
     precision: torch.dtype = torch.float32
+    text_share: float = 1.0
 
     def __call__(
         self,
@@ -32,7 +34,9 @@ class ChunkedCrossEntropy:
         bias, rows = model.head_bias(), hidden.flatten(0, 1)
         targets = target_ids.reshape(len(rows), -1)
         predicted = padding_mask(targets[:, 0])
-        loss: Tensor = SummedCrossEntropy.apply(rows, model.head.weight, bias, targets, predicted, self.precision)
+        loss: Tensor = SummedCrossEntropy.apply(
+            rows, model.head.weight, bias, targets, predicted, self.precision, self.text_share
+        )
         return loss / predicted.sum()
 
 
@@ -41,17 +45,28 @@ class SummedCrossEntropy(GradientInForward):
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, predicted: Tensor, precision: torch.dtype
+        ctx: Any,
+        rows: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        predicted: Tensor,
+        precision: torch.dtype,
+        text_share: float,
     ) -> Tensor:
         projection = Projection(rows, weight, bias, predicted, precision)
-        total = torch.zeros((), device=rows.device)
+        total, shares = torch.zeros((), device=rows.device), target_shares(targets, text_share)
         for chunk, logits in projection.chunks():
             target = targets[chunk]
             probabilities = logits.softmax(dim=1)
-            nll = log_normalizers(logits, probabilities) - logits.gather(1, target).float().mean(dim=1)
+            target_logit = (logits.gather(1, target).float() * shares).sum(dim=1)
+            nll = log_normalizers(logits, probabilities) - target_logit
             total = total + nll.masked_fill(~predicted[chunk], 0.0).sum()
-            # Gradient with respect to the logits: probabilities minus the mean of the one-hot targets.
-            minus_share = torch.full_like(target, -1 / target.shape[1], dtype=precision)
-            projection.accumulate(chunk, probabilities.scatter_add_(1, target, minus_share))
+            # Gradient with respect to the logits: probabilities minus the shares of the targets.
+            projection.accumulate(chunk, probabilities.scatter_add_(1, target, -shares.to(precision).expand_as(target)))
         ctx.save_for_backward(*projection.gradients())
         return total
+
+    @staticmethod
+    def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        return *GradientInForward.backward(ctx, *output_grads), None

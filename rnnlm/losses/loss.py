@@ -18,18 +18,30 @@ class Loss(Protocol):
         """hidden: (b, t, H), target_ids: (b, t) with pad_id where nothing is predicted → scalar.
 
         Mean negative log-likelihood of the predicted tokens, in nats. sample: (classes,) for a sampled loss. With
-        target_ids (b, t, k), each of the k targets of a token counts 1 / k.
+        target_ids (b, t, k), a token has several targets, weighted by `target_shares`.
         """
         ...
 
 
+def target_shares(targets: Tensor, text_share: float) -> Tensor:
+    """targets: (n, k) → (k,) float32 with sum 1: the first target, the text's, has text_share, the others equal ones.
+
+    A single target has all.
+    """
+    count = targets.shape[1]
+    shares = torch.full((count,), (1 - text_share) / max(1, count - 1), device=targets.device)
+    shares[0] = text_share if count > 1 else 1.0
+    return shares
+
+
 def exact_cross_entropy(
-    model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None = None
+    model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None = None, text_share: float = 1.0
 ) -> Tensor:
     """The full softmax with all logits at once: the definition, which the other losses are tested against."""
     logits = model.logits(hidden).flatten(0, 1)
-    targets = target_ids.reshape(len(logits), -1).unbind(dim=1)
-    return torch.stack([functional.cross_entropy(logits, one, ignore_index=model.pad_id) for one in targets]).mean()
+    targets = target_ids.reshape(len(logits), -1)
+    losses = [functional.cross_entropy(logits, one, ignore_index=model.pad_id) for one in targets.unbind(dim=1)]
+    return (torch.stack(losses) * target_shares(targets, text_share)).sum()
 
 
 def token_nll(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.functional import pad
 
+from rnnlm.losses.loss import target_shares
 from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.shift import padding_mask
@@ -32,15 +33,19 @@ class SampledCrossEntropy:
     """A Loss with `classes` of the vocabulary in each sample; with all of them it is the exact loss.
 
     unigram: (V,) count or probability of each class in training, 0 if it is never predicted. Classes are drawn in
-    proportion to unigram ** FLATTENING. precision: of the products; sums are float32.
+    proportion to unigram ** FLATTENING. precision: of the products; sums are float32. text_share: of a token's first
+    target, if it has several; see target_shares.
     """
 
-    def __init__(self, unigram: np.ndarray, classes: int, precision: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, unigram: np.ndarray, classes: int, precision: torch.dtype = torch.float32, text_share: float = 1.0
+    ) -> None:
         self.inclusion = inclusion_probabilities(np.asarray(unigram, np.float64) ** FLATTENING, classes)
         self.cumulative = torch.from_numpy(np.cumsum(self.inclusion))
         self.size = round(float(self.cumulative[-1]))  # smaller than `classes` if the vocabulary is
         self.log_inclusion = torch.from_numpy(np.log(np.maximum(self.inclusion, 1e-300))).float()
         self.precision = precision
+        self.text_share = text_share
 
     def draw(self, generator: torch.Generator) -> Tensor:
         """Systematic sampling: (classes,) int64, sorted ids without duplicates.
@@ -73,7 +78,8 @@ class SampledCrossEntropy:
             predicted,
             self.precision,
         )
-        return (log_z - target_logits.mean(dim=1).masked_fill(~predicted, 0.0).sum()) / predicted.sum()
+        target_logit = (target_logits * target_shares(targets, self.text_share)).sum(dim=1)
+        return (log_z - target_logit.masked_fill(~predicted, 0.0).sum()) / predicted.sum()
 
 
 def repeated(targets: Tensor) -> Tensor:

@@ -93,7 +93,7 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
     provenance = [
         f"run `{run.run_id}`, weights sha256 `{tags['model_sha256']}`",
         *([f"training continued from {run.started_from}"] if run.started_from else []),
-        *([f"{teacher.share:.0%} of its targets were drawn from run `{teacher.run}`"] if teacher.run else []),
+        *([f"run `{teacher.run}` taught it: {teacher.share:.0%} of the loss"] if teacher.run else []),
         *(f"network of run `{member.run_id}`, share {member.share:.2f}" for member in run.members),
         f"rnnlm {tags['code_version']}{commit}; the whole configuration: evidence/configuration.json",
         f"champion when it was registered: version {parent}" if parent else champion,

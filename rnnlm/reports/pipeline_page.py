@@ -99,7 +99,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         "trained": f"{model_shape(config.model, len(run.members))}; {run.trained_tokens:,} tokens "
         f"({run.trained_tokens / train_tokens:.1f} epochs)",
         "started": f"from {run.started_from}" if run.started_from else "",
-        "taught": f"{teacher.share:.0%} of the targets drawn from run {teacher.run}" if teacher.run else "",
+        "taught": f"by run {teacher.run}, {teacher.share:.0%} of the loss" if teacher.run else "",
         "done": ", ".join(f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped),
     }
     skipped = ", ".join(name for name, stage in stages.items() if stage.skipped)

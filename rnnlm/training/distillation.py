@@ -1,11 +1,11 @@
 """Distillation: a network learns from another model's probabilities as well as from the text (Hinton and others 2015).
 
 Learning from probabilities means a cross-entropy with all words, each weighted by its probability. Here each token has
-TARGETS_PER_TOKEN targets of equal weight instead, drawn from them: on average the gradient is the same. Keeping only
-the most probable words would bias it; in a larger study twelve draws were as good as all probabilities (Anshumann and
-others 2025). The teacher reads the training text once, before training, so its size does not slow down training.
+DRAWS_PER_TOKEN targets of equal weight instead, drawn from them, beside the token of the text: on average the gradient
+is the same. Keeping only the most probable words would bias it (Anshumann and others 2025). The teacher reads the
+training text once, before training, so its size does not slow down training.
 
-RUN/drawn_targets.npy   (TARGETS_PER_TOKEN, predicted tokens), deleted when the run is complete
+RUN/drawn_targets.npy   (DRAWS_PER_TOKEN, predicted tokens), deleted when the run is complete
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 DRAWN_TARGETS = "drawn_targets.npy"
-TARGETS_PER_TOKEN = 16
+DRAWS_PER_TOKEN = 8
 ROWS_AT_ONCE = 64  # sentences that the teacher reads together
 
 
@@ -68,14 +68,14 @@ class TargetRows:
 
 @dataclass(eq=False)
 class TaughtBatches(TrainingBatches):
-    """TrainingBatches of the same text in the same order, with TARGETS_PER_TOKEN targets of each token."""
+    """TrainingBatches of the same text in the same order; after its target each token has those that were drawn."""
 
     drawn_targets: Path = field(kw_only=True)
 
     @cached_property
     def targets(self) -> list[TargetRows]:
         firsts = ends(np.concatenate([np.zeros(0, np.int64), *(rows.predicted for rows in chunks(self.source))]))
-        return [TargetRows(self.drawn_targets, draw, firsts) for draw in range(TARGETS_PER_TOKEN)]
+        return [TargetRows(self.drawn_targets, draw, firsts) for draw in range(DRAWS_PER_TOKEN)]
 
     @cached_property
     def held_targets(self) -> list[ResidentText | None]:
@@ -91,7 +91,7 @@ class TaughtBatches(TrainingBatches):
             for rows, held in zip(self.targets, self.held_targets, strict=True)
         ]
         for batch, *drawn in zip(inputs, *targets, strict=True):
-            yield replace(batch, target_ids=torch.stack([one.target_ids for one in drawn], dim=-1))
+            yield replace(batch, target_ids=torch.stack([one.target_ids for one in (batch, *drawn)], dim=-1))
 
 
 def write_drawn_targets(home: Home, training: TrainingConfig, dataset: DatasetRecord, folder: Path) -> Path:
@@ -104,7 +104,7 @@ def write_drawn_targets(home: Home, training: TrainingConfig, dataset: DatasetRe
     if not path.exists():
         teacher = load_teacher(home, training.teacher.run, dataset).to(choose_device(training.device))
         text = StoredSplit(dataset, "train")
-        draw_targets(path, teacher, text, dataset.mode, training.teacher.share, training.seed)
+        draw_targets(path, teacher, text, dataset.mode, training.seed)
     return path
 
 
@@ -129,11 +129,10 @@ def draw_targets(
     teacher: LanguageModel,
     source: RowSource,
     mode: Mode,
-    share: float,
     seed: int,
-    draws: int = TARGETS_PER_TOKEN,
+    draws: int = DRAWS_PER_TOKEN,
 ) -> None:
-    """Write the targets of each predicted token, drawn from the teacher's probabilities (`share`) mixed with the text.
+    """Write `draws` targets of each predicted token, drawn from the teacher's probabilities.
 
     The teacher's network is drawn from, without its counts: those of a text predict that text too well.
     """
@@ -146,13 +145,11 @@ def draw_targets(
         for batch in in_stored_order(source, mode):
             hidden, state = teacher.hidden(batch.input_ids.to(device), state if batch.carries_state else None)
             mask = batch.mask.to(device)
-            for rows, own in in_rows(hidden[mask][None], batch.target_ids.to(device)[mask][None]):
-                probabilities = teacher.logits(rows).softmax(dim=1) * share
-                probabilities.scatter_add_(1, own[:, None], torch.full_like(probabilities[:, :1], 1 - share))
-                drawn = systematic_sample(probabilities, draws, generator)
-                file[:, done : done + len(own)] = drawn.t().cpu().numpy()
-                done += len(own)
-                progress.update(len(own))
+            for rows, _ in in_rows(hidden[mask][None], batch.target_ids.to(device)[mask][None]):
+                drawn = systematic_sample(teacher.logits(rows).softmax(dim=1), draws, generator)
+                file[:, done : done + len(rows)] = drawn.t().cpu().numpy()
+                done += len(rows)
+                progress.update(len(rows))
         file.flush()
 
 

@@ -54,8 +54,9 @@ class BatchLoss(nn.Module):
     def forward(
         self, input_ids: Tensor, target_ids: Tensor, state: Tensor | None, draws: Draws = NO_DRAWS
     ) -> tuple[Tensor, Tensor]:
-        """input_ids, target_ids: (b, t) int64, state: (b, L, S) or None for zeros → scalar loss, state (b, L, S).
+        """input_ids: (b, t), target_ids: (b, t) or (b, t, k), both int64, state: (b, L, S) or None for zeros.
 
+        Returns the scalar loss and the state (b, L, S).
         The loss is in nats per predicted token. Without rows the loss and all gradients are 0: a rank without rows
         must still take part in the gradient average.
         """
@@ -73,10 +74,10 @@ def with_usable_precision(training: TrainingConfig, device: torch.device) -> Tra
 
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
     """unigram_counts: (V,) from rnnlm/sequences/unigram.py; classes are sampled in proportion to them."""
-    precision = getattr(torch, config.product_precision)
+    precision, text_share = getattr(torch, config.product_precision), 1 - config.teacher.share
     if config.loss.kind == "sampled":
-        return SampledCrossEntropy(unigram_counts, config.loss.sampled_classes, precision)
-    return ChunkedCrossEntropy(precision)
+        return SampledCrossEntropy(unigram_counts, config.loss.sampled_classes, precision, text_share)
+    return ChunkedCrossEntropy(precision, text_share)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class MicroBatch:
     """Rows of a batch that go through the model together, on its device."""
 
     input_ids: Tensor  # (b, t) int64
-    target_ids: Tensor  # (b, t) int64
+    target_ids: Tensor  # (b, t) or (b, t, k) int64
     state: Tensor | None  # (b, L, H)
     draws: Draws
     share: Tensor | None  # scalar: share of the batch's predicted tokens; None: all of them

@@ -8,6 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import torch
@@ -25,6 +26,7 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record
+from rnnlm.training.distillation import DRAWS_PER_TOKEN
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step, with_usable_precision
 from rnnlm.training.optimizers import prepare_updates
@@ -231,5 +233,9 @@ def training_speed(
 
 
 def repeated_batches(config: PipelineConfig, dataset: DatasetRecord) -> Iterator[Batch]:
+    """With a teacher, each token has as many targets as in training."""
+    count = 1 if config.training.teacher.run is None else 1 + DRAWS_PER_TOKEN
     while True:
-        yield from training_batches(config.training, dataset, SINGLE_PROCESS).batches()
+        for batch in training_batches(config.training, dataset, SINGLE_PROCESS).batches():
+            targets = batch.target_ids if count == 1 else batch.target_ids[..., None].expand(-1, -1, count)
+            yield replace(batch, target_ids=targets)

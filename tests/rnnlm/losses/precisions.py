@@ -8,6 +8,7 @@ in_both_precisions = pytest.mark.parametrize(
 )
 in_several_chunks_and_in_one = pytest.mark.parametrize("rows_at_once", [7, 256])
 in_each_precision = pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+TEXT_SHARE = 0.4  # of the first target
 with_one_target_and_several = pytest.mark.parametrize("target_count", [1, 3])
 
 

@@ -1,6 +1,7 @@
 """The exact loss in chunks says what the definition says, and keeps no logits."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
 from tests.configs import new_model, plain_model
 from tests.rnnlm.losses.precisions import (
+    TEXT_SHARE,
     in_both_precisions,
     in_each_precision,
     in_several_chunks_and_in_one,
@@ -49,8 +51,9 @@ def test_loss_and_gradient_are_those_of_the_definition(
     target_ids = torch.randint(3, 500, (6, 11), generator=torch.Generator().manual_seed(2))
     target_ids[3, 5:] = 0  # padding
     target_ids = with_targets(target_ids, target_count)
-    exact, exact_gradients = losses_and_gradients(exact_cross_entropy, model, target_ids)
-    fast, fast_gradients = losses_and_gradients(ChunkedCrossEntropy(precision), model, target_ids)
+    definition = partial(exact_cross_entropy, text_share=TEXT_SHARE)
+    exact, exact_gradients = losses_and_gradients(definition, model, target_ids)
+    fast, fast_gradients = losses_and_gradients(ChunkedCrossEntropy(precision, TEXT_SHARE), model, target_ids)
     assert fast.dtype == torch.float32
     assert float(fast) == pytest.approx(float(exact), rel=loss_error)
     assert len(fast_gradients) == len(exact_gradients) == 3
@@ -60,13 +63,18 @@ def test_loss_and_gradient_are_those_of_the_definition(
     assert fast_gradients[1][[0, 2]].abs().max() == 0  # <pad> and <bos> are never predicted
 
 
-def test_several_targets_have_the_mean_of_their_losses() -> None:
+def test_the_text_has_its_share_and_drawn_targets_the_rest() -> None:
     model = new_model(40, 32)
     hidden = torch.randn(2, 3, 32, generator=torch.Generator().manual_seed(1))
     target_ids = torch.randint(3, 40, (2, 3, 5), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         each = [float(exact_cross_entropy(model, hidden, one)) for one in target_ids.unbind(dim=2)]
-        assert float(exact_cross_entropy(model, hidden, target_ids)) == pytest.approx(sum(each) / 5)
+        for share in (0.0, 0.2, 1.0):
+            expected = share * each[0] + (1 - share) * sum(each[1:]) / 4
+            found = exact_cross_entropy(model, hidden, target_ids, text_share=share)
+            assert float(found) == pytest.approx(expected)
+            alone = exact_cross_entropy(model, hidden, target_ids[..., :1], text_share=share)
+            assert float(alone) == pytest.approx(each[0])
 
 
 @in_each_precision

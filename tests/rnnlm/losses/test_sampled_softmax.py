@@ -1,5 +1,7 @@
 """The sampled loss: an unbiased sample, the exact loss where it holds every class, gradients of some rows alone."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from rnnlm.losses import projection
-from rnnlm.losses.loss import exact_cross_entropy
+from rnnlm.losses.loss import exact_cross_entropy, target_shares
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy, inclusion_probabilities
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
 from tests.configs import new_model, plain_model
 from tests.rnnlm.losses.precisions import (
+    TEXT_SHARE,
     in_both_precisions,
     in_each_precision,
     in_several_chunks_and_in_one,
@@ -90,8 +93,8 @@ def test_a_sample_of_all_classes_gives_the_exact_loss(target_count: int, sparse:
     targets = with_targets(targets, target_count)
     results = []
     for loss, model in (
-        (exact_cross_entropy, language_model()),
-        (SampledCrossEntropy(UNIGRAM, VOCABULARY), language_model(sparse)),
+        (partial(exact_cross_entropy, text_share=TEXT_SHARE), language_model()),
+        (SampledCrossEntropy(UNIGRAM, VOCABULARY, text_share=TEXT_SHARE), language_model(sparse)),
     ):
         leaf = hidden.clone().requires_grad_()
         sample = loss.draw(torch.Generator()) if isinstance(loss, SampledCrossEntropy) else None
@@ -99,7 +102,7 @@ def test_a_sample_of_all_classes_gives_the_exact_loss(target_count: int, sparse:
         value.backward()
         gradient = model.head.weight.grad
         assert gradient is not None
-        assert gradient.is_sparse == (sparse and loss is not exact_cross_entropy)
+        assert gradient.is_sparse == (sparse and isinstance(loss, SampledCrossEntropy))
         results.append((value.detach(), leaf.grad, gradient.to_dense(), model.head.bias.grad))
     for exact, sampled in zip(*results, strict=True):
         torch.testing.assert_close(sampled, exact, rtol=1e-4, atol=1e-6)
@@ -117,7 +120,7 @@ def sampled_cross_entropy(
         logits = model.head.weight @ row + model.head.bias
         others = [logits[one] - loss.log_inclusion[one] for one in sample if one not in those]
         log_z = torch.stack([*logits[sorted(set(those))], *others]).logsumexp(dim=0)
-        losses.append(log_z - logits[those].mean())
+        losses.append(log_z - logits[those] @ target_shares(torch.tensor([those]), loss.text_share))
     return torch.stack(losses).mean()
 
 
@@ -134,7 +137,7 @@ def test_loss_and_gradient_are_those_of_the_sampled_definition(
 ) -> None:
     monkeypatch.setattr(projection, "CPU_CHUNK_LOGITS", rows_at_once * (50 + target_count))
     hidden, targets = hidden_and_targets()
-    loss = SampledCrossEntropy(UNIGRAM, 50, precision)
+    loss = SampledCrossEntropy(UNIGRAM, 50, precision, TEXT_SHARE)
     sample = loss.draw(torch.Generator().manual_seed(5))
     in_sample = torch.isin(targets, sample)
     assert in_sample.any()

@@ -72,9 +72,9 @@ def test_a_later_version_names_its_parent(decided: Contest) -> None:
 
 @pytest.mark.long
 def test_the_card_names_the_teacher_of_a_distilled_network(contest: Contest) -> None:
-    assert "targets were drawn" not in card_of(contest)
+    assert "taught it" not in card_of(contest)
     contest.config = changed(contest.config, {"training.teacher.run": "0123", "training.teacher.share": 0.3})
-    assert "30% of its targets were drawn from run `0123`" in card_of(contest)
+    assert "run `0123` taught it: 30% of the loss" in card_of(contest)
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import Mode, StreamCutter, rows_from_lists
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
-from rnnlm.training.distillation import TARGETS_PER_TOKEN, TaughtBatches, draw_targets, systematic_sample
+from rnnlm.training.distillation import DRAWS_PER_TOKEN, TaughtBatches, draw_targets, systematic_sample
 from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
@@ -34,7 +34,7 @@ def teacher(toy_run: RunRecord) -> LanguageModel:
 def test_inputs_keep_their_order_and_each_has_its_own_targets(
     mode: Mode, device: torch.device | None, tmp_path: Path
 ) -> None:
-    """Every predicted token is 10 + its place in the text, and its targets are that and 1,000, 2,000 … more."""
+    """Every predicted token is 10 + its place in the text, and those drawn for it are 1,000, 2,000 … more."""
     places = np.arange(10, 1_211, dtype=np.int32)
     if mode == "stream":
         text = StreamCutter(20).add(places[1:])
@@ -47,32 +47,31 @@ def test_inputs_keep_their_order_and_each_has_its_own_targets(
         text = rows_from_lists([[int(one) for one in line] for line in lines])
         count, first = text.predicted_count, 10
     path = tmp_path / "targets.npy"
-    np.save(path, (first + np.arange(count) + 1_000 * np.arange(TARGETS_PER_TOKEN)[:, None]).astype(np.uint16))
+    np.save(path, (first + np.arange(count) + 1_000 * np.arange(1, 1 + DRAWS_PER_TOKEN)[:, None]).astype(np.uint16))
     for first_batch, rank, world_size in ((0, 0, 1), (3, 1, 2)):
         settings = (text, mode, 7, 5, 3, range(3), rank, world_size, first_batch, device)
         pairs = zip(TrainingBatches(*settings), TaughtBatches(*settings, drawn_targets=path), strict=True)
         for plain, taught in pairs:
             assert torch.equal(plain.input_ids, taught.input_ids)
             assert torch.equal(plain.mask, taught.mask)
-            expected = plain.target_ids[..., None] + 1_000 * torch.arange(TARGETS_PER_TOKEN)
+            expected = plain.target_ids[..., None] + 1_000 * torch.arange(1 + DRAWS_PER_TOKEN)
             assert torch.equal(taught.target_ids, expected * plain.mask[..., None])
             assert (plain.carries_state, plain.predicted_tokens) == (taught.carries_state, taught.predicted_tokens)
 
 
 @pytest.mark.parametrize("networks", [1, 2])
-def test_targets_have_the_probabilities_of_the_teacher_and_the_text(
+def test_drawn_targets_have_the_probabilities_of_the_teacher(
     teacher: LanguageModel, networks: int, tmp_path: Path
 ) -> None:
-    draws, share = 4_000, 0.75
+    draws = 4_000
     text = rows_from_lists([[BOS, 5, 9, EOS], [BOS, 7, EOS]])
     model = teacher if networks == 1 else joined([teacher] * networks, np.full(networks, 1 / networks))
-    draw_targets(tmp_path / "targets.npy", model, text, "sentence", share, seed=0, draws=draws)
+    draw_targets(tmp_path / "targets.npy", model, text, "sentence", seed=0, draws=draws)
     drawn = np.load(tmp_path / "targets.npy")
     assert drawn.shape == (draws, 5)
     with torch.inference_mode():
         rows = [teacher(torch.tensor([line]))[0][0].softmax(dim=-1) for line in ([BOS, 5, 9], [BOS, 7])]
-    expected = share * torch.cat(rows).numpy().astype(np.float64)
-    expected[np.arange(5), [5, 9, EOS, 7, EOS]] += 1 - share
+    expected = torch.cat(rows).numpy().astype(np.float64)
     found = np.stack([np.bincount(column, minlength=expected.shape[1]) for column in drawn.T])
     assert (np.abs(found - draws * expected) < 1.01).all()
     assert not found[:, teacher.never_predicted.numpy()].any()
@@ -99,7 +98,7 @@ def test_a_taught_run_resumes_exactly_and_without_its_teacher(
     with pytest.raises(RuntimeError, match="the power is cut here"):
         run_training(home, config, toy_dataset, Failing(8).open)
     drawn = np.load(home.runs / whole.run_id / "drawn_targets.npy")
-    assert drawn.shape == (TARGETS_PER_TOKEN, toy_dataset.predicted_tokens["train"])
+    assert drawn.shape == (DRAWS_PER_TOKEN, toy_dataset.predicted_tokens["train"])
     shutil.rmtree(toy_run.folder)
     again = run_training(home, config, toy_dataset, untracked)
     assert (again.model_folder / "model.safetensors").read_bytes() == weights

@@ -9,7 +9,9 @@ from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training import time_budget
-from rnnlm.training.time_budget import Size, choose_size, fit_to_minutes, is_open
+from rnnlm.training.distillation import DRAWS_PER_TOKEN
+from rnnlm.training.time_budget import Size, choose_size, fit_to_minutes, is_open, repeated_batches
+from tests.configs import changed
 
 
 def speed_of(at_256_units: float) -> Callable[[PipelineConfig], float]:
@@ -65,3 +67,13 @@ def test_a_measured_size_is_kept_for_this_text_and_these_settings(
     longer = config.model_copy(update={"training": config.training.model_copy(update={"minutes": 0.02})})
     fit_to_minutes(home, longer, toy_dataset)
     assert len(sorted(home.starts.glob("size-*.json"))) == 2
+
+
+def test_a_taught_network_is_measured_with_all_its_targets(
+    toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    plain = next(repeated_batches(toy_config, toy_dataset))
+    taught = next(repeated_batches(changed(toy_config, {"training.teacher.run": "0123"}), toy_dataset))
+    assert plain.target_ids.shape == plain.input_ids.shape
+    assert taught.target_ids.shape == (*plain.input_ids.shape, 1 + DRAWS_PER_TOKEN)
+    assert taught.predicted_tokens == plain.predicted_tokens

@@ -33,15 +33,12 @@ class ChunkedCrossEntropy:
     ) -> Tensor:
         bias, rows = model.head_bias(), hidden.flatten(0, 1)
         targets = target_ids.reshape(len(rows), -1)
-        predicted = padding_mask(targets[:, 0])
-        loss: Tensor = SummedCrossEntropy.apply(
-            rows, model.head.weight, bias, targets, predicted, self.precision, self.text_share
-        )
-        return loss / predicted.sum()
+        loss: Tensor = SummedCrossEntropy.apply(rows, model.head.weight, bias, targets, self.precision, self.text_share)
+        return loss / padding_mask(targets[:, 0]).sum()
 
 
 class SummedCrossEntropy(GradientInForward):
-    """rows (n, H), weight (V, H), bias (V,), targets (n, k) int64, predicted (n,) bool → a float32 scalar, in nats."""
+    """rows (n, H), weight (V, H), bias (V,), targets (n, k) int64 → a float32 scalar, in nats."""
 
     @staticmethod
     def forward(
@@ -50,10 +47,10 @@ class SummedCrossEntropy(GradientInForward):
         weight: Tensor,
         bias: Tensor,
         targets: Tensor,
-        predicted: Tensor,
         precision: torch.dtype,
         text_share: float,
     ) -> Tensor:
+        predicted = padding_mask(targets[:, 0])
         projection = Projection(rows, weight, bias, predicted, precision)
         total, shares = torch.zeros((), device=rows.device), target_shares(targets, text_share)
         for chunk, logits in projection.chunks():
@@ -66,7 +63,3 @@ class SummedCrossEntropy(GradientInForward):
             projection.accumulate(chunk, probabilities.scatter_add_(1, target, -shares.to(precision).expand_as(target)))
         ctx.save_for_backward(*projection.gradients())
         return total
-
-    @staticmethod
-    def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        return *GradientInForward.backward(ctx, *output_grads), None

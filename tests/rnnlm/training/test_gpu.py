@@ -24,6 +24,7 @@ from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Step, Updater, 
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 from tests.configs import KINDS, plain_model, random_model
+from tests.rnnlm.losses.precisions import TEXT_SHARE, with_one_target_and_several, with_targets
 from tests.rnnlm.training.checkpointing.test_resuming import check_bit_identity, configured
 from tests.rnnlm.training.trainer import Trainer
 
@@ -31,16 +32,17 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 VOCABULARY, STEPS = 300, 12
 NONLINEARITIES = get_args(Nonlinearity)
 LOSSES: dict[str, Loss] = {
-    "exact": ChunkedCrossEntropy(),
-    "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 64),
+    "exact": ChunkedCrossEntropy(text_share=TEXT_SHARE),
+    "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 64, text_share=TEXT_SHARE),
 }
 ALL_KINDS = Dropout(words=0.1, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.3)
 
 
-def batches(device: torch.device | None) -> list[Batch]:
+def batches(device: torch.device | None, target_count: int = 1) -> list[Batch]:
     generator = np.random.default_rng(0)
     rows = rows_from_lists([generator.integers(3, VOCABULARY, 3 + index % 5).tolist() for index in range(16 * STEPS)])
-    return list(TrainingBatches(rows, "sentence", 16, 35, seed=0, device=device))
+    plain = TrainingBatches(rows, "sentence", 16, 35, seed=0, device=device)
+    return [dataclasses.replace(batch, target_ids=with_targets(batch.target_ids, target_count)) for batch in plain]
 
 
 def train(
@@ -49,6 +51,7 @@ def train(
     dropout: Dropout = NO_DROPOUT,
     compiled: bool = False,
     forbid_waiting: bool = False,
+    target_count: int = 1,
 ) -> tuple[list[Step], list[torch.Tensor]]:
     resident = torch.device(device) if device == "cuda" else None
     config = plain_model({"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"})
@@ -61,7 +64,7 @@ def train(
     updater = Updater(batch_loss, optimizer, 1.0)
     taken = []
     with float32_products("float32"):
-        for number, batch in enumerate(batches(resident)):
+        for number, batch in enumerate(batches(resident, target_count)):
             optimizer.param_groups[0]["lr"] = 0.001 * (1 + number)
             torch.cuda.set_sync_debug_mode("error" if forbid_waiting and number > 2 else "default")
             try:
@@ -73,11 +76,12 @@ def train(
     return taken, [parameter.detach().cpu() for parameter in model.parameters()]
 
 
+@with_one_target_and_several
 @pytest.mark.parametrize("name", list(LOSSES))
 @pytest.mark.parametrize("dropout", [NO_DROPOUT, ALL_KINDS], ids=["plain", "dropout"])
-def test_a_gpu_trains_as_the_cpu_does(name: str, dropout: Dropout) -> None:
-    expected, weights = train("cpu", LOSSES[name], dropout)
-    got, gpu_weights = train("cuda", LOSSES[name], dropout)
+def test_a_gpu_trains_as_the_cpu_does(name: str, dropout: Dropout, target_count: int) -> None:
+    expected, weights = train("cpu", LOSSES[name], dropout, target_count=target_count)
+    got, gpu_weights = train("cuda", LOSSES[name], dropout, target_count=target_count)
     for one, other in zip(expected, got, strict=True):
         torch.testing.assert_close(other.loss.cpu(), one.loss, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(other.norm.cpu(), one.norm, rtol=1e-2, atol=1e-4)
@@ -121,17 +125,19 @@ def test_kills_change_no_bit(
     check_bit_identity(trainer, home, configured(toy_config, settings), toy_dataset, kills=2, seed=1)
 
 
+@with_one_target_and_several
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_no_step_waits_for_the_gpu(name: str) -> None:
-    train("cuda", LOSSES[name], ALL_KINDS, forbid_waiting=True)
+def test_no_step_waits_for_the_gpu(name: str, target_count: int) -> None:
+    train("cuda", LOSSES[name], ALL_KINDS, forbid_waiting=True, target_count=target_count)
 
 
+@with_one_target_and_several
 @pytest.mark.parametrize("name", list(LOSSES))
 @pytest.mark.parametrize("dropout", [NO_DROPOUT, ALL_KINDS], ids=["plain", "dropout"])
-def test_compiled_steps_are_the_steps(name: str, dropout: Dropout) -> None:
+def test_compiled_steps_are_the_steps(name: str, dropout: Dropout, target_count: int) -> None:
     torch.compiler.reset()  # after too many versions of a function torch goes on without compiling it
-    expected, weights = train("cuda", LOSSES[name], dropout)
-    got, compiled_weights = train("cuda", LOSSES[name], dropout, compiled=True)
+    expected, weights = train("cuda", LOSSES[name], dropout, target_count=target_count)
+    got, compiled_weights = train("cuda", LOSSES[name], dropout, compiled=True, target_count=target_count)
     for one, other in zip(expected, got, strict=True):
         for field in dataclasses.fields(Step):
             torch.testing.assert_close(getattr(other, field.name), getattr(one, field.name), rtol=1e-4, atol=1e-5)

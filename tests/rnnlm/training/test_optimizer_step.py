@@ -19,12 +19,13 @@ from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Step, Updater, 
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 from tests.configs import plain_model
+from tests.rnnlm.losses.precisions import TEXT_SHARE, with_one_target_and_several, with_targets
 
 VOCABULARY = 40
 LOSSES: dict[str, Loss] = {
     "exact": exact_cross_entropy,
-    "chunked": ChunkedCrossEntropy(torch.bfloat16),
-    "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 12, torch.float64),
+    "chunked": ChunkedCrossEntropy(torch.bfloat16, TEXT_SHARE),
+    "sampled": SampledCrossEntropy(np.r_[[0, 0, 0], np.ones(VOCABULARY - 3)], 12, torch.float64, TEXT_SHARE),
 }
 
 
@@ -35,17 +36,23 @@ def network(sparse: bool = False) -> LanguageModel:
     return model
 
 
-def windows() -> list[Batch]:
+def windows(target_count: int = 1) -> list[Batch]:
     """Two windows over seven lanes, the rows of the first of unequal length, as sentences have it."""
     ids = torch.from_numpy(np.random.default_rng(0).integers(3, VOCABULARY, (7, 13)))
     for row in range(7):
         ids[row, 6 - row // 2 : 7] = 0  # padding
     first = Batch(ids[:, :6], ids[:, 1:7], False, int(ids[:, 1:7].ne(0).sum()))
-    return [first, Batch(ids[:, 7:12], ids[:, 8:], True, int(ids[:, 8:].ne(0).sum()))]
+    both = [first, Batch(ids[:, 7:12], ids[:, 8:], True, int(ids[:, 8:].ne(0).sum()))]
+    return [replace(batch, target_ids=with_targets(batch.target_ids, target_count)) for batch in both]
 
 
 def steps(
-    loss: Loss, accumulation: int, sparse: bool = False, dropout: Dropout = NO_DROPOUT, compiled: bool = False
+    loss: Loss,
+    accumulation: int,
+    sparse: bool = False,
+    dropout: Dropout = NO_DROPOUT,
+    compiled: bool = False,
+    target_count: int = 1,
 ) -> tuple[list[Step], list[Tensor]]:
     model = network(sparse)
     optimizer = make_optimizer(model, OptimizerConfig())
@@ -54,7 +61,7 @@ def steps(
         batch_loss.compile(backend="aot_eager")  # traced and differentiated as for a GPU, without a compiler of kernels
     updater = Updater(batch_loss, optimizer, 0.5)
     taken: list[Step] = []
-    for number, batch in enumerate(windows()):
+    for number, batch in enumerate(windows(target_count)):
         state = taken[-1].state if taken else None
         taken.append(take_step(updater, batch, state, step_generator(0, number), accumulation))
     return taken, [parameter.detach() for parameter in model.parameters()]
@@ -106,10 +113,13 @@ def test_weighted_batches_have_the_gradient_of_the_mean_over_all_tokens(accumula
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["exact", "sampled"])
-def test_a_compiled_step_equals_the_plain_step(name: str) -> None:
-    plain, expected = steps(LOSSES[name], 1, dropout=EVERY_DROPOUT)
-    compiled, got = steps(LOSSES[name], 1, dropout=EVERY_DROPOUT, compiled=True)
+@with_one_target_and_several
+@pytest.mark.parametrize(
+    "loss", [ChunkedCrossEntropy(torch.float64, TEXT_SHARE), LOSSES["sampled"]], ids=["chunked", "sampled"]
+)
+def test_a_compiled_step_equals_the_plain_step(loss: Loss, target_count: int) -> None:
+    plain, expected = steps(loss, 1, dropout=EVERY_DROPOUT, target_count=target_count)
+    compiled, got = steps(loss, 1, dropout=EVERY_DROPOUT, compiled=True, target_count=target_count)
     for one, other in zip(plain, compiled, strict=True):
         torch.testing.assert_close((other.loss, other.state), (one.loss, one.state), rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-11)

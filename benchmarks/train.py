@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,8 +41,14 @@ VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # the textboo
 SAMPLED_CLASSES = 1_024
 FAST = f"sampled {SAMPLED_CLASSES}"
 COMPILED = ", compiled"  # and replayed as CUDA graphs
+TAUGHT = ", taught"  # with a teacher's targets
+TAUGHT_TARGETS = 9  # of a token: 1 + DRAWS_PER_TOKEN of rnnlm/training/distillation.py, which needs DuckDB
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-ROWS = ("textbook", *(f"{loss} {precision}" for loss in ("exact", FAST) for precision in PRECISIONS))
+ROWS = (
+    "textbook",
+    *(f"{loss} {precision}" for loss in ("exact", FAST) for precision in PRECISIONS),
+    f"{FAST} float32{TAUGHT}",
+)
 GPU_ROWS = (*ROWS, "exact bfloat16" + COMPILED, f"{FAST} bfloat16{COMPILED}")
 TrainingStep = Callable[[Batch], object]
 
@@ -111,7 +118,7 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
         seed=0,
     )
     model.to(options.device)
-    kind, precision = name.removesuffix(COMPILED).rsplit(" ", 1)
+    kind, precision = name.removesuffix(COMPILED).removesuffix(TAUGHT).rsplit(" ", 1)
     for cell in model.stack.cells:
         cell.precision = PRECISIONS[precision]
     loss: Loss
@@ -128,6 +135,9 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
     updater = Updater(batch_loss, optimizer, 1.0)
 
     def step(batch: Batch) -> None:
+        if name.endswith(TAUGHT):
+            drawn = [batch.target_ids.roll(rows, 0) for rows in range(TAUGHT_TARGETS)]
+            batch = replace(batch, target_ids=torch.stack(drawn, dim=-1))
         with float32_products(precision):
             take_step(updater, batch, None, generator)
 
@@ -195,7 +205,7 @@ def shares_of_matrix_rate(rows: list[dict[str, object]], hidden: int) -> str:
 
 def table(rows: list[dict[str, object]]) -> str:
     columns = ("name", "device", "tokens_per_second", "ratio", "peak_mebibytes")
-    heads = "| step | device | tokens/s | × textbook | peak, MiB |\n|---|---|---|---|---|"
+    heads = f"| step | device | tokens/s | × {rows[0]['name']} | peak, MiB |\n|---|---|---|---|---|"
     return "\n".join([heads, *("| " + " | ".join(str(row[column]) for column in columns) + " |" for row in rows)])
 
 

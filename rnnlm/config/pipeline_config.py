@@ -163,6 +163,12 @@ class PipelineConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def check_teacher(self) -> "PipelineConfig":
+        if self.training.teacher.run is not None and not self.model.has_network:
+            raise ValueError("training.teacher.run needs a network that learns from it; got model.kind=kneser-ney")
+        return self
+
+    @model_validator(mode="after")
     def check_positions(self) -> "PipelineConfig":
         if self.probes.positions and self.sequences.mode != "sentence":
             raise ValueError("probes.positions needs sequences.mode=sentence: a running text has no rows")

@@ -46,7 +46,7 @@ class Member:
     """A finished run whose network takes part."""
 
     run: RunRecord
-    config: PipelineConfig
+    config: PipelineConfig  # without a teacher: the ensemble's is that of its first member, and nothing taught it
 
 
 def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], DatasetRecord]:
@@ -61,6 +61,7 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
         facts, config = read_json(folder.parent / "run.json"), read_json(folder.parent / "config.json")
         if facts is None or config is None:
             raise ModelError(f"{folder}: not in the folder of a finished run; give a run's id, or a registered version")
+        config["training"].pop("teacher", None)
         settings = PipelineConfig.model_validate(config | {"force": ()})
         member = Member(RunRecord(**facts, folder=folder.parent), settings)
         if not member.config.model.has_network:

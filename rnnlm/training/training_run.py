@@ -99,7 +99,7 @@ def train_run(
             started["started_from"] = start.model_dump()
             job = warm_job(home, job, start)
         write_json(folder / STARTED, started)
-        if config.training.teacher.run is not None and config.model.has_network:
+        if config.training.teacher.run is not None:
             path = write_drawn_targets(home, config.training, dataset, folder)
             job = job.model_copy(update={"drawn_targets": path})
         with defer_signals() as interruption, open_tracker(run_id) as tracker:

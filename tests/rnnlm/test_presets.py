@@ -98,6 +98,7 @@ def test_a_wrong_setting_is_named_in_at_most_three_lines(preset: str, override: 
         (["model.kind=xlstm", "model.hidden_size=250"], ["hidden_size=250", "multiple of heads=4"]),
         (["model.kind=transformer", "model.hidden_size=252"], ["hidden_size=252", "multiple of 2 * heads=8"]),
         (["model.kind=xlstm", "model.residual=true"], ["residual=True", "kind=elman"]),
+        (["model.kind=kneser-ney", "training.teacher.run=0123"], ["teacher.run", "kneser-ney"]),
     ],
 )
 def test_settings_that_do_not_fit_the_kind_of_model_are_named(overrides: list[str], names: list[str]) -> None:

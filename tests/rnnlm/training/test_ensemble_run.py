@@ -9,7 +9,7 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.count_shares import best_shares, mean_nll
-from rnnlm.home import Home, write_json
+from rnnlm.home import Home, read_json, write_json
 from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.model_factory import load_model
 from rnnlm.storage.records import DatasetRecord, RunRecord
@@ -41,9 +41,10 @@ def test_a_network_that_is_always_worse_gets_no_share() -> None:
 def members_of(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> tuple[list[Member], DatasetRecord]:
-    """The toy run, and one of another kind on the same dataset."""
-    other = run_training(home, changed(config, {"model.kind": "min-gru"}), dataset, untracked)
-    return find_members(home, [run.model_folder, other.model_folder])
+    """A run of another kind on the same dataset, taught by the toy run, and the toy run."""
+    settings = {"model.kind": "min-gru", "training.teacher.run": run.run_id}
+    other = run_training(home, changed(config, settings), dataset, untracked)
+    return find_members(home, [other.model_folder, run.model_folder])
 
 
 def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
@@ -54,6 +55,7 @@ def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
     assert isinstance(load_model(run.model_folder), Ensemble)
     assert [member.run_id for member in run.members] == [member.run.run_id for member in members]
     assert sum(member.share for member in run.members) == pytest.approx(1)
+    assert read_json(run.folder / "config.json")["training"]["teacher"]["run"] is None
     alone = [member.validation_perplexity for member in run.members]
     assert run.best_validation_perplexity <= min(alone) * (1 + 1e-6)
     again = make_ensemble(home, members, dataset)

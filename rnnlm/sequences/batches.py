@@ -38,7 +38,7 @@ class RowSource(Protocol):
 class Batch:
     """input_ids, target_ids: (batch, time) int64, shifted by one (shift.py); `<pad>` after the end of a row.
 
-    With a teacher, target_ids is (batch, time, k): several targets of each token (training/distillation.py).
+    With a teacher, target_ids is (batch, time, k): the text's token, then drawn ones (training/distillation.py).
     """
 
     input_ids: torch.Tensor

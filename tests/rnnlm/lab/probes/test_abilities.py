@@ -34,11 +34,12 @@ def test_an_lstm_generalizes_parity_to_long_rows() -> None:
 
 @pytest.mark.slow
 def test_a_diagonal_network_only_guesses_the_parity_of_long_rows() -> None:
-    score = measure_ability(QUICK, DIAGONAL, "parity", seed=0)
+    config = QUICK.model_copy(update={"training_steps": 900})  # after 600, rounding decides on which side of 0.6 it is
+    score = measure_ability(config, DIAGONAL, "parity", seed=0)
     short, long = score.accuracies
-    assert short > score.chances[0] + 0.05  # it has learned something; how much depends on the machine's rounding
+    assert short > 0.6  # it has learned something
     assert long == pytest.approx(0.5, abs=0.03)
-    assert score.steps == QUICK.training_steps
+    assert score.steps == config.training_steps
 
 
 def last_states(model: LanguageModel, word: list[int], repeated: int) -> tuple[Tensor, Tensor]:

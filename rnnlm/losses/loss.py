@@ -58,5 +58,9 @@ def token_nll(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tenso
 
 def in_rows(hidden: Tensor, target_ids: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """hidden: (b, t, H), target_ids: (b, t) → chunks (n, H) and (n,) of tokens to score together."""
-    at_once = CPU_ROWS if hidden.device.type == "cpu" else GPU_ROWS
+    at_once = rows_scored_together(hidden.device)
     return zip(hidden.flatten(0, 1).split(at_once), target_ids.flatten().split(at_once), strict=True)
+
+
+def rows_scored_together(device: torch.device) -> int:
+    return CPU_ROWS if device.type == "cpu" else GPU_ROWS

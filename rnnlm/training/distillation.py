@@ -21,7 +21,7 @@ from rnnlm.config.training_config import TrainingConfig
 from rnnlm.display.progress import Progress
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, atomic_file, read_json
-from rnnlm.losses.loss import in_rows
+from rnnlm.losses.loss import rows_scored_together
 from rnnlm.models.devices import choose_device
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
@@ -144,8 +144,7 @@ def draw_targets(
         done, state = 0, None
         for batch in in_stored_order(source, mode):
             hidden, state = teacher.hidden(batch.input_ids.to(device), state if batch.carries_state else None)
-            mask = batch.mask.to(device)
-            for rows, _ in in_rows(hidden[mask][None], batch.target_ids.to(device)[mask][None]):
+            for rows in hidden[batch.mask.to(device)].split(rows_scored_together(device)):
                 drawn = systematic_sample(teacher.logits(rows).softmax(dim=1), draws, generator)
                 file[:, done : done + len(rows)] = drawn.t().cpu().numpy()
                 done += len(rows)

@@ -1,4 +1,4 @@
-"""What each ingredient of a preset gives: the preset with one thing changed, beside the preset itself.
+"""The gain by each ingredient of a preset: the preset with one thing changed, beside the preset itself.
 
     python benchmarks/ablations.py CORPUS --home FOLDER [--preset ptb] [--epochs 8] [--only NAME …] [--set S.F=V …]
 
@@ -24,7 +24,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.training.history import HISTORY, read_measurements
 from rnnlm.training.model_run import run_training
 
-# What is changed in the preset. What it has already makes no row.
+# Changes of the preset. A change that it already has makes no row.
 ABLATIONS: dict[str, list[str]] = {
     "the preset": [],
     "seed 1": ["training.seed=1"],  # how much of a difference is chance

@@ -1,4 +1,4 @@
-"""What the size of a mini-batch changes: noise of the gradient, speed, memory, and how fast the loss falls.
+"""Effects of the size of a mini-batch: noise of the gradient, speed, memory, and how fast the loss falls.
 
 python benchmarks/batch_sizes.py [CORPUS] [--sizes 1 4 16 64 128] [--rates …] [--seconds 30] [--picture FILE.png]
 
@@ -135,7 +135,7 @@ def trained_model(home: Home, corpus: str, dataset: DatasetRecord, tokens: int) 
 
 
 def gradients(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, count: int) -> list[torch.Tensor]:
-    """Of the first batches of an epoch, one vector each."""
+    """Return the gradients of the first batches of an epoch, one vector each."""
     found = []
     for batch in islice(training_batches(config.training, dataset, SINGLE_PROCESS).batches(), count):
         model.zero_grad()

@@ -3,8 +3,8 @@
     python benchmarks/budgets.py FOLDER --home HOME [--kinds elman lstm …] [--picture FILE.png]
 
 FOLDER holds train.txt, valid.txt and test.txt. All kinds have two layers and 2 million parameters, matched as in
-`rnnlm compare`. Every number of epochs is a training of its own, whose schedule ends there. Of two learning rates each
-kind gets the one that is better on validation after the smallest number of epochs. The table shows test perplexities.
+`rnnlm compare`. Every number of epochs is a training of its own, whose schedule ends there. Each kind gets the
+better of two learning rates, by the validation perplexity after the fewest epochs. The table shows test perplexities.
 Finished trainings are found again in --home, so processes with different --kinds can fill it at the same time.
 """
 

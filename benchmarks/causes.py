@@ -123,7 +123,7 @@ def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
 
 
 def print_causes(costs: Costs, contexts: dict[ModelKind, Any], sizes: dict[ModelKind, Any]) -> None:
-    """What the Elman network gains by each remedy, in bits per byte."""
+    """Print the gain of the Elman network by each remedy, in bits per byte."""
     elman = contexts["elman"]
     remedies = {
         f"context of {CONTEXTS[1]} → {CONTEXTS[-1]} tokens": (elman[CONTEXTS[1]], elman[CONTEXTS[-1]]),

@@ -1,4 +1,4 @@
-"""What a checkpoint costs: seconds to write and to read one, and its size, for models of two sizes.
+"""The cost of a checkpoint: seconds to write and to read one, and its size, for models of two sizes.
 
     .venv/bin/python benchmarks/checkpoint.py FOLDER
 

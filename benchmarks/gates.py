@@ -1,4 +1,4 @@
-"""What the gates before training measure on real and on damaged texts: what their thresholds rest on.
+"""Measurements of the gates before training on real and on damaged texts, on which their thresholds rest.
 
     .venv/bin/python benchmarks/gates.py ../shared/data
 

@@ -1,4 +1,4 @@
-"""What generating costs: our loop, its matrix products alone and transformers' generate(), in turn in one thread.
+"""The cost of generation: our loop, its matrix products alone and transformers' generate(), in turn in one thread.
 
     .venv/bin/python benchmarks/generate.py
     .venv/bin/python benchmarks/generate.py --model FOLDER

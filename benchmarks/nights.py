@@ -158,7 +158,7 @@ class Nights:
         return states[0]
 
     def states(self, deployment: str) -> list[str]:
-        """Of the runs that are not merely scheduled for later, the newest first."""
+        """Return the states of all runs that are not merely scheduled for later, the newest first."""
         named = {"name": {"any_": [deployment.partition("/")[2]]}}
         runs = self.prefect().post("flow_runs/filter", deployments=named, sort="EXPECTED_START_TIME_DESC")
         return [run["state"]["type"] for run in runs if "auto-scheduled" not in run["tags"]]
@@ -168,7 +168,7 @@ class Nights:
             raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
 
     def history_bytes(self) -> int:
-        """Of runs in training: finished ones have no checkpoints."""
+        """Return the size of the histories of runs in training: finished ones have no checkpoints."""
         return sum(
             path.stat().st_size
             for path in self.home.runs.glob("*/history.jsonl")

@@ -1,4 +1,4 @@
-"""What Prefect, MLflow, history and checkpoints cost beside the bare loop over the same batches.
+"""The cost of Prefect, MLflow, history and checkpoints, beside the bare loop over the same batches.
 
     python benchmarks/orchestration.py TEXT [--steps 300] [--rounds 7]
 
@@ -200,7 +200,7 @@ def wall(command: list[str], environment: dict[str, str] | None = None) -> float
 
 
 def bare_step(home: Path) -> None:
-    """What the script does that `rnnlm train` is compared with: libraries, one step, the same scores."""
+    """Run the script that `rnnlm train` is compared with: the same libraries, one step, the same scores."""
     from rnnlm.config import EvaluationConfig
     from rnnlm.evaluation.token_losses import nll_of_split
     from rnnlm.models.model_factory import build_model

@@ -1,4 +1,4 @@
-"""What the stages before training cost: speed beside `datasets.map`, memory, disk, reading, padding, parts.
+"""The cost of the stages before training: speed beside `datasets.map`, memory, disk, reading, padding, parts.
 
 python benchmarks/prepare.py TEXT [--sizes 5 50 200] [--tokenizers word bpe …] [--only speed memory …]
 

@@ -59,7 +59,7 @@ class Losses:
 
 
 class Registry:
-    """Who is champion, and who was best of the month; as rnnlm/registry keeps it."""
+    """The champion and the best version of the month, as rnnlm/registry keeps them."""
 
     def __init__(self, first: Version, config: RegistryConfig) -> None:
         self.config, self.versions = config, [first]

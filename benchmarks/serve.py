@@ -26,7 +26,7 @@ WARM_UP = 8  # requests that are not counted
 
 @dataclass
 class Load:
-    """What came of many requests."""
+    """The outcome of many requests."""
 
     seconds: list[float] = field(default_factory=list)  # of each that was answered 200
     tokens: int = 0

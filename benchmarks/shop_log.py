@@ -67,7 +67,7 @@ class ShopLog:
         return "".join(self.draw.choices("0123456789abcdef", k=length))
 
     def size(self, median: float, spread: float) -> int:
-        """Of a log-normal distribution."""
+        """Draw a size from a log-normal distribution."""
         return max(1, round(median * math.exp(self.draw.gauss(0, spread))))
 
     def request(self) -> str:

@@ -177,7 +177,7 @@ def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
 
 
 def peak_resident_kibibytes() -> int:
-    """Of this process alone: getrusage would begin with the peak of the process that started it."""
+    """Return the peak of this process alone: that of getrusage begins with the peak of its parent."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0])
 

@@ -1,4 +1,4 @@
-"""What a warm start saves and costs: nights on a growing text, each trained anew and from the champion.
+"""Gain and cost of a warm start: nights on a growing text, each trained anew and from the champion.
 
     OMP_NUM_THREADS=1 python benchmarks/warm_start.py ../shared/data/brown.txt --home FOLDER
 

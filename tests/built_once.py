@@ -1,4 +1,4 @@
-"""What takes seconds to build is built by one test process, and read or copied by all."""
+"""Build slow fixtures in one test process only; all others read or copy them."""
 
 import os
 import pickle

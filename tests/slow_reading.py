@@ -1,4 +1,4 @@
-"""What a model says of the next token, by its definition: a forward pass, and a look at the counts at each place."""
+"""A model's predictions by their definition: one forward pass, and one lookup of the counts at each place."""
 
 from collections.abc import Sequence
 

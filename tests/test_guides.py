@@ -25,7 +25,7 @@ TRAINED = "rnnlm run --corpus my-text.txt --preset smoke --set registry.model_na
 
 
 class Guide(NamedTuple):
-    """What a reader of a page has, and what is another one's on each machine."""
+    """The files a reader of a page has, and the values that differ from machine to machine."""
 
     write: Callable[[Path], None]  # the reader's own files
     before: tuple[str, ...] = ()  # commands of other pages
@@ -86,7 +86,7 @@ READERS = {
             ("make up ", f".venv/bin/rnnlm up --detach --port {free_port()} --mlflow-port {free_port()} "),
             ("/data/tickets/", "tickets/"),
         ),
-        # What is sent to others; servers by hand beside those that are up; a benchmark.
+        # Messages to others; servers started by hand beside those that are up; a benchmark.
         left_out=("rnnlm notify", "prefect server", "rnnlm deploy", "prefect worker", "mlflow ui", "benchmarks/"),
     ),
     "filter-a-crawl": Guide(write_inputs, before=(TRAINED,), left_out=("prefect",)),

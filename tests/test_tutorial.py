@@ -52,7 +52,7 @@ def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> None:
-    """As a reader does who keeps one terminal open, and then trains again."""
+    """A reader keeps one terminal open, and trains again at the end."""
     commands = shell_lines(RUNNER.CHAPTERS / "first-model.md")
     assert len(commands) >= 5
     done = in_one_shell(tmp_path, [line for line in commands if line != "make setup"], "rnnlm run --preset smoke")

@@ -66,12 +66,12 @@ def tokenize_command(
         str | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Whose tokenizer: a model as in rnnlm generate, or a dataset's id or folder. "
+            help="Model whose tokenizer is used, as in rnnlm generate, or a dataset's id or folder. "
             "Default: the champion of the only registered model.",
             autocompletion=complete_models,
         ),
     ] = None,
-    text: Annotated[str | None, typer.Option(metavar="TEXT", help="Default: standard input.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="Text to tokenize. Default: standard input.")] = None,
     show: Annotated[
         bool,
         typer.Option(

@@ -28,14 +28,17 @@ if TYPE_CHECKING:
     from rnnlm.registry.champion_history import Change
     from rnnlm.storage.records import Sample
 
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; stored with the version.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason, stored with the version.")]
 
 
 def models_command(
     session: Session,
     best: Annotated[bool, typer.Option("--best", help="Lowest validation perplexity per model and dataset.")] = False,
     dataset: Annotated[
-        str | None, typer.Option(metavar="DATASET", help="Only those trained on it: id, start of id, or folder.")
+        str | None,
+        typer.Option(
+            metavar="DATASET", help="Only models trained on this dataset: its id, the start of the id, or its folder."
+        ),
     ] = None,
 ) -> None:
     """List the registered models, newest first, or show one of them.

@@ -28,12 +28,12 @@ def notify_command(
         bool | None,
         typer.Option(
             "--every-night/--not-every-night",
-            help="Tell how every night ended: scores beside the champion's, decision, files that were not read. "
-            "Default: as it is; at first only what people should hear of.",
+            help="Report every night: scores beside the champion's, decision, files that were not read. "
+            "Default: unchanged; at first only what needs attention.",
         ),
     ] = None,
 ) -> None:
-    """Send what people should hear of to a webhook, Slack or an e-mail address.
+    """Send messages about the nights to a webhook, Slack or an e-mail address.
 
     A test message is sent first. If it is taken, the address is stored as a Prefect block named rnnlm, which the
     automations use. Each kind of address has one block; delete it in the Prefect UI to stop the messages.

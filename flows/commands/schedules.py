@@ -28,9 +28,13 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnl
 def schedule_command(
     session: Session,
     corpus: RequiredCorpus,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the corpus's name.")] = None,
-    cron: Annotated[str, typer.Option(metavar="CRON", help="Minute, hour, day, month and weekday.")] = "0 2 * * *",
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Such as Europe/Berlin.")] = "UTC",
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the schedule. Default: the corpus's name.")
+    ] = None,
+    cron: Annotated[
+        str, typer.Option(metavar="CRON", help="When to run: minute, hour, day, month and weekday.")
+    ] = "0 2 * * *",
+    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")] = "UTC",
     *,
     options: Annotated[PipelineOptions, some_of("preset", "config", "set")],
 ) -> None:

@@ -172,7 +172,9 @@ def logs_command(
     service: Annotated[
         str | None, typer.Argument(metavar="SERVICE", help=f"One of {', '.join(SERVICES)}. Default: all.")
     ] = None,
-    number: Annotated[int, typer.Option("-n", "--number", metavar="N", help="Last lines of each log.", min=0)] = 20,
+    number: Annotated[
+        int, typer.Option("-n", "--number", metavar="N", help="Number of lines to show of the end of each log.", min=0)
+    ] = 20,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new lines, until Ctrl-C.")] = False,
 ) -> None:
     """Print the logs of rnnlm up, of the servers and of the worker, whose log has the flow runs.

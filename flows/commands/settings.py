@@ -28,7 +28,7 @@ def settings_command(
         str | None,
         typer.Argument(
             metavar="SECTION",
-            help="Only these: a section, a part of one or a field, such as training.optimizer.",
+            help="Show only these settings: a section, a part of one or a field, such as training.optimizer.",
             autocompletion=complete_sections,
             show_default=False,
         ),

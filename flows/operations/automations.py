@@ -1,7 +1,7 @@
 """Automations that `rnnlm deploy` and `rnnlm up` create: which events send a message.
 
 A message goes to every notification block named `rnnlm` (`rnnlm notify` makes one). Without such a block an automation
-does nothing but show in the UI. What a user has changed stays: an automation that exists is only touched to exchange
+does nothing but show in the UI. A user's changes stay: an automation that exists is only touched to exchange
 "do nothing" and the blocks named `rnnlm`; a disabled one stays disabled.
 """
 

@@ -20,7 +20,7 @@ from rnnlm.tracking.mlflow_store import prepare_store
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-# What a run of the process pool may choose for its process: only its name and labels. Command, environment and folder
+# A run of the process pool may choose only the name and the labels of its process. Command, environment and folder
 # are not among the variables, since each of them could run something else; the worker finds the command itself. There
 # is no `env` at all: a run's own would be merged into it. Flow runs have the environment of their worker.
 JOB_TEMPLATE: dict[str, Any] = {

@@ -195,7 +195,7 @@ def champions(home: Home) -> tuple[ChampionStatus, ...]:
 
 
 def champions_of_server(home: Home) -> dict[str, tuple[int, list[RegistryVersion]]]:
-    """As champions_in_file()."""
+    """Like champions_in_file(), but read from the server."""
     found = [version for version in list_models(home) if "champion" in version.aliases]
     with reaching_mlflow(home) as client:
         return {one.name: (one.version, read_versions(client, one.name)) for one in found}

@@ -92,7 +92,7 @@ class RegistryConfig(Section):
     margin: float = setting(
         0.01,
         "How much worse a candidate may be, as a share of the champion's nats per byte, and of those of the best "
-        "champion of the last 30 days. Of policy=newer.",
+        "champion of the last 30 days. Used by policy=newer.",
         ge=0.0,
         le=1.0,
     )
@@ -109,7 +109,7 @@ class RegistryConfig(Section):
     )
     maximum_documents: int = setting(
         10_000,
-        "Largest number of documents to compare on; of more, a random sample.",
+        "Largest number of documents to compare on; if there are more, a random sample is compared.",
         ge=2,
         le=LARGEST_COUNT,
         added_later=True,

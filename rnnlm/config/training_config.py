@@ -144,7 +144,7 @@ class DistributedConfig(Section):
     )
     launcher: Literal["torchrun", "ray"] = setting(
         "torchrun",
-        "What starts the processes. torchrun: processes on this machine, or on `nodes`. ray: Ray Train on the cluster "
+        "How the processes are started. torchrun: on this machine, or on `nodes`. ray: Ray Train on the cluster "
         "that RAY_ADDRESS names, which shares the home; needs the extra `ray`.",
         changes_results=False,
     )

@@ -48,7 +48,7 @@ class Cell(nn.Module):
         return self.loop(x, state)
 
     def loop(self, x: Tensor, state: Tensor | None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """As sequence, step by step. mask: (b, t), 0 at padding, where the state stays the same."""
+        """Compute sequence() step by step. mask: (b, t), 0 at padding, where the state stays the same."""
         state = self.initial_state(x) if state is None else state
         outputs = []
         for time in range(x.shape[1]):

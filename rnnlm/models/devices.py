@@ -36,7 +36,7 @@ def evaluation_device(of_training: str | None) -> torch.device:
 
 
 def choose_rank_device(name: str) -> torch.device:
-    """As choose_device, with a GPU for each rank. DeviceError if there are too few."""
+    """Like choose_device(), with a GPU for each rank. DeviceError if there are too few."""
     device = choose_device(name)
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if device.type == "mps":

@@ -78,7 +78,7 @@ def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: t
 def masked_hidden(
     model: LanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """As model.hidden, with dropout. token_ids: (b, t) int64 → (b, t, H or E), state (b, L, S)."""
+    """Compute model.hidden() with dropout. token_ids: (b, t) int64 → (b, t, H or E), state (b, L, S)."""
     if masks is None:
         return model.hidden(token_ids, state)
     x: Tensor = model.embedding(token_ids)

@@ -104,7 +104,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, **settings: Any) -> Any:
-        """As in transformers, but only from safetensors: loading a pickle can run arbitrary code.
+        """Load a model as transformers does, but only from safetensors: loading a pickle can run arbitrary code.
 
         ModelError if the `hf` model of EleutherAI's lm_eval calls it.
         """
@@ -140,7 +140,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def resize_token_embeddings(self, *arguments: Any, **settings: Any) -> Any:
-        """As in transformers, but new tokens start with the mean bias.
+        """Resize the embedding as transformers does, but let new tokens start with the mean bias.
 
         transformers gives them 0 if weights are tied; beside log frequencies nothing else would ever be generated.
         """

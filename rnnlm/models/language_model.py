@@ -111,7 +111,7 @@ class LanguageModel(nn.Module):
         return 0 if self.mixture is None else self.mixture.context_length
 
     def mixed_logits(self, hidden: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
-        """As logits(), but of the mixture if there is one: the logarithms of its probabilities.
+        """Like logits(), but for the mixture if there is one: the logarithms of its probabilities.
 
         hidden: (n, H or E); contexts: for each the context_length tokens read last, the last one first (histories()).
         """

@@ -120,7 +120,7 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
 
 
 def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
-    """As load_model(), for what reads the layers of one network. ModelError for an ensemble."""
+    """Like load_model(), for callers that read the layers of one network. ModelError for an ensemble."""
     model = load_model(folder, device)
     if isinstance(model, Ensemble):
         raise ModelError(

@@ -78,7 +78,7 @@ def relative_imports(module: Path) -> list[Path]:
 
 
 def copy_own_cell(kind: str, folder: Path) -> None:
-    """Copy the module of a layer of one's own to the code of a bundle, where it imports our modules relatively."""
+    """Copy the module of a custom layer to the code of a bundle, where it imports our modules relatively."""
     source = inspect.getsource(sys.modules[cell_class(kind_of(kind)).__module__])
     copied = folder / OWN_MODULES / f"{own_module_name(kind.partition(':')[0])}.py"
     copied.parent.mkdir(exist_ok=True)

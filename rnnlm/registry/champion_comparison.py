@@ -99,8 +99,8 @@ class Contest:
         same_text = rival.facts.get("dataset_id") == dataset.dataset_id and "started_from" not in rival.facts
         if rivals or same_text:
             return decision
-        # Registered before training documents were kept. What the version may have seen can only help it: a candidate
-        # that wins nevertheless is better.
+        # Registered before training documents were kept. The version may have seen some of the documents, which can
+        # only help it: a candidate that wins nevertheless is better.
         reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
         return Decision(decision.alias, reason, evidence)
 

@@ -43,7 +43,7 @@ def step_row(step: ExplanationStep) -> dict[str, Any]:
 
 
 def best_guesses(step: ExplanationStep, width: int) -> str:
-    """As many of the most probable tokens as fit, with their probability in percent."""
+    """List as many of the most probable tokens as fit, with their probability in percent."""
     text = ""
     for token, probability in step.alternatives:
         guess = f"{shorten(token, LONGEST_TOKEN)} {100 * probability:.0f}%"

@@ -27,7 +27,7 @@ SHARD_CHARACTERS = 2 << 20  # a shard ends with the document that reaches it
 LARGEST_GROWTH = 16
 TABLE_ROWS_AT_ONCE = 1_024
 COLUMN_HINT = "give the text column as scoring.column (--column), the id column as scoring.id_column (--id-column)"
-# Of DuckDB. One thread: rows come in the table's order, and torch has the other cores.
+# Settings of DuckDB. One thread: rows come in the table's order, and torch has the other cores.
 READ_SETTINGS: dict[str, Any] = {
     "memory_limit": "512MiB",
     "threads": 1,

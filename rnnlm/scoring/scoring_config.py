@@ -44,7 +44,7 @@ class ScoringConfig(EngineConfig):
         "auto", description="Where to compute. auto: a GPU if there is one, but on Ray the CPU."
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="Of products with rare classes; auto: bfloat16 if the processor has it."
+        "auto", description="Precision of products with rare classes; auto: bfloat16 if the processor has it."
     )
     drift_threshold: float = Field(
         0.2, gt=0.0, le=1.0, description="Kolmogorov-Smirnov distance above which a Prefect event is emitted."

@@ -156,7 +156,7 @@ def tokenization_loss(
     unknown_counts = np.diff(np.concatenate([[0], np.cumsum(lines.token_ids == UNK)])[lines.offsets])
     words, bits = np.zeros(len(texts), np.int64), np.zeros(len(texts))
     dropped = mode == "sentence"
-    # Of a line without unknown words only a word tokenizer loses anything.
+    # Of the lines without unknown words, only those of a word tokenizer lose anything.
     lossy = (unknown_counts > 0) | (lengths == 0) | (tokenizer.kind == "word")
     for line in np.flatnonzero(lossy).tolist():
         text, tokens, unknown = texts[line], int(lengths[line]), int(unknown_counts[line])

@@ -33,7 +33,7 @@ class CountsScore(PartScore):
 class SplitScore(Record):
     """The score of a model on a whole split, with two baselines on the same tokens.
 
-    Of a network mixed with counts, perplexity and bits per byte are those of the mixture, which is what is registered.
+    For a network mixed with counts, perplexity and bits per byte are those of the mixture, which is registered.
     """
 
     split: str

@@ -120,7 +120,7 @@ def read_marker(folder: Path) -> dict[str, str]:
         raise ValueError(f"{COMPLETE} is not a JSON object")
     for name in digests:
         try:
-            inside(folder, name, any_links=True)  # one's own, to a larger disk
+            inside(folder, name, any_links=True)  # the user's own, to a larger disk
         except UnsafeNameError as error:
             raise ValueError(f"{COMPLETE} names {ascii(name)[:80]}, which is no file in this folder") from error
     return digests

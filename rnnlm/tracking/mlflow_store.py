@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 TRAINING_VIEW = "workflowType=machine_learning"  # query of addresses: without it the UI opens on pages for chat models
 VIEW = "rnnlm"  # name of the shared view of an experiment
 RUN_LIST_VIEW = f"viewStateShareKey={VIEW}&{TRAINING_VIEW}"
-# What differs from the defaults in what MLflow 3.17's page stores when a person shares a view, and its search.
+# Settings of a shared view on MLflow 3.17's page that differ from the defaults, and its search.
 VIEW_STATE = {
     "searchFilter": "",
     "orderByKey": "attributes.start_time",

@@ -93,7 +93,7 @@ def summed_nll_by_sharpness(model: LanguageModel, batches: Iterable[Batch], shar
 def divide_logits(model: LanguageModel, temperature: float) -> None:
     """Divide the model's logits in place; its states stay the same.
 
-    If the stack normalizes its output, the normalization's gain is divided. Else the head is, and with it a tied
+    If the stack normalizes its output, the normalization's gain is divided. Otherwise the head is, and with it a tied
     embedding, for which the lowest layer's W compensates.
     """
     model.head.bias.div_(temperature)

@@ -209,8 +209,7 @@ class TrainingLoop:
         self.updater = Updater(parallel, self.optimizer, clip_norm, self.process_group, self.mean_tokens)
         self.validation_steps = validation_steps(self.total_steps, config.validation.evaluations)
         self.measure_every = max(1, self.total_steps // MEASUREMENTS)  # steps
-        # What a checkpoint holds beside model, optimizer and schedule. If a validation is due at `step`, it is still to
-        # come.
+        # State of a checkpoint, beside model, optimizer and schedule. A validation due at `step` is still to come.
         self.step = 0  # optimizer steps done: one for each batch of the feed, over all epochs
         self.tokens = 0  # predicted tokens trained on
         self.rollbacks = 0  # after divergence
@@ -219,7 +218,7 @@ class TrainingLoop:
         self.best_weights: dict[str, Tensor] | None = None  # on the CPU
         self.process_changes: list[ProcessChange] = []
         self.note_process_change()
-        # What it does not hold.
+        # State that it does not hold.
         self.unchecked: list[tuple[int, Tensor, Tensor]] = []  # step, loss and gradient norm, on the device
         self.interval_start, self.interval_tokens = time.perf_counter(), 0
 

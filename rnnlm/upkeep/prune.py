@@ -91,7 +91,7 @@ def totals(items: Iterable[Item], removed: set[Key]) -> list[KindTotal]:
 
 
 def remove_planned(home: Home, inventory: Inventory, plan: RetentionPlan, config: RetentionConfig) -> list[Item]:
-    """Remove the planned items that are still unused. What a refused item needs is kept too."""
+    """Remove the planned items that are still unused. Items that a refused one needs are kept too."""
     protected: set[Key] = set()
     deleted = remove_planned_versions(home, inventory, plan, config)
     removed: list[Item] = []

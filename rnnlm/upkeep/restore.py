@@ -1,7 +1,7 @@
 """Restore a backup into an empty home, also on another path or machine.
 
 MLflow stores absolute paths: they are rewritten for the new home before its database gets its name. The databases come
-last, so a killed restore leaves no home that looks complete; run it again. What is damaged in the archive is left out.
+last, so a killed restore leaves no home that looks complete; run it again. Damaged files of the archive are left out.
 """
 
 from pathlib import Path

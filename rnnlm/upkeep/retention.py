@@ -1,7 +1,7 @@
 """The plan of a prune: which items of a home are kept, and why. Pure functions from an inventory.
 
 Everything starts from roots (aliases, rollback targets, the newest versions and datasets, what is in use) and follows
-what they need. What is not reached goes.
+what they need. Items that are not reached are removed.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What tests of commands share."""
+"""Fixtures of the tests of commands."""
 
 import logging
 import os

@@ -110,7 +110,7 @@ def test_an_option_shows_its_fields_description_bounds_and_default() -> None:
 
 
 def completions(words: str) -> list[str]:
-    """What the shell offers after these words."""
+    """Return the completions that the shell offers after these words."""
     environment = {
         "_RNNLM_COMPLETE": "complete_bash",
         "COMP_WORDS": words,

@@ -74,7 +74,7 @@ def server(server_home: Home) -> Iterator[httpx.Client]:
 
 
 def printed_variables() -> dict[str, str]:
-    """What a shell has after `eval "$(rnnlm env)"`."""
+    """Return the variables of a shell after `eval "$(rnnlm env)"`."""
     script = f'eval "$({sys.executable} -m flows.command_line env)"; env -0'
     done = subprocess.run(["sh", "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=True)
     return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
@@ -150,7 +150,7 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
 
 
 def library_lines(client: httpx.Client, run_id: str) -> list[str]:
-    """What the library told in the logs of the run and of its tasks."""
+    """Return the library's lines in the logs of the run and of its tasks."""
     query = {"logs": {"flow_run_id": {"any_": [run_id]}}}
     logs = client.post("/logs/filter", json=query).json()
     return [log["message"] for log in logs if log["name"].startswith("rnnlm.")]

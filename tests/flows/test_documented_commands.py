@@ -78,7 +78,7 @@ def test_commands_in_sentences_are_understood(page: Path) -> None:
 
 
 def test_settings_of_measured_commands_mean_what_they_meant() -> None:
-    """Else figures on the pages would be those of other settings, for instance after a change of a default."""
+    """Otherwise the pages would show figures of other settings, for instance after a default has changed."""
     digests = {command: settings_digest(command) for page in MEASURED_PAGES for command in measured_commands(page)}
     before = json.loads(MEASURED.read_text(encoding="utf-8"))
     changed = sorted(command for command in digests | before if digests.get(command) != before.get(command))
@@ -95,7 +95,7 @@ def measured_commands(page: Path) -> list[str]:
 
 
 def settings_digest(command: str) -> str:
-    """Of what decides the figures, but for the text."""
+    """Return a digest of all settings that decide the figures, apart from the text."""
     parameters = parse(shlex.split(command))
     config = build_config(parameters.get("preset"), parameters["set"] or ())
     sections = (config.tokenizer, config.sequences, config.model, config.training)

@@ -61,7 +61,7 @@ def promised_keys() -> set[str]:
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    """What the command prints as JSON."""
+    """Run the command with `--json` and return what it prints."""
     capsys.readouterr()
     assert main([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -117,7 +117,7 @@ def test_training_has_shown_its_progress_with_a_link_to_mlflow(ran: Ran) -> None
 
 @pytest.mark.long
 def test_all_stages_are_tasks_of_one_run_with_readable_names_and_tags(ran: Ran) -> None:
-    """So the page of the pipeline's run in the UI has every line of the log."""
+    """This puts every line of the log on the page of the pipeline's run in the UI."""
     identity = UUID(str(shown("toy-summary").flow_run_id))  # other tests' runs are on the same server
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(identity)

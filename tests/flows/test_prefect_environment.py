@@ -1,4 +1,4 @@
-"""What our processes have in their environment: nothing that lies in a home runs, and the user's settings win."""
+"""The environment of our processes: no file of a home is ever run, and the user's settings win."""
 
 import json
 import os

@@ -99,7 +99,7 @@ def test_wrong_values_are_named(
 @given(st.text(st.sampled_from("aZ9_-./%&<> \n\x00ä:@"), max_size=6) | st.text())
 @example("a" * 101)
 def test_a_name_that_prefect_refuses_is_refused(name: str) -> None:
-    """As a deployment, as a schedule's slug, and as a tag of its runs."""
+    """A name is used for the deployment, as the slug of its schedule, and as a tag of its runs."""
     try:
         check_name(name)
     except ConfigError:

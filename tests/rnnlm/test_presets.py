@@ -115,7 +115,7 @@ def test_small_byte_level_vocabulary_is_refused() -> None:
 
 
 def test_a_configuration_with_former_paths_is_read() -> None:
-    """As version 0.2 stored it, before `training` had sections."""
+    """Version 0.2 stored it like this, before `training` had sections."""
     stored = {"training": {"loss": "exact", "schedule": "linear", "dropout_words": 0.1, "processes": 2, "epochs": 1}}
     before = copy.deepcopy(stored)
     training = PipelineConfig.model_validate(stored).training

@@ -50,7 +50,7 @@ CHOSEN = {  # what a person writes into .env
 
 
 def example_variables() -> dict[str, str]:
-    """What .env.example sets; empty values are for a person to fill in."""
+    """Return the variables of .env.example; a person fills in the empty ones."""
     lines = (DEPLOY / ".env.example").read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 

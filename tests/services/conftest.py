@@ -1,4 +1,4 @@
-"""What `make test-services` needs beyond `make test`: the extra `services`, and PostgreSQL."""
+"""Requirements of `make test-services` beyond those of `make test`: the extra `services`, and PostgreSQL."""
 
 import importlib.util
 import os

@@ -190,7 +190,7 @@ def test_status_and_links_work_through_authentication_and_the_proxys_names(train
 
 
 def test_a_pool_of_another_type_keeps_its_type_and_template(trained: Team) -> None:
-    """What the Kubernetes manifests do: their own pool first, then `rnnlm deploy`."""
+    """The Kubernetes manifests do this: they make a pool of their own, then run `rnnlm deploy`."""
     template = trained.prefect("GET", "work_pools/rnnlm")["base_job_template"]
     trained.run("deploy")
     assert trained.prefect("GET", "work_pools/rnnlm")["base_job_template"] == template

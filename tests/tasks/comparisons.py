@@ -23,7 +23,7 @@ PNG = b"\x89PNG"
 
 
 def tracked(home: Home, experiment: str = "rnnlm") -> list[tuple[dict[str, str], dict[str, list[tuple[int, float]]]]]:
-    """Of each MLflow run of the experiment its parameters, and by step what it has of each metric."""
+    """Return the parameters of each MLflow run of the experiment, and the steps and values of its metrics."""
     with reaching_mlflow(home) as client:
         found = client.get_experiment_by_name(experiment)
         runs = [] if found is None else client.search_runs([found.experiment_id])

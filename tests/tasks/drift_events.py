@@ -1,4 +1,4 @@
-"""What the Prefect server knows of drift: for the tests of the task and of the flow."""
+"""Drift events on the Prefect server, for the tests of the task and of the flow."""
 
 import time
 from pathlib import Path
@@ -13,7 +13,7 @@ PERSISTED_WITHIN_SECONDS = 60  # the server stores events a few seconds after th
 
 
 def drift_events(folder: Path) -> list[dict[str, Any]]:
-    """Of scorings whose output lies in the folder."""
+    """Return the drift events of scorings whose output is in the folder."""
     answer = httpx.post(
         f"{get_current_settings().api.url}/events/filter",
         json={"filter": {"event": {"name": [SCORES_DRIFTED]}}},
@@ -24,7 +24,7 @@ def drift_events(folder: Path) -> list[dict[str, Any]]:
 
 
 def awaited_drift_events(folder: Path) -> list[dict[str, Any]]:
-    """As soon as there are any."""
+    """Wait until there are drift events of the folder, and return them."""
     end = time.monotonic() + PERSISTED_WITHIN_SECONDS
     while not (found := drift_events(folder)):
         assert time.monotonic() < end, f"no event {SCORES_DRIFTED} within {PERSISTED_WITHIN_SECONDS} s"

@@ -66,7 +66,7 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
 
 
 def input_gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
-    """As gradient_norms, of the token embeddings instead of the states: (t,) by distance, the same for every kind."""
+    """Like gradient_norms(), but for token embeddings instead of states: (t,) by distance, the same for every kind."""
     embedded = model.embedding(token_ids).detach().requires_grad_()
     outputs, _ = model.stack(embedded)
     loss = functional.cross_entropy(model.logits(model.readout(outputs[:, -1])), target_ids, reduction="sum")

@@ -82,7 +82,7 @@ def mlflow_accepts(name: str, *validators: Callable[[str], None]) -> bool:
 @example("." * 2)
 @example("a" * 201)
 def test_a_model_name_that_mlflow_refuses_is_refused(name: str) -> None:
-    """As a registered model, as a logged model, and as the part before an alias."""
+    """MLflow uses the name for a registered model, for a logged model, and before an alias."""
     if accepted(RegistryConfig, model_name=name):
         assert mlflow_accepts(name, _validate_model_name, _validate_logged_model_name)
         assert _parse_model_uri(f"models:/{name}@champion").name == name

@@ -52,8 +52,10 @@ def test_only_prose_sentences_of_a_docstring_are_kept() -> None:
 
 def test_docstrings_are_read_and_never_run(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
-    path.write_text('"""Of the module."""\nraise SystemExit\ndef f():\n    """Of f."""\nclass C:\n    """Of C."""\n')
-    assert list(python_docs.docstrings(path)) == ["Of the module.", "Of f.", "Of C."]
+    path.write_text(
+        '"""The module."""\nraise SystemExit\ndef f():\n    """The function f."""\nclass C:\n    """The class C."""\n'
+    )
+    assert list(python_docs.docstrings(path)) == ["The module.", "The function f.", "The class C."]
 
 
 @pytest.mark.slow

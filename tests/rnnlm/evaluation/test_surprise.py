@@ -79,7 +79,7 @@ def test_the_tables_equal_those_by_hand(written: Path) -> None:
     tables = query_surprise(written)
     assert (tables.tokens, tables.nll_nats) == (11, 15.25)
     assert tables.perplexity == pytest.approx(math.exp(15.25 / 11))
-    # Of the three sentences only one has five tokens.
+    # Only one of the three sentences has five tokens.
     assert [row["sentence_id"] for row in tables.worst_sentences] == [1]
     by_position = {row["first_position"]: (row["tokens"], row["nll_nats_per_token"]) for row in tables.by_position}
     assert by_position[0] == (3, pytest.approx((1.0 + 0.5 + 0.25) / 3))

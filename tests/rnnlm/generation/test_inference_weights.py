@@ -1,4 +1,4 @@
-"""What a token costs in the generation loop, counted rather than timed; benchmarks/generate.py measures the time."""
+"""The cost of a token in the generation loop, counted rather than timed; benchmarks/generate.py measures the time."""
 
 from collections import Counter
 from typing import Any

@@ -32,9 +32,9 @@ def beam_search(
 ) -> list[tuple[Text, float]]:
     """The `width` best texts of new ids with their scores, the best first.
 
-    A score is a log-probability over (number of new ids) ** penalty. Of each step's 2 · width best texts, those among
-    the first `width` that end are kept as finished, and the `width` best of those that do not go on. Done when as
-    many are finished and none that goes on is better now than the worst of them.
+    A score is a log-probability over (number of new ids) ** penalty. In each step, those of
+    the `width` best texts that end are finished, and the `width` best texts that do not end go on. The search is over
+    when `width` texts are finished and no running one is better than the worst of them.
     """
     running: list[tuple[Text, float]] = [([], 0.0)]
     finished: list[tuple[Text, float]] = []

@@ -28,7 +28,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def gradients(model: LanguageModel, masks: Masks) -> list[Tensor]:
-    """Of a sum that gives each output a weight of its own."""
+    """Return the gradients of a sum in which each output has a weight of its own."""
     model.zero_grad()
     hidden, last = masked_hidden(model, masks, IDS)
     weights = torch.randn(hidden.shape, generator=generator(9), dtype=torch.float64)
@@ -63,7 +63,7 @@ def test_a_locked_mask_is_constant_over_time_alone() -> None:
 
 
 def test_a_dropped_word_is_missing_in_the_whole_batch() -> None:
-    """As if its row were zero, and the others' rows were scaled."""
+    """Dropping a word sets its row to zero, and scales the rows of the others."""
     model = network()
     words = torch.full((11,), 1.25, dtype=torch.float64)
     words[[4, 6]] = 0.0
@@ -88,7 +88,7 @@ def test_word_dropout_leaves_a_tied_head_whole_and_a_sparse_gradient_sparse() ->
 
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_weights_are_dropped_from_u_once_for_all_time_steps(diagonal: bool) -> None:
-    """As if U itself had these zeros; the gradient reaches the weights that stayed, and no others."""
+    """The result is that of a U with these zeros; the gradient reaches only the weights that stayed."""
     model = network(recurrence="diagonal" if diagonal else "full")
     masks = draw_masks(model, Dropout(recurrent=0.5), range(3), generator())
     hidden, _ = masked_hidden(model, masks, IDS)

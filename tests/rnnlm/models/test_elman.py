@@ -127,7 +127,7 @@ def test_residual_layers_add_to_their_normalized_input(nonlinearity: str, backen
 def test_the_handwritten_gradient_equals_autograd(
     nonlinearity: str, steps: int, diagonal: bool, residual: bool
 ) -> None:
-    """Of inputs and state, too, and where only the outputs or only the last state count."""
+    """This includes the gradients of inputs and state, and losses of the outputs alone or of the last state alone."""
     gradients = {}
     for backend in ("loop", "fused"):
         stack = random_stack(2, nonlinearity, backend, diagonal, residual)

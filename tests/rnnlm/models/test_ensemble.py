@@ -22,7 +22,7 @@ IDS = torch.tensor([[2, 5, 9, 7, 30, 5, 5, 8], [2, 6, 6, 6, 12, 49, 4, 10]])
 
 
 def ensemble_of_three() -> Ensemble:
-    """Of three kinds, whose states have different shapes."""
+    """Return an ensemble of three kinds, whose states have different shapes."""
     return joined([random_model(kind, VOCABULARY) for kind in ("elman", "lstm", "transformer")], SHARES).eval()
 
 

@@ -28,7 +28,7 @@ def prompts(storyteller: Storyteller) -> list[list[int]]:
 
 
 def new_ids(sequence: torch.Tensor, prompt_length: int, eos: int | None = EOS) -> list[int]:
-    """What follows the prompt, up to and with `<eos>`; a batch's shorter texts are filled up behind it."""
+    """Return the ids after the prompt up to and including `<eos>`, without the padding of shorter texts of a batch."""
     ids = sequence[prompt_length:].tolist()
     return ids[: ids.index(eos) + 1] if eos in ids else ids
 
@@ -86,7 +86,7 @@ def assert_beams(
     [*((kind, 1) for kind in KINDS), ("lstm", 3), pytest.param("transformer", 3, marks=pytest.mark.long)],
 )
 def test_every_kind_generates_the_slow_ways_text_padded_on_the_left(kind: ModelKind, beams: int) -> None:
-    """Of random weights; a window of attention is shorter than a text."""
+    """The weights are random, and the attention window is shorter than a text."""
     model = RnnlmForCausalLM.from_language_model(random_model(kind, 30))
     prompts = [[2, 5, 6, 7, 8], [2, 9], [2, 11, 12]]
     batch = padded(prompts)

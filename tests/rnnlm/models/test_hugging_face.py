@@ -58,7 +58,7 @@ def test_labels_are_shifted_and_shift_labels_are_not() -> None:
 
 
 def test_shares_of_batches_add_up_to_one_loss() -> None:
-    """What Trainer does where it accumulates gradients, whatever the number of targets in each part."""
+    """Trainer adds them up like this where it accumulates gradients, whatever the number of targets in each part."""
     net = model()
     ids = torch.tensor([[2, 5, 6, 3], [2, 9, 3, 0]])
     labels = ids.masked_fill(ids == 0, -100)

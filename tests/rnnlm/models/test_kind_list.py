@@ -1,4 +1,4 @@
-"""One list of kinds: networks, counts alone, and layers of one's own, each through every stage to a bundle."""
+"""One list of kinds: networks, counts alone, and custom layers, each through every stage to a bundle."""
 
 import shutil
 from pathlib import Path

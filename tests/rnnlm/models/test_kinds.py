@@ -83,7 +83,7 @@ def test_loop_and_fused_backend_agree(kind: ModelKind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_in_bfloat16_rounds_the_products_of_layers_and_evaluation_does_not(kind: ModelKind) -> None:
-    """Of all kinds but GRU and LSTM, whose kernels compute in float32."""
+    """GRU and LSTM are exceptions, because their kernels compute in float32."""
     results = []
     for precision in ("float32", "bfloat16"):
         model = model_of(kind).float()
@@ -383,7 +383,7 @@ def test_an_xlstm_begins_by_remembering_and_has_both_kinds_of_layers() -> None:
 
 
 class DerivedElman(ElmanCell):
-    """A layer of one's own that is derived from one of ours."""
+    """A custom layer that is derived from one of ours."""
 
 
 class DerivedLSTM(LSTMCell):

@@ -20,7 +20,7 @@ Row = dict[str, list[int]]
 
 
 def stored_rows(storyteller: Storyteller, split: str, count: int) -> list[Row]:
-    """As the dataset has them: the shift stands there."""
+    """Return rows as the dataset stores them, already shifted."""
     with connect(storyteller.dataset) as connection:
         rows = connection.execute(
             "select input_ids, target_ids from shifted_sequences where split = ? order by sequence_id limit ?",

@@ -1,4 +1,4 @@
-"""What a model's folder says of its training text is all there, or an error says so."""
+"""A model's folder names its training text completely, or an error says what is missing."""
 
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.storage.records import DatasetRecord, RunRecord

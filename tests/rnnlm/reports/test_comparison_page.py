@@ -39,7 +39,7 @@ def comparison(folder: Path, *scores: tuple[float, ...], **fields: Any) -> Model
 
 
 def test_differences_within_the_intervals_over_seeds_are_named(tmp_path: Path) -> None:
-    # Of two runs the interval is 12.706 times half of their distance: ± 1.27 and ± 1.27 overlap at a distance of 2.
+    # The interval of two runs is 12.706 times half of their distance: ± 1.27 and ± 1.27 overlap at a distance of 2.
     found = comparison(tmp_path, (99.9, 100.1), (101.9, 102.1), (149.9, 150.1))
     assert seeds_sentence(found) == "within the variation of training (95 %, over seeds): Elman and LSTM"
     found = comparison(tmp_path, (99.9, 100.1), (109.9, 110.1))

@@ -42,7 +42,7 @@ bulk_scoring.score_texts(Home(Path(sys.argv[1])), ScoringConfig.model_validate_j
 
 
 class Killed(BaseException):
-    """What no code of ours catches."""
+    """An exception that our code never catches."""
 
 
 def dying(function: Callable[..., Any], calls: int, *, after: bool) -> Callable[..., Any]:

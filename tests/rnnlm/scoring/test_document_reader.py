@@ -178,7 +178,7 @@ def test_a_database_and_a_query_are_given_together() -> None:
 
 
 def test_on_ray_scores_are_computed_on_the_cpu() -> None:
-    """Whatever device the machine of the command has."""
+    """This holds for every device of the machine that runs the command."""
     on_ray = {"input": "x.txt", "output": "x.parquet", "engine": "ray"}
     assert ScoringConfig.model_validate(on_ray).device == "cpu"
     assert ScoringConfig.model_validate(on_ray | {"engine": "local"}).device == "auto"

@@ -1,4 +1,4 @@
-"""What a document costs is what a reading by itself says; its surprising tokens are its dearest ones."""
+"""A document's score equals that of reading it alone; its surprising tokens are its least probable ones."""
 
 import math
 

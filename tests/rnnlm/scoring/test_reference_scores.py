@@ -1,4 +1,4 @@
-"""What validation text scores: kept with the model, complete, and computed where a model came without it."""
+"""Scores of the validation text: stored completely with the model, and computed for a model that lacks them."""
 
 import shutil
 

@@ -50,7 +50,7 @@ def rows(shards: list[Shard]) -> list[list[int]]:
 
 
 def tables(dataset: DatasetRecord) -> list[list[tuple[Any, ...]]]:
-    """What depends on the text: sequences, documents, vocabulary with counts."""
+    """Return the tables that depend on the text: sequences, documents, vocabulary with counts."""
     queries = (
         "select split, sequence_id, token_ids, input_ids, target_ids from shifted_sequences order by all",
         "select * from documents order by document_id",

@@ -1,4 +1,4 @@
-"""What lies in a dataset file, counted by hand."""
+"""The contents of a dataset file, counted by hand."""
 
 import hashlib
 from pathlib import Path

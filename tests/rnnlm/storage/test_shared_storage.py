@@ -86,7 +86,7 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
 def test_two_machines_storing_a_folder_do_not_mix_files(
     home: Home, other: Home, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As two trainings of the same run do, whose files differ."""
+    """Two trainings of the same run do this, whose files differ."""
 
     def build(text: str) -> Callable[[Path], None]:
         def write(partial: Path) -> None:

@@ -174,7 +174,7 @@ def test_what_was_hashed_when_it_was_made_is_not_hashed_again(hashed: Hashed) ->
 
 
 def test_what_changes_no_time_stamp_is_found_by_verifying(hashed: Hashed) -> None:
-    """As a disk does that returns other bytes than it was given."""
+    """A failing disk does this: it returns other bytes than were written."""
     hashed.damage()
     (hashed.folder / "a").write_text("ONE")
     status = (hashed.folder / "a").stat()

@@ -1,4 +1,4 @@
-"""What a GPU does, beside the CPU. Skipped where there is none."""
+"""Training on a GPU, compared with the CPU. Skipped where there is no GPU."""
 
 import dataclasses
 from typing import get_args

@@ -22,7 +22,7 @@ PLATEAU = {
 
 
 def schedule(**settings: Any) -> Schedule:
-    """Of 10 steps with a peak rate of 0.8. settings: of training.schedule."""
+    """Return a schedule of 10 steps with a peak rate of 0.8. settings: those of training.schedule."""
     config = plain_training(PLATEAU | {f"schedule.{name}": value for name, value in settings.items()})
     return Schedule(torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.8), config.schedule, 10)
 

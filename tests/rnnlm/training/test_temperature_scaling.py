@@ -104,7 +104,7 @@ def test_dividing_the_logits_leaves_the_states(kind: str) -> None:
 
 @pytest.mark.slow
 def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
-    """Of a short training that went too far; its steps are those without scaling."""
+    """The run overfits in a short training; its steps are those of a run without scaling."""
     settings = {
         "training.epochs": 30,
         "training.optimizer.learning_rate": 0.03,

@@ -74,7 +74,7 @@ def test_new_tokens_keep_their_initial_rows(settings: dict[str, object]) -> None
 
 @pytest.mark.parametrize("settings", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
 def test_known_tokens_keep_their_logits_in_a_warm_start(settings: dict[str, object]) -> None:
-    """What the rows are for: the same text, spelled in the ids of each vocabulary."""
+    """The same text gets the same logits, in the ids of the old vocabulary and of the new one."""
     config = plain_model({"hidden_size": 4, **settings})
     old, new = trained(config, 6, seed=1).eval(), build_model(config, 7, seed=2).eval()
     copy_weights(new, old, SHARED)

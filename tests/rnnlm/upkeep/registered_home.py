@@ -77,7 +77,7 @@ def register_night(home: Home, name: str, night: str, age_days: float) -> int:
 
 
 def age_versions(home: Home, days: float) -> None:
-    """As if everything in the registry had been registered `days` earlier."""
+    """Make everything in the registry `days` older."""
     milliseconds = round(days * DAY_SECONDS * 1000)
     with closing(sqlite3.connect(home.mlflow_database)) as connection, connection:
         connection.execute(f"update model_versions set creation_time = creation_time - {milliseconds}")

@@ -1,4 +1,4 @@
-"""Whatever is lost or damaged between backups of two homes: no version is ever lost with exit code 0."""
+"""Files are lost and damaged between backups of two homes: no version is ever lost with exit code 0."""
 
 import os
 import shutil

@@ -53,7 +53,7 @@ called = called.with_options(retry_delay_seconds=0)
 
 
 def in_flow(use: Callable[[Engine], Any], worth: int = 2) -> Any:
-    """What `use` returns of an engine that is opened in a flow run."""
+    """Return what `use` makes of an engine that is opened in a flow run."""
 
     @flow
     def using() -> Any:

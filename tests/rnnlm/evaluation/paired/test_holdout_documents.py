@@ -164,7 +164,7 @@ def test_a_missing_or_changed_corpus_is_refused(ground: Ground, tmp_path: Path) 
 
 
 def test_few_documents_are_cut_into_blocks_of_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of about equal size, whole lines, nothing lost, none across two documents; each is read back by its digest."""
+    """Blocks have about equal sizes and whole lines, lose nothing, and stay within one document; digests find them."""
     monkeypatch.setattr(grounds, "FEW_DOCUMENTS", 10)
     texts = ["".join(f"line {number} of the {name} text\n" for number in range(40)) for name in ("first", "other")]
     (tmp_path / "valid.txt").write_text("head\n" + "".join(texts))

@@ -1,4 +1,4 @@
-"""What a model writes after a context: in a batch as alone, up to a stop."""
+"""A model's continuation of a context is the same in a batch as alone, and ends at a stop."""
 
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids

@@ -1,4 +1,4 @@
-"""What a text costs after another one: as a slow reading says, and as `rnnlm evaluate` says of a whole file."""
+"""The log-likelihood of a text after another one equals that of a slow reading, and of `rnnlm evaluate` on a file."""
 
 import math
 from pathlib import Path

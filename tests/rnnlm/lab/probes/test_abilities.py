@@ -62,7 +62,7 @@ def random_weights(kind: ModelKind, seed: int, **settings: str) -> LanguageModel
 
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_the_weights_networks_without_mixing_settle_on_a_repeated_word(seed: int) -> None:
-    """So they cannot tell an odd number of repetitions from an even one: the proof in docs/explanation/abilities.md.
+    """Thus they cannot tell an odd number of repetitions from an even one: docs/explanation/abilities.md proves it.
 
     One token is enough for positive recurrent weights. Negative ones alternate, and settle on a word of two tokens.
     """

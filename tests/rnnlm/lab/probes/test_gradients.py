@@ -59,7 +59,7 @@ def test_norms_equal_the_gradients_at_a_detached_state(
         logits, _ = network(after, state)
         functional.cross_entropy(logits[:, -1], target_ids, reduction="sum").backward()
         assert state.grad is not None
-        # Of the top layer alone: a lower one also reaches the loss through the layer above at its own time.
+        # This checks the top layer alone: a lower one also reaches the loss through the layer above at its own time.
         assert norms[-1, distance] == pytest.approx(float(state.grad[:, -1].norm(dim=-1).mean()), rel=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""What is measured of a run lies in its folder, once."""
+"""The probes of a run are measured once and stored in its folder."""
 
 import json
 from pathlib import Path

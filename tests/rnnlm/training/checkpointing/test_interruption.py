@@ -33,7 +33,7 @@ def handled(number: int, handler: Any) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def python_handles_interrupts() -> Iterator[None]:
-    """As in a terminal: a shell's background job, tests in one too, begins with SIGINT ignored."""
+    """Handle SIGINT as in a terminal: a shell's background job, such as these tests may be, ignores it."""
     with handled(signal.SIGINT, signal.default_int_handler):
         yield
 

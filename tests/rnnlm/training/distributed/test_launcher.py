@@ -48,7 +48,7 @@ def all_end(processes: list[int], seconds: float = 20) -> bool:
 
 @pytest.mark.slow
 def test_processes_reach_each_other_on_loopback_only(tmp_path: Path) -> None:
-    """Whoever connects could send a pickle."""
+    """Anyone who could connect could send a pickle, which runs arbitrary code."""
     run_processes(launched(tmp_path, "talk"), lambda: None)
     assert all_end(pids(tmp_path))
     ranks = [json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2)]
@@ -196,7 +196,7 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_stopping_the_launch_stops_the_processes(tmp_path: Path) -> None:
-    """As a cancelled flow run does; the processes get SIGTERM, and time to write a checkpoint."""
+    """A cancelled flow run does this; the processes get SIGTERM, and time to write a checkpoint."""
 
     class CancelledError(BaseException): ...
 

@@ -57,7 +57,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> PipelineConfig:
 
 @pytest.fixture(scope="module")
 def expected(config: PipelineConfig, dataset: DatasetRecord, tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
-    """What torchrun's processes make."""
+    """Train the run with torchrun's processes."""
     return run_training(Home(tmp_path_factory.mktemp("torchrun")), config, dataset, untracked)
 
 

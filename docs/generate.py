@@ -163,7 +163,7 @@ def object_sections(
 
 
 def resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema with its reference, if it is one, put in; what stands beside the reference wins."""
+    """The schema with its reference, if it is one, put in; keys beside the reference win."""
     for reference in [schema.get("$ref"), *(part.get("$ref") for part in schema.get("allOf", ()))]:
         if reference:
             return resolved(definitions[reference.rpartition("/")[2]], definitions) | schema

@@ -77,7 +77,7 @@ def pipeline_flow(
         preset: Name of a preset, such as smoke.
         maximum_tokens: Tokens to train on at most, over all epochs.
         settings: Further ones, as with --set: lines such as training.optimizer.learning_rate=0.002.
-        config: Preset and all settings; what is left as it is comes from the deployment.
+        config: Preset and all settings; fields left unchanged come from the deployment.
         seeds: Number of trainings, from training.seed upwards. The first is registered; the others tell how much the
             scores depend on the seed.
 
@@ -101,7 +101,7 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
     """Corpus → tokenizer → sequences: one checked DuckDB file with its tokenizer beside it.
 
     Args:
-        config: Preset and settings; what is left as it is comes from the deployment.
+        config: Preset and settings; fields left unchanged come from the deployment.
 
     """
     return prepare(start_flow_run(config))
@@ -112,7 +112,7 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
     """Dataset → trained, evaluated, sampled and registered model. Without a dataset, prepares the configured one.
 
     Args:
-        config: Preset and settings; what is left as it is comes from the deployment.
+        config: Preset and settings; fields left unchanged come from the deployment.
         dataset: An existing dataset; usually none.
 
     """

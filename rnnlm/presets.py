@@ -84,7 +84,7 @@ def with_choices(
     maximum_tokens: int | None = None,
     settings: Sequence[str] = (),
 ) -> PipelineConfig:
-    """The few choices of a form over a whole configuration; what is empty leaves it as it is.
+    """Apply the few choices of a form to a whole configuration; empty ones change nothing.
 
     settings: lines as of --set. ConfigError names the wrong one.
     """

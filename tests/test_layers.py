@@ -132,7 +132,7 @@ REPEATED = {"LOWEST_TEMPERATURE", "R", "SAMPLING_DEFAULTS", "T"}
 
 
 def test_no_two_modules_have_a_constant_of_the_same_name() -> None:
-    """The same name never means two things, and the same value never stands in two places."""
+    """The same name never means two things, and the same value is never defined twice."""
     names = [
         target.id
         for node in top_level_nodes()

@@ -46,7 +46,7 @@ def inspect_command(
 ) -> None:
     """Show what would be read from a file, folder or glob, and what left out.
 
-    Nothing is stored. Of much text, the first 32 MiB are read. The exit code is 2 if a run would end with an error.
+    Nothing is stored. Only the first 32 MiB of a text are read. The exit code is 2 if a run would end with an error.
 
     rnnlm inspect folder/
     rnnlm inspect 'data/**/*.md' --json

@@ -73,7 +73,9 @@ def evaluate_command(
     if tune and not (dynamic or cache):
         raise ConfigError("--tune needs --dynamic or --cache; --interpolate fits its share without it")
     if save_probabilities is not None and (dynamic or cache or interpolate):
-        raise ConfigError("--save-probabilities writes those of the model as it is; leave out test-time adaptation")
+        raise ConfigError(
+            "--save-probabilities writes the model's own probabilities; leave out --dynamic, --cache and --interpolate"
+        )
     if save_probabilities is not None and save_probabilities.suffix != ".parquet":
         raise ConfigError(f"--save-probabilities {save_probabilities}: expected a .parquet file")
     adaptations: dict[str, Any] = {

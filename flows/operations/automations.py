@@ -118,8 +118,8 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
 def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None = None) -> int:
     """Create the missing automations, and let all of them send messages to the blocks named `rnnlm`. Idempotent.
 
-    every_night: whether a message is sent after every night, also an uneventful one; None: as it is. Returns the number
-    of blocks.
+    every_night: whether a message is sent after every night, also an uneventful one; None: unchanged. Returns the
+    number of blocks.
     """
     from prefect.events.schemas.automations import AutomationCore
 

@@ -160,7 +160,7 @@ DUPLICATES = (
     "if more than this share of the training rows (stream mode: documents) repeat another, or of a held-out split's "
     "text repeats lines of its own."
 )
-LEAKAGE = "if more than this share of a held-out split's text stands in the training text too, line by line."
+LEAKAGE = "if more than this share of a held-out split's text also occurs in the training text, line by line."
 DRIFT = "if the distance between the character frequencies of this and the champion's text is larger."
 
 

@@ -60,7 +60,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def upgrade(values: Any) -> Any:
-    """A nested configuration with moved fields in their place; anything but a dictionary is returned as it is.
+    """A nested configuration with moved fields in their place; anything but a dictionary is returned unchanged.
 
     Run folders and deployments made by older versions need it. If a field is set at both paths, the new one wins.
     """

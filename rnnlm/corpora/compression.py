@@ -49,7 +49,7 @@ class Meter:
 class OpenFile(io.BufferedReader):
     """A decompressed file or archive member, whose first bytes can be seen before they are read.
 
-    It is seekable if it lies on the disk as it is.
+    It is seekable if it is stored uncompressed on the disk.
     """
 
     def __init__(self, raw: io.RawIOBase, name: str, label: str, meter: Meter) -> None:

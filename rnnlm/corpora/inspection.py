@@ -119,7 +119,7 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
 
 
 def written_corpus(writer: CorpusWriter, config: CorpusConfig) -> CorpusRecord:
-    """The corpus that lies in the writer's folder, split as a stored one."""
+    """The corpus in the writer's folder, split as a stored one."""
     corpus = CorpusRecord(
         name="inspected",
         digest=writer.digest,

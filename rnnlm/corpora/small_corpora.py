@@ -9,7 +9,7 @@ SMALL_TEXT_BYTES = 2 << 20  # a larger text has at least 256 documents, of which
 def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
     """The corpus, cut by line and then with larger shares if it is small and a carved split would be empty.
 
-    A corpus of fewer different documents than splits is returned as it is: see explain_empty_split.
+    A corpus of fewer different documents than splits is returned unchanged: see explain_empty_split.
     """
     wanted = {split for split, share in corpus.carved_shares.items() if share}
     if not wanted or corpus.corpus_bytes > SMALL_TEXT_BYTES:

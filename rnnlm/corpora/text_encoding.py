@@ -39,7 +39,7 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
         return errors[0]
     names = shortened(f"{PurePath(error.label).name[-40:]} ({error.guess or 'no guess'})" for error in errors)
     guesses = {error.guess or "" for error in errors}
-    advice = "convert them (guesses stand beside them)"
+    advice = "convert them (guesses are beside them)"
     if len(guesses) == 1 and "" not in guesses:
         advice = f"set corpus.encoding={guesses.pop()} (a guess)"
     return CorpusError(

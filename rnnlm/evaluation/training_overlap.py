@@ -61,12 +61,12 @@ def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShare
 
 def seen_sentence(text: str) -> str:
     """With a place for the share. text: `test text`, say."""
-    return f"{{share}} of the {text} stands in the training text too, line by line"
+    return f"{{share}} of the {text} also occurs in the training text, line by line"
 
 
 def repeated_sentence(text: str) -> str:
     """With a place for the share."""
-    return f"{{share}} of the {text} repeats lines that stand in it before"
+    return f"{{share}} of the {text} repeats its own earlier lines"
 
 
 def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, split: Split) -> float | None:

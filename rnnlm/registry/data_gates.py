@@ -5,12 +5,12 @@
 | shrinkage  | how much smaller the corpus is than the champion's, in bytes                                  |
 | unknown    | unknown words among the predicted tokens of a held-out split, the larger of the two          |
 | duplicates | rows of the training split (documents in stream mode) that repeat another, or text of a      |
-|            | held-out split in lines that stand in it before, the largest of the three                    |
+|            | held-out split in lines that occur earlier in it, the largest of the three                   |
 | leakage    | text of a held-out split in lines that training has too, the larger of the two               |
 | drift      | distance of character frequencies from the champion's training text; see character_profile   |
 
 By default a gate stops only where nothing but damage is likely, and only against a champion: half of the text is gone,
-or its characters are others (another script or encoding, binary data). The other measures are also high for honest
+or its characters are different (another script or encoding, binary data). The other measures are also high for honest
 texts, such as a word vocabulary on a small text, so they warn.
 """
 

@@ -65,7 +65,7 @@ def full_reference(home: Home, wanted: str | None) -> str:
     """Complete a reference to one model: a folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION.
 
     wanted: one of these, a registered NAME (its champion), NAME@ALIAS or NAME/VERSION; None: the champion of the only
-    registered model. ModelError if that is not one model. An unknown text is returned as it is.
+    registered model. ModelError if that is not one model. An unknown text is returned unchanged.
     """
     if wanted is None:
         names = sorted({version.name for version in list_models(home) if "champion" in version.aliases})

@@ -91,7 +91,7 @@ def lineage_report(details: "VersionDetails") -> str:
 
 
 def settings_line(configuration: str) -> str:
-    """The tag `configuration` in the words of `--set`; what is no JSON stays as it is."""
+    """The tag `configuration` as options of `--set`; text that is not JSON is returned unchanged."""
     try:
         sections = json.loads(configuration)
     except ValueError:

@@ -179,7 +179,7 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckD
 def allow_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Let queries read `shifted_sequences` of a large dataset, a view of the files in folder/parts."""
     locate_parts(connection, folder)
-    # DuckDB compares names as they stand in the view, which are escaped.
+    # DuckDB compares names as the view has them, which is escaped.
     allowed = sorted({str(folder / "parts"), literal(folder / "parts")})
     connection.execute(statement("scoring/allow_parts"), {"folders": allowed})
 

@@ -145,7 +145,7 @@ def new_database(folder: Path, config: SequencesConfig) -> duckdb.DuckDBPyConnec
         config={
             "memory_limit": f"{config.memory_mebibytes}MiB",
             "temp_directory": str(folder.parent / f"{folder.name}.spilled"),
-            "preserve_insertion_order": "true",  # rows of a split lie in the file in order of sequence_id
+            "preserve_insertion_order": "true",  # a file's rows of a split are in order of sequence_id
         },
     )
 

@@ -1,4 +1,4 @@
--- Grain: one row a line of a sentence-mode dataset: the $count longest over all splits. A row that does not begin with
+-- Grain: one row per line of a sentence-mode dataset: the $count longest over all splits. A row that does not begin with
 -- <bos> (2) continues the line of the row before.
 -- Windows without an order and a partition keep no rows in memory. They see the rows as they were stored: the rows of a
 -- line follow each other, and all but the last predict context_length tokens.

@@ -8,5 +8,5 @@ create table discounts (
     d1 double not null,
     d2 double not null,
     d3 double not null,
-    estimated boolean not null -- false: the counts of counts give none, and fixed ones stand here
+    estimated boolean not null -- false: the counts of counts give none, and these are fixed ones
 );

@@ -1,8 +1,8 @@
--- Grain: one row a text of the validation split that lies in none of the files $known_digests (Parquet, a column
--- sha256: of a text's letters, or of its bytes in files written before fingerprints were): where it stands in the
--- corpus for the first time. The files are complete below $below, and no text above it is taken. One text is one unit,
--- however often it is repeated. Of more than $maximum texts, those whose digest together with $seed is smallest: a random
--- sample that stays much the same while the corpus grows.
+-- Grain: one row per text of the validation split that is in none of the files $known_digests (Parquet, a column
+-- sha256: of a text's letters, or of its bytes in files written before fingerprints were), at its first place in the
+-- corpus. The files are complete below $below, and no text above it is taken. One text is one unit, however often it is
+-- repeated. If there are more than $maximum texts, those whose digest together with $seed is smallest: a random sample
+-- that stays much the same while the corpus grows.
 with held_out as (
     select min(document_id) as document_id, sha256, any_value(left(fingerprint, 16)) as fingerprint
     from documents

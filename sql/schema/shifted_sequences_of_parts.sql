@@ -1,5 +1,5 @@
 -- Grain: one row per sequence, as in schema/shifted_sequences, whose columns and shift these are; a test compares the two.
--- The rows lie in Parquet parts beside this file: the lists of files are named, relative to the variable
+-- The rows are in Parquet parts beside this file: the lists of files are named, relative to the variable
 -- dataset_folder or, without it, to the working directory. The names are listed so that a missing part is an error.
 create view shifted_sequences as
 with stored as (

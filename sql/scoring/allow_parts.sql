@@ -1,2 +1,2 @@
--- $folders: whose files a query may read all the same: a large dataset's sequences lie beside its file.
+-- $folders: a query may read their files all the same: a large dataset's sequences are beside its file.
 set allowed_directories = $folders;

@@ -69,7 +69,7 @@ def process(home: Home, prefect_server: None) -> Iterator[subprocess.Popen[str]]
 
 
 def runs(home: Home, client: SyncPrefectClient) -> list[FlowRun]:
-    """The flow runs whose locks lie in the home."""
+    """The flow runs whose locks are in the home."""
     ids = [UUID(path.stem) for path in (home.root / "locks" / "flow-runs").iterdir()]
     return [client.read_flow_run(run_id) for run_id in ids]
 

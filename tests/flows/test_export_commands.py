@@ -92,7 +92,7 @@ def test_a_file_is_read_as_evaluate_reads_it(
 def test_ten_lines_of_the_reference_continue_a_text(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
 ) -> None:
-    """The program in docs/how-to/use-a-model.md, as it stands there, with onnxruntime and tokenizers alone."""
+    """The program in docs/how-to/use-a-model.md, unchanged, with onnxruntime and tokenizers alone."""
     pytest.importorskip("onnxruntime", reason="extra onnx")
     pytest.importorskip("onnxscript", reason="extra onnx")
     (program,) = re.findall(r"```python\n(import json, numpy, onnxruntime.*?)```", REFERENCE.read_text("utf-8"), re.S)

@@ -102,7 +102,7 @@ def test_the_summary_tells_the_result_the_decision_and_where_to_look(ran: Ran) -
     assert "(/artifacts/key/toy-summary)" in summary
     assert str(record.run.folder) not in summary
     (copied,) = record.score_warnings  # the toy corpus has few sentences
-    assert "text stands in the training text too, line by line" in copied
+    assert "text also occurs in the training text, line by line" in copied
     assert f"**Warning: {markdown_text(copied)}.**" in summary
     assert "\nwarning    " in pipeline_summary(record)
 

@@ -271,7 +271,7 @@ class Team:
         return runs
 
     def stored_objects(self) -> dict[str, int]:
-        """Key → bytes of what lies in the bucket."""
+        """Return the key and the bytes of every object in the bucket."""
         import boto3  # of an extra: this module is collected without it, too
 
         client = boto3.client(

@@ -93,8 +93,8 @@ def holdout_documents(
 ) -> list[HoldoutDocument]:
     """The dataset's validation documents, in the corpus's order, that are in none of the files of write_known_digests.
 
-    Documents above the bound of one of the files are left out: it is unknown whether they were seen. Of more than
-    `maximum`, a random sample. The same seed draws the same documents from the same text.
+    Documents above the bound of one of the files are left out: it is unknown whether they were seen. If there are
+    more than `maximum`, a random sample is drawn. The same seed draws the same documents from the same text.
     """
     parameters = {
         "known_digests": [literal(path) for path in known_digests],

@@ -57,7 +57,7 @@ def surprise_of_run(
 ) -> Surprise:
     """The losses of the run's model on the test split, and the tables over them.
 
-    Of more than STORED_TOKENS, a random sample of the sentences.
+    If the split has more than STORED_TOKENS, only a random sample of the sentences is stored.
     """
     folder = run.folder / LOSSES
     key = stage_key("surprise", run=run.run_id, dataset=dataset.dataset_id, split=SPLIT)

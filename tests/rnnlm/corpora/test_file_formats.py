@@ -113,7 +113,7 @@ def test_an_unknown_encoding_is_named(home: Home, tmp_path: Path, encoding: str)
 
 
 def test_text_is_cleaned_as_asked_across_every_border(home: Home, tmp_path: Path) -> None:
-    # the combining accent stands in the next chunk, as do digits of the same number
+    # the combining accent is in the next chunk, as are digits of the same number
     accent = "e\n" * ((1 << 19) - 1) + "eE\u0301 12"
     digits = "\n" + "x\n" * ((1 << 19) - 1) + "34 Ⅻ\n"
     path = write(tmp_path / "a.txt", (accent + digits).encode())

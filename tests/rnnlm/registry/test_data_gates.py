@@ -100,8 +100,8 @@ def test_near_copies_in_held_out_text_are_told_before_training(
     repeated = 8 / 9  # all but the first of nine
     assert result_of(record, "leakage").share == pytest.approx(copied)
     assert result_of(record, "duplicates").share == pytest.approx(repeated)
-    leaked = f"{copied:.1%} of the test text stands in the training text too, line by line"
-    again = f"{repeated:.1%} of the test text repeats lines that stand in it before"
+    leaked = f"{copied:.1%} of the test text also occurs in the training text, line by line"
+    again = f"{repeated:.1%} of the test text repeats its own earlier lines"
     assert [warning.partition(";")[0] for warning in record.score_warnings] == [leaked, again]
     for sentence in (leaked, again):
         assert any(sentence in message and "remove the copies" in message.lower() for message in caplog.messages)

@@ -56,7 +56,7 @@ def test_single_runs_come_with_a_warning_about_seeds(tmp_path: Path) -> None:
 
 
 def test_a_warning_of_copied_text_stands_beside_the_scores(tmp_path: Path) -> None:
-    warning = "41.0% of the test text stands in the training text too, line by line"
+    warning = "41.0% of the test text also occurs in the training text, line by line"
     found = comparison(tmp_path, (100.0,), (101.0,), pairs=(PAIR,), score_warnings=(warning,))
     found.picture.write_bytes(b"")
     assert warning in " ".join(comparison_text(found).split())

@@ -42,7 +42,7 @@ def short_documents(below: Path) -> tuple[Home, Ground]:
 
 @pytest.fixture
 def ground(home: Home, ground_template: tuple[Home, Ground]) -> Ground:
-    """Validation: five documents; one of them repeats another, one stands in training, too."""
+    """Validation: five documents; one of them repeats another, and one is in the training text, too."""
     template, there = ground_template
     shutil.copytree(template.root, home.root, dirs_exist_ok=True)
     dataset = there.dataset.model_copy(update={"folder": home.root / there.dataset.folder.relative_to(template.root)})

@@ -47,7 +47,7 @@ def test_a_token_inside_a_segment_is_scored_without_those_after_it(model: Langua
 
 @pytest.mark.parametrize("place", [0, 1, 6, 9])
 def test_the_mixture_is_a_distribution(model: LanguageModel, place: int) -> None:
-    """The probability of the token at this place, summed over all that could stand there."""
+    """The probability of the token at this place, summed over all possible tokens."""
     line = [5, 7, 5, 5, 9, 4, 7, 5, 11, 7]
     total = 0.0
     for token in range(VOCABULARY):

@@ -55,5 +55,5 @@ def test_an_unseen_text_is_scored_whole(
     assert found.split == "all"
     assert found.pairs[0].difference == 0.0
     text_repeated = registered_text(found)
-    assert "100% of the text repeats lines that stand in it before" in text_repeated.replace("\n           ", " ")
+    assert "100% of the text repeats its own earlier lines" in text_repeated.replace("\n           ", " ")
     assert not found.pairs[0].is_clear

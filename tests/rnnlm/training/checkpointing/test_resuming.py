@@ -60,7 +60,7 @@ def alive(child: int) -> bool:
 
 
 def kill_while_it_writes(child: int, checkpoints: Path, after: int) -> None:
-    """SIGKILL while a checkpoint that is not yet whole lies there, `after` others have been begun."""
+    """Send SIGKILL while a checkpoint is incomplete, after `after` others have been begun."""
     begun: set[str] = set()
     while alive(child) and len(begun) <= after:
         begun |= {path.name for path in checkpoints.glob(".*.partial")}

@@ -46,7 +46,7 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
 def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:
     """The Kneser-Ney model of the training split, and the seconds that counting took.
 
-    Of a long text, the last COUNTED_TOKENS: counts take 20 bytes a token, and what was added last is the newest.
+    Only the last COUNTED_TOKENS of a long text are counted: they are the newest, and counts take 20 bytes a token.
     """
     size, start = dataset.vocabulary_size, time.perf_counter()
     with (

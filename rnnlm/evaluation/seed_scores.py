@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from scipy.stats import t
 
+from rnnlm.display.text_layout import TableRows
 from rnnlm.storage.records import RunRecord
-from rnnlm.storage.result_records import EvaluationRecord, SeedScores
+from rnnlm.storage.result_records import EvaluationRecord, MeanScore, PartScore, SeedScores, SplitScore
 
 MEAN_CONFIDENCE = 0.95
 
@@ -21,24 +22,42 @@ def mean_margin(values: Sequence[float]) -> float | None:
 
 def seed_scores(runs: Sequence[RunRecord], evaluations: Sequence[EvaluationRecord]) -> SeedScores:
     """The scores of at least two runs, by their evaluations."""
-    test = tuple(evaluation.scores["test"].perplexity for evaluation in evaluations)
-    margin = mean_margin(test)
+    means: list[MeanScore] = []
+    for split in evaluations[0].scores:
+        wholes = [evaluation.scores[split] for evaluation in evaluations]
+        networks = [whole.network for whole in wholes if whole.network is not None]
+        if networks:
+            means.append(mean_score(split, "network", networks))
+        means.append(mean_score(split, wholes[0].model, wholes))
+    return SeedScores(run_ids=tuple(run.run_id for run in runs), scores=tuple(means))
+
+
+def mean_score(split: str, model: str, scores: Sequence[PartScore] | Sequence[SplitScore]) -> MeanScore:
+    perplexities = tuple(score.perplexity for score in scores)
+    margin = mean_margin(perplexities)
     assert margin is not None
-    return SeedScores(
-        run_ids=tuple(run.run_id for run in runs),
-        validation_perplexities=tuple(evaluation.scores["valid"].perplexity for evaluation in evaluations),
-        test_perplexities=test,
-        mean_test_perplexity=statistics.fmean(test),
-        deviation=statistics.stdev(test),
+    return MeanScore(
+        split=split,
+        model=model,
+        perplexities=perplexities,
+        mean_perplexity=statistics.fmean(perplexities),
+        deviation=statistics.stdev(perplexities),
         margin=margin,
+        mean_bits_per_byte=statistics.fmean(score.bits_per_byte for score in scores),
     )
 
 
-def seeds_sentence(scores: SeedScores) -> str:
-    """`5 runs have mean test perplexity …`, for people."""
-    low, high = min(scores.test_perplexities), max(scores.test_perplexities)
-    return (
-        f"{len(scores.run_ids)} runs have mean test perplexity {scores.mean_test_perplexity:.2f} ± {scores.margin:.2f} "
-        f"({MEAN_CONFIDENCE:.0%} interval of the mean), standard deviation {scores.deviation:.2f}, "
-        f"from {low:.2f} to {high:.2f}"
-    )
+def seed_rows(seeds: SeedScores) -> TableRows:
+    """A row per split and model: the mean over the runs, and how much they scatter."""
+    return [
+        {
+            "split": score.split,
+            "model": score.model,
+            "mean perplexity": f"{score.mean_perplexity:.2f}",
+            f"± ({MEAN_CONFIDENCE:.0%})": f"{score.margin:.2f}",
+            "standard deviation": f"{score.deviation:.2f}",
+            "lowest": f"{min(score.perplexities):.2f}",
+            "highest": f"{max(score.perplexities):.2f}",
+        }
+        for score in seeds.scores
+    ]

@@ -5,15 +5,24 @@ from typing import Any
 
 from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
 from rnnlm.display.model_shape import model_shape
-from rnnlm.display.text_layout import LINE_WIDTH, Code, TableRows, columns, fact_lines, markdown_text, visible
+from rnnlm.display.text_layout import (
+    LINE_WIDTH,
+    Code,
+    TableRows,
+    columns,
+    fact_lines,
+    markdown_text,
+    text_tables,
+    visible,
+)
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
-from rnnlm.evaluation.seed_scores import seeds_sentence
+from rnnlm.evaluation.seed_scores import seed_rows
 from rnnlm.home import read_json
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.reports.page import Page
 from rnnlm.reports.registry_page import registered_lines
 from rnnlm.storage.records import CorpusRecord, RunRecord, Sample
-from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SamplesRecord, TrainedRecord
+from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SamplesRecord, SeedScores, TrainedRecord
 
 # What would give a better model than an Elman network; measured in docs/explanation/minutes.md
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"
@@ -111,17 +120,21 @@ def pipeline_summary(record: PipelineRecord) -> str:
         "hint": HINT if config.model.kind == "elman" and not run.skipped else "",
         "warning": record.score_warnings,
     }
-    lines = ["", *fact_lines(facts), "", *score_lines(record), *fact_lines(advice), "", *samples_text(record.samples)]
-    return "\n".join([*lines, "", *registered_lines(record.registered)])
+    lines = ["", *fact_lines(facts), "", *score_lines(record), *fact_lines(advice)]
+    seeds = seed_lines(record.seeds) if record.seeds else []
+    samples = samples_text(record.samples)
+    return "\n".join([*lines, *seeds, "", *samples, "", *registered_lines(record.registered)])
 
 
 def score_lines(record: TrainedRecord) -> list[str]:
-    """Lines of the terminal: the scores, how counting compares, and what other seeds give."""
-    facts = {
-        "counting": counts_sentence(record.evaluation.scores["test"]),
-        "seeds": seeds_sentence(record.seeds) if record.seeds else "",
-    }
-    return [*columns(score_rows(record.evaluation)), *fact_lines(facts)]
+    """Lines of the terminal: the scores, and how counting compares."""
+    counting = {"counting": counts_sentence(record.evaluation.scores["test"])}
+    return [*columns(score_rows(record.evaluation)), *fact_lines(counting)]
+
+
+def seed_lines(seeds: SeedScores) -> list[str]:
+    """Lines of the terminal, the first of them empty."""
+    return text_tables({f"{len(seeds.run_ids)} seeds": seed_rows(seeds)})
 
 
 def samples_text(samples: SamplesRecord) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from rnnlm.display.templates import render
 from rnnlm.display.text_layout import TableRows
 from rnnlm.evaluation.score_tables import counts_sentence
-from rnnlm.evaluation.seed_scores import seeds_sentence
+from rnnlm.evaluation.seed_scores import seed_rows
 from rnnlm.registry.decision_text import unchanged_since, verdict
 from rnnlm.reports.registry_page import evidence_report
 from rnnlm.storage.records import StageRecord
@@ -30,7 +30,7 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_w
         headline=headline(record),
         scores=compared_scores(record.evaluation, registered),
         counting=counts_sentence(record.evaluation.scores["test"]),
-        seeds=record.seeds and seeds_sentence(record.seeds),
+        seeds=seed_rows(record.seeds) if record.seeds else [],
         score_warnings=score_warnings,
         registered=registered,
         verdict=verdict(registered),

@@ -90,15 +90,23 @@ class ListedVersion(Record):
     created: str  # ISO 8601, UTC
 
 
+class MeanScore(Record):
+    """Scores of one model on one split over several runs."""
+
+    split: str
+    model: str  # as in SplitScore; the networks of mixtures have scores of their own
+    perplexities: tuple[float, ...]  # of the runs, in order
+    mean_perplexity: float
+    deviation: float  # standard deviation of the perplexities
+    margin: float  # half of the interval of their mean; see rnnlm/evaluation/seed_scores.py
+    mean_bits_per_byte: float
+
+
 class SeedScores(Record):
     """Scores of runs that differ in their seed alone; the first is the one that is registered."""
 
     run_ids: tuple[str, ...]
-    validation_perplexities: tuple[float, ...]  # of the runs, in order
-    test_perplexities: tuple[float, ...]
-    mean_test_perplexity: float
-    deviation: float  # standard deviation of the test perplexities
-    margin: float  # half of the interval of their mean; see rnnlm/evaluation/seed_scores.py
+    scores: tuple[MeanScore, ...]  # for each split the network and, if counts are mixed in, the mixture
 
 
 class RegisteredVersion(StageRecord):

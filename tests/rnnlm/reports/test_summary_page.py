@@ -12,6 +12,7 @@ from rnnlm.storage.result_records import (
     Evidence,
     ListedVersion,
     LoggedRecord,
+    MeanScore,
     RegisteredVersion,
     SamplesRecord,
     SeedScores,
@@ -100,18 +101,20 @@ def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> 
     assert "| difference | -0.3000 |" in page
 
 
-def test_scores_of_other_seeds_stand_below_the_scores(tmp_path: Path) -> None:
-    scores = SeedScores(
-        run_ids=("a", "b"),
-        validation_perplexities=(81.0, 82.0),
-        test_perplexities=(80.0, 82.0),
-        mean_test_perplexity=81.0,
+def test_scores_of_several_seeds_have_a_table_before_the_decision(tmp_path: Path) -> None:
+    test = MeanScore(
+        split="test",
+        model="network",
+        perplexities=(80.0, 82.0),
+        mean_perplexity=81.0,
         deviation=1.41,
         margin=12.7,
+        mean_bits_per_byte=1.5,
     )
+    scores = SeedScores(run_ids=("a", "b"), scores=(test,))
     page = summary_report("tickets", "smoke", night(tmp_path).model_copy(update={"seeds": scores}))
-    assert "\n\nSeeds: 2 runs have mean test perplexity 81.00 ± 12.70" in page
-    assert page.index("Seeds: ") < page.index("### Decision")
+    assert "| test | network | 81.00 | 12.70 | 1.41 | 80.00 | 82.00 |\n\n### Decision" in page
+    assert "### Seeds" not in summary_report("tickets", "smoke", night(tmp_path))
 
 
 def test_an_unchanged_night_says_since_when_and_shows_no_path(tmp_path: Path) -> None:

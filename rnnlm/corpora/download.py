@@ -88,8 +88,8 @@ def note_path(home: Home, key: Metadata) -> Path:
 
 
 def report_left_out(corpus: CorpusRecord) -> None:
-    """One line for what was left out, except notes and hidden files, and one for what was not read as it stands."""
-    for read, what in ((False, "left out"), (True, "not read as it stands")):
+    """One line for what was left out, except notes and hidden files, and one for what was read with changes."""
+    for read, what in ((False, "left out"), (True, "read with changes")):
         found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN_FILE, NOTE_REASON)]
         if found:
             names = shortened(f"{one.name} ({one.reason})" for one in found)

@@ -285,7 +285,7 @@ class Opener:
         self.left_out.append(LeftOut(name=printable(name), reason=reason))
 
     def note(self, label: str, what: str) -> None:
-        """Remember the first thing in a file that was not read as it stands."""
+        """Remember the first change that reading made to a file."""
         name = self.name_of(label)
         if all(one.name != name for one in self.left_out):
             self.left_out.append(LeftOut(name=name, reason=what, read=True))

@@ -99,7 +99,7 @@ def write_hub(
         if others:
             what = "splits other than train, validation and test"
             logger.warning("%s: not read (%s): %s", source, what, shortened(others))
-        notes: dict[str, str] = {}  # split → the first thing that was not read as it stands
+        notes: dict[str, str] = {}  # split → the first change that reading made
         decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
         column = config.column or "text"
         for name, role in roles.items():

@@ -34,7 +34,7 @@ def inspection_text(found: Inspection) -> str:
         for bad in found.undecodable
     ]
     lines += section(f"not decodable: {count(len(undecodable), 'file')}", undecodable)
-    lines += section(f"not read as it stands: {count(len(changed), 'file')}", changed)
+    lines += section(f"read with changes: {count(len(changed), 'file')}", changed)
     lines += ["", f"left out: {len(left_out):,}"] if left_out else []
     names = defaultdict(list)
     for one in left_out:

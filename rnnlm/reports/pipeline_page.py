@@ -41,7 +41,7 @@ def corpus_report(corpus: CorpusRecord) -> str:
     }
     tables: dict[str, TableRows] = {
         title: [{"file": one.name, "reason": one.reason} for one in corpus.left_out if one.read == read]
-        for title, read in (("Not read as it stands", True), ("Left out", False))
+        for title, read in (("Read with changes", True), ("Left out", False))
     }
     return Page("Corpus", facts, tables, stage=corpus).markdown()
 

@@ -22,11 +22,11 @@ class StageRecord(Record):
 
 
 class LeftOut(Record):
-    """A file or folder of a source that was not read, or not as it stands."""
+    """A file or folder of a source that was left out, or read with changes."""
 
     name: str
     reason: str
-    read: bool = False  # True: all the same, but not as it stands, or not whole
+    read: bool = False  # True: with changes, such as a guessed encoding, or in part
 
 
 class TrainingSample(Record):

@@ -23,5 +23,7 @@ class CacheConfig(Section):
     """The neural cache."""
 
     size: Size = Field(500, description="Preceding tokens to remember.")
-    theta: NonNegativeFloat = Field(0.3, description="How much more a similar hidden state counts; 0: all the same.")
+    theta: NonNegativeFloat = Field(
+        0.3, description="How much more a similar hidden state counts; 0: all states count equally."
+    )
     share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.15, description="The cache's share of the mixture.")

@@ -78,7 +78,7 @@ def test_an_undecodable_file_is_read_or_refused_with_a_guessed_encoding(
     assert noted.read
     assert noted.name == "a.txt"
     assert noted.reason.endswith(f"read as {guess}, by a guess")
-    assert f"1 not read as it stands: a.txt ({noted.reason})" in caplog.text
+    assert f"1 read with changes: a.txt ({noted.reason})" in caplog.text
     assert f"read as {guess}, by a guess" in corpus_report(corpus).replace("\\", "")
 
 

@@ -188,7 +188,7 @@ def with_units(config: PipelineConfig, units: int) -> PipelineConfig:
 
 
 def precision_of(training: TrainingConfig) -> Precision:
-    """bfloat16 where the processor multiplies such numbers itself: a third more tokens in the same time."""
+    """bfloat16 where the processor multiplies such numbers itself, because it reads more tokens in the same time."""
     if training.precision is not None:
         return training.precision
     on_processor = choose_device(training.device).type == "cpu"

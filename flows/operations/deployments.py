@@ -40,6 +40,7 @@ JOB_TEMPLATE: dict[str, Any] = {
     },
 }
 Plan = dict[str, Any]  # one entry of `deployments` in prefect.yaml
+MODEL_USERS = ("score", "filter")  # deployments that use a registered model, which a person may choose
 
 
 def read_plans() -> list[Plan]:
@@ -100,7 +101,7 @@ def create_work_pool(client: "SyncPrefectClient") -> None:
 
 
 def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -> str:
-    """Create or update one deployment; returns its id. It stays paused if it was."""
+    """Create or update one deployment; returns its id. It stays paused if it was, and keeps a model that was chosen."""
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.deployments.runner import EntrypointType
     from prefect.exceptions import ObjectNotFound
@@ -108,15 +109,19 @@ def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -
 
     module, _, function = plan["entrypoint"].rpartition(".")
     flow = getattr(importlib.import_module(module), function)
+    parameters = plan.get("parameters", {})
     try:
-        paused = bool(client.read_deployment_by_name(full_name(plan)).paused)
+        existing = client.read_deployment_by_name(full_name(plan))
+        paused = existing.paused
+        if plan["name"] in MODEL_USERS and (chosen := existing.parameters["config"].get("model")):
+            parameters = {"config": parameters["config"] | {"model": chosen}}
     except ObjectNotFound:
         paused = False
     limit = plan.get("concurrency_limit")
     deployment = flow.to_deployment(
         plan["name"],
         description=plan["description"],
-        parameters=plan.get("parameters", {}),
+        parameters=parameters,
         schedules=[Schedule(**schedule) for schedule in plan.get("schedules", [])],
         concurrency_limit=ConcurrencyLimitConfig(**limit) if limit else None,
         work_pool_name=plan["work_pool"]["name"],

@@ -60,13 +60,13 @@ class Totals(Record):
 
 
 class ScoringRecord(StageRecord):
-    """A finished scoring."""
+    """A finished scoring. Only `input_files` is set if there was nothing to score: no model is looked up then."""
 
-    key: str
-    model: str  # as the caller named it
-    model_folder: Path
-    model_digest: str
     input_files: int
+    key: str = ""
+    model: str = ""  # as the caller named it
+    model_folder: Path = Path()
+    model_digest: str = ""
     output: Path | None = None  # None: there was nothing to score
     totals: Totals = Totals()
 
@@ -78,19 +78,12 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
     A resumed scoring gives the same output as an uninterrupted one; a Parquet file is identical byte for byte.
     """
     files = find_inputs(config)
+    if not files:
+        logger.info("scoring: %s holds nothing to score", config.input)
+        return ScoringRecord(input_files=0)
     model = find_model(home, config.model)
     facts = score_facts(config, files, model)
     key = digest_of(facts)[:16]
-    record = ScoringRecord(
-        key=key,
-        model=model.reference,
-        model_folder=model.folder,
-        model_digest=model.digest,
-        input_files=len(files),
-    )
-    if not files:
-        logger.info("scoring: %s holds nothing to score", config.input)
-        return record
     output = Path(config.output or work_folder(home, key) / "scores.parquet").expanduser().resolve()
     check_output(output, config, [file.path.resolve() for file in files])
     with home.lock(f"scores-{key}"):
@@ -101,7 +94,16 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
         shutil.rmtree(shards_folder(home, key), ignore_errors=True)
     totals = measure_totals(output)
     logger.info("scoring: %s documents", f"{totals.documents:,}")
-    return record.model_copy(update={"output": output, "totals": totals, "skipped": skipped})
+    return ScoringRecord(
+        input_files=len(files),
+        key=key,
+        model=model.reference,
+        model_folder=model.folder,
+        model_digest=model.digest,
+        output=output,
+        totals=totals,
+        skipped=skipped,
+    )
 
 
 def score_facts(config: ScoringConfig, files: list[InputFile], model: FoundModel) -> dict[str, Any]:

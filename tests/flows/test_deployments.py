@@ -17,17 +17,15 @@ import pytest
 
 from flows.command_line import main
 from flows.operations.automations import SHIPPED
-from flows.operations.deployments import JOB_TEMPLATE, create_work_pool, deploy_all, read_plans
+from flows.operations.deployments import JOB_TEMPLATE, MODEL_USERS, create_work_pool, deploy_all, read_plans
 from flows.operations.home_servers import credentials, home_password
 from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
-from rnnlm.corpora.download import corpus_name
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
 from rnnlm.registry.data_gates import GateResult, GatesRecord
-from rnnlm.registry.version_tags import registered_name
 from rnnlm.runtime.polling import poll_until
 from rnnlm.scoring.filter_config import FilterConfig
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -172,6 +170,20 @@ def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deploy
         assert found["job_configuration"] == JOB_TEMPLATE["job_configuration"]
         properties = JOB_TEMPLATE["variables"]["properties"]
         assert found["variables"]["properties"] == properties | ({"env": given} if "default" in given else {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODEL_USERS)
+def test_a_model_that_was_chosen_survives_another_deploy(
+    server: httpx.Client, deployed: list[str], server_home: Home, name: str
+) -> None:
+    shipped = server.get(f"/deployments/name/{name}/{name}").json()
+    chosen = shipped["parameters"]["config"] | {"model": "models:/rnnlm-toy@challenger"}
+    address = f"/deployments/{shipped['id']}"
+    server.patch(address, json={"parameters": {"config": chosen | {"input": "elsewhere"}}}).raise_for_status()
+    deploy_all(server_home)
+    assert server.get(address).json()["parameters"]["config"] == chosen
+    server.patch(address, json={"parameters": shipped["parameters"]}).raise_for_status()
 
 
 @pytest.mark.slow
@@ -337,14 +349,14 @@ def test_what_our_docs_start_sends_no_telemetry(home: Home, capsys: pytest.Captu
     assert variables["HF_HUB_DISABLE_TELEMETRY"] == "1"
 
 
-def test_the_nightly_scoring_uses_the_model_that_the_nightly_training_registers() -> None:
+def test_scoring_every_night_names_no_model() -> None:
+    """It then uses the only registered one, of whichever text `rnnlm schedule` or `nightly` trains on."""
     parameters = {plan["name"]: plan.get("parameters", {}) for plan in read_plans()}
     trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
     assert trained == PipelineConfig(limits=trained.limits)
     scored = ScoringConfig.model_validate(parameters["score"]["config"])
     filtered = FilterConfig.model_validate(parameters["filter"]["config"])
-    assert (filtered.model, filtered.input) == (scored.model, scored.input)
-    assert scored.model == f"models:/{registered_name(trained.registry, corpus_name(trained.corpus))}@champion"
+    assert (filtered.model, filtered.input) == (scored.model, scored.input) == (None, "inbox")
 
 
 def test_a_run_started_by_hand_waits_for_the_scheduled_one() -> None:

@@ -198,9 +198,11 @@ def test_a_wrong_filter_is_refused_before_anything_is_scored(
         check_filter(FilterConfig.model_validate({"input": str(texts), "output": "kept", **fields}))
 
 
-def test_an_empty_inbox_gives_an_empty_record(filtered: Filter, tmp_path: Path) -> None:
-    found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True)
-    assert found.output is None
+def test_an_empty_inbox_needs_no_model(filtered: Filter, tmp_path: Path) -> None:
+    """Every night begins so in a home where nothing is registered yet."""
+    for model in (None, "models:/rnnlm-missing@champion"):
+        found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True, model=model)
+        assert found.output is None
     assert not find_inputs(FilterConfig(input=str(tmp_path / "inbox"), output="x", keep=RULE, may_be_missing=True))
 
 

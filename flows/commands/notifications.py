@@ -49,7 +49,7 @@ def notify_command(
             with block.raise_on_failure():
                 block.notify("This is a test: messages of rnnlm arrive here.", "rnnlm: test")  # type: ignore[unused-coroutine]
         except Exception as error:
-            raise ConfigError(f"{redacted(url)}: the test message was not taken ({type(error).__name__})") from error
+            raise ConfigError(f"{redacted(url)}: the test message was not accepted ({type(error).__name__})") from error
         block.save(NOTIFIER, overwrite=True)
         told = deploy_automations(client, every_night=every_night)
     kind = type(block).get_block_type_slug()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 FOLLOW_SECONDS = 2.0  # between two looks at the run
+SILENT_SECONDS = 600.0  # how long a server may be unreachable before nobody waits for it any more
 LOOKS_AFTER_END = 3  # the last log lines arrive some seconds after the final state
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnlm schedules lists it.")]
 
@@ -65,7 +66,7 @@ def schedule_command(
 
 
 def schedules_command(session: Session) -> None:
-    """List what runs on a schedule: corpus, time, next and last run.
+    """List what runs on a schedule: corpus, time, and the next and last run in local time.
 
     rnnlm schedules
     """
@@ -78,8 +79,8 @@ def schedules_command(session: Session) -> None:
             "name": row.name,
             "corpus": row.corpus if len(row.corpus) <= 24 else f"…{row.corpus[-23:]}",
             "cron": row.cron if row.active else f"{row.cron} (paused)",
-            "next": f"{row.next_run:%m-%d %H:%M}" if row.next_run else "",
-            "last": f"{row.last_run:%m-%d %H:%M} {row.last_state}" if row.last_run else "",
+            "next": f"{row.next_run.astimezone():%m-%d %H:%M}" if row.next_run else "",
+            "last": f"{row.last_run.astimezone():%m-%d %H:%M} {row.last_state}" if row.last_run else "",
         }
         for row in rows
     ]
@@ -134,9 +135,11 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
     after: dict[str, Any] = {}  # the lines that are still to be shown, and the last one that was
     shown: set[str] = set()
     looks_left = LOOKS_AFTER_END
-    while True:
+    answered_at = time.monotonic()
+    while time.monotonic() < answered_at + SILENT_SECONDS:
         with contextlib.suppress(httpx.HTTPError):  # the server is being started again
             [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
+            answered_at = time.monotonic()
             for log in reversed(query.logs(run_id, "rnnlm", **after)):
                 if log["id"] not in shown:
                     print(log["message"], file=sys.stderr, flush=True)
@@ -147,6 +150,7 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
             if looks_left == 0:
                 return dict(run["state"])
         time.sleep(FOLLOW_SECONDS)
+    raise ConfigError(f"Prefect has not answered for {SILENT_SECONDS / 60:.0f} minutes; see rnnlm status")
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ def up_command(
         bool, typer.Option("--detach", help="Return when everything is up, and leave it running.")
     ] = False,
     install: Annotated[
-        bool, typer.Option("--install", help="Write a systemd user unit that does this at every start of the machine.")
+        bool, typer.Option("--install", help="Write a systemd user unit that does this at every login.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the logs; rnnlm logs shows them.")] = False,
 ) -> None:

@@ -93,7 +93,7 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
         RUN_TEXT,
     ),
     "rnnlm: champion replaced": (
-        "A candidate was shown to be better than the champion, and replaced it.",
+        "A candidate replaced the champion.",
         event_trigger(CHAMPION_REPLACED),
         EVENT_TEXT,
     ),

@@ -19,6 +19,7 @@ from rnnlm.tracking.mlflow_store import prepare_store
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.responses import DeploymentResponse
 
 # A run of the process pool may choose only the name and the labels of its process. Command, environment and folder
 # are not among the variables, since each of them could run something else; the worker finds the command itself. There
@@ -41,6 +42,7 @@ JOB_TEMPLATE: dict[str, Any] = {
 }
 Plan = dict[str, Any]  # one entry of `deployments` in prefect.yaml
 MODEL_USERS = ("score", "filter")  # deployments that use a registered model, which a person may choose
+FORMER_MODEL = "models:/rnnlm-python-docs@champion"  # came with rnnlm before 2026-11-27; nobody has chosen it
 
 
 def read_plans() -> list[Plan]:
@@ -57,8 +59,8 @@ def full_name(plan: Plan) -> str:
 def deploy_all(home: Home) -> list[str]:
     """Create the process work pool, the deployments of prefect.yaml and the automations; return the deployments' names.
 
-    Idempotent: running it again updates what exists; what was paused stays paused. Also settles runs that died together
-    with the server, and starts interrupted ones again.
+    Idempotent: running it again updates what exists, except what a person has chosen: see kept_choices. Also settles
+    runs that died together with the server, and starts interrupted ones again.
     """
     from prefect.client.orchestration import get_client
 
@@ -101,7 +103,10 @@ def create_work_pool(client: "SyncPrefectClient") -> None:
 
 
 def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -> str:
-    """Create or update one deployment; returns its id. It stays paused if it was, and keeps a model that was chosen."""
+    """Create or update one deployment; returns its id. It stays paused if it was.
+
+    tags: of a user's own deployment. The others keep what a person has chosen: see kept_choices.
+    """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.deployments.runner import EntrypointType
     from prefect.exceptions import ObjectNotFound
@@ -109,19 +114,17 @@ def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -
 
     module, _, function = plan["entrypoint"].rpartition(".")
     flow = getattr(importlib.import_module(module), function)
-    parameters = plan.get("parameters", {})
     try:
         existing = client.read_deployment_by_name(full_name(plan))
         paused = existing.paused
-        if plan["name"] in MODEL_USERS and (chosen := existing.parameters["config"].get("model")):
-            parameters = {"config": parameters["config"] | {"model": chosen}}
+        plan = plan if tags else kept_choices(plan, existing)
     except ObjectNotFound:
         paused = False
     limit = plan.get("concurrency_limit")
     deployment = flow.to_deployment(
         plan["name"],
         description=plan["description"],
-        parameters=parameters,
+        parameters=plan.get("parameters", {}),
         schedules=[Schedule(**schedule) for schedule in plan.get("schedules", [])],
         concurrency_limit=ConcurrencyLimitConfig(**limit) if limit else None,
         work_pool_name=plan["work_pool"]["name"],
@@ -132,3 +135,15 @@ def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     return str(deployment.apply())
+
+
+def kept_choices(plan: Plan, existing: "DeploymentResponse") -> Plan:
+    """The plan with what a person has chosen in the Prefect UI: which schedules are on, and the model to score with."""
+    plan = copy.deepcopy(plan)
+    switches = {one.slug: one.active for one in existing.schedules}
+    for schedule in plan.get("schedules", []):
+        schedule["active"] = switches.get(schedule["slug"], schedule["active"])
+    model = (existing.parameters.get("config") or {}).get("model")
+    if plan["name"] in MODEL_USERS and model not in (None, FORMER_MODEL):
+        plan["parameters"]["config"]["model"] = model
+    return plan

@@ -59,10 +59,13 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
 
 
 def has_dead_runs(home: Home, query: "PrefectQuery") -> bool:
-    """Whether settle_dead_runs would have something to do, asked by plain HTTP: importing Prefect takes seconds."""
+    """Whether a flow run's process has ended without an outcome, so that settle_dead_runs has something to do.
+
+    Asked by plain HTTP, because importing Prefect takes seconds.
+    """
     ended = [str(run_id_of(path)) for path, _, has_ended in run_locks(home) if has_ended]
     found = query.post("flow_runs/filter", flow_runs={"id": {"any_": ended}}) if ended else []
-    return any(run["state"]["type"] != "COMPLETED" for run in found)
+    return any(run["state"]["type"] not in ("COMPLETED", "FAILED", "CANCELLED") for run in found)
 
 
 def oldest_living_run(home: Home) -> float | None:

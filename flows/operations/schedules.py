@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from flows.operations.deployments import apply, full_name, read_plans
+from flows.operations.deployments import Plan, apply, create_work_pool, full_name, read_plans
 from flows.operations.prefect_query import FINISHED, PrefectQuery
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
@@ -43,6 +43,15 @@ def schedule(
     user's first own schedule replaces.
     """
     [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
+    plan = own_plan(nightly, name, config, cron, timezone)
+    is_first = not any(OWN_SCHEDULE in one.tags for one in client.read_deployments())
+    create_work_pool(client)
+    apply(client, plan, tags=(OWN_SCHEDULE,))
+    return full_name(plan), is_first and pause_example(client, full_name(nightly))
+
+
+def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezone: str) -> Plan:
+    """The deployment `nightly` for another corpus, settings and time. Limits that are not set are those of nightly."""
     if name in {plan["name"] for plan in read_plans()}:
         raise ConfigError(f"--name {name}: this deployment comes with rnnlm; choose another name")
     if config.corpus.source != config.corpus.public_source:
@@ -50,16 +59,13 @@ def schedule(
             "--corpus: a schedule would store the password of the address in Prefect's database;\n"
             "download the text to a folder and schedule that"
         )
-    nightly_limits = nightly["parameters"]["config"]["limits"]
-    plan = nightly | {
+    limits = nightly["parameters"]["config"]["limits"] | config.limits.model_dump(exclude_unset=True)
+    return nightly | {
         "name": name,
         "description": f"The whole pipeline on {config.corpus.public_source}.",
-        "parameters": {"config": {"limits": nightly_limits} | config.model_dump(mode="json", exclude_defaults=True)},
+        "parameters": {"config": config.model_dump(mode="json", exclude_defaults=True) | {"limits": limits}},
         "schedules": [{"slug": name, "cron": cron, "timezone": timezone, "active": True}],
     }
-    is_first = not any(OWN_SCHEDULE in one.tags for one in client.read_deployments())
-    apply(client, plan, tags=(OWN_SCHEDULE,))
-    return full_name(plan), is_first and pause_example(client, full_name(nightly))
 
 
 def pause_example(client: "SyncPrefectClient", name: str) -> bool:
@@ -110,7 +116,7 @@ def unschedule(client: "SyncPrefectClient", query: PrefectQuery, name: str) -> s
         client.delete_deployment(UUID(deployment["id"]))
         return f"deleted {full}; its runs, corpora and models stay"
     client.pause_deployment(UUID(deployment["id"]))
-    return f"paused {full}: it comes with rnnlm; resume it in the Prefect UI or with prefect deployment resume"
+    return f"paused {full}: it comes with rnnlm; to resume it, switch it on on its page in the Prefect UI"
 
 
 def trigger(query: PrefectQuery, name: str) -> tuple[str, str]:

@@ -2,9 +2,9 @@
 
     1. prefect    API, scheduler and UI                    awaited: /api/health
        mlflow     UI over the home's database              awaited: /health
-    2. deploy     work pool, deployments, automations      awaited: exit code
+    2. deploy     work pool, deployments, automations;     awaited: exit code
+                  runs that the last stop interrupted are started again
     3. worker     runs the flows                           awaited: online in the work pool
-    4. resume     runs that the last stop has interrupted
 
 Stopping: the worker is paused, the flow runs write their checkpoints and end, then worker, MLflow and Prefect stop.
 """
@@ -32,7 +32,7 @@ from flows.operations.prefect_query import WORK_POOL, PrefectQuery, health_probl
 from flows.operations.run_locks import has_dead_runs
 from flows.service.home_processes import HOST, STOP_SECONDS, check_port, stop_flow_runs, stop_services
 from flows.service.service_process import ServiceProcess, last_lines, log_file
-from rnnlm.errors import ConfigError, RnnlmError
+from rnnlm.errors import ConfigError, HomeError, RnnlmError
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_accounts import APP_NAME, login_variables
 from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
@@ -147,7 +147,8 @@ class Supervisor:
                 self.restart_dead_runs()
                 look_at = time.monotonic() + DEAD_RUN_SECONDS
             for service in (*self.servers, self.worker):
-                service.rotate_log()
+                with contextlib.suppress(OSError):  # a full disk must not end the servers
+                    service.rotate_log()
                 self.keep_running(service)
 
     def keep_running(self, service: ServiceProcess) -> None:
@@ -186,9 +187,12 @@ class Supervisor:
         self.say("stopped")
 
     def say(self, text: str) -> None:
-        """A line of our own, on the console and in the log."""
+        """Print a line of our own on the console, and add it to the log unless the disk is full."""
         self.show(f"{'up':<8} {text}")
-        with log_file(self.home, "up").open("a", encoding="utf-8") as log:
+        with (
+            contextlib.suppress(OSError, HomeError),
+            log_file(self.home, "up").open("a", encoding="utf-8") as log,
+        ):
             print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}", file=log)
 
     def worker_is_online(self) -> bool:

@@ -1,10 +1,11 @@
-"""`rnnlm up --install`: a systemd user unit, so that everything is up again after a restart of the machine."""
+"""`rnnlm up --install`: a systemd user unit, which starts everything at login, or with lingering at every boot."""
 
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
+from flows.operations.home_servers import read_running
 from flows.service.supervisor import up_command_line
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
@@ -69,10 +70,11 @@ def install_unit(home: Home, prefect_port: int, mlflow_port: int) -> list[str]:
     home.make(home.root)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    commands = [["systemctl", "--user", "daemon-reload"], ["systemctl", "--user", "enable", "--now", UNIT_NAME]]
+    start = [] if read_running(home) else ["--now"]
+    commands = [["systemctl", "--user", "daemon-reload"], ["systemctl", "--user", "enable", *start, UNIT_NAME]]
     lines = [f"wrote      {path}"]
     if shutil.which("systemctl") and all(succeeds(command) for command in commands):
-        lines.append("enabled    it runs now and after every login")
+        lines.append(f"enabled    {'it runs now and' if start else 'what runs now stays; it starts'} after every login")
     else:
         lines += [f"{'run' if n == 0 else '':<11}{' '.join(command)}" for n, command in enumerate(commands)]
     return [*lines, "to start   without a login: loginctl enable-linger"]

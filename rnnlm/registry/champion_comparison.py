@@ -41,7 +41,8 @@ def compare_with_champion(
 
     Each night may lose a little less than the margin: the second comparison keeps these losses from adding up.
     """
-    versions = read_versions(client, champion.name)
+    # Without the version itself, which may have been compared by a registration that was killed.
+    versions = [one for one in read_versions(client, champion.name) if one.number != version.number]
     best = best_champion(versions, champion.number)
     beside_best = None
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
@@ -58,7 +59,7 @@ class Contest:
     """A candidate, which is compared with earlier versions on documents that neither has seen."""
 
     def __init__(self, versions: list[RegistryVersion], home: Home, candidate: Candidate, folder: Path) -> None:
-        """versions: all of the registered model. folder: an empty one for temporary files."""
+        """versions: all others of the registered model. folder: an empty one for temporary files."""
         self.versions, self.home, self.candidate, self.folder = versions, home, candidate, folder
         self.device = str(evaluation_device(candidate.config.training.device))
 

@@ -35,6 +35,7 @@ Outcome = Literal["passed", "warned", "stopped", "not measured"]
 CHAMPION_STAYS = "not trained, the champion stays"  # what a run says that a gate has stopped
 Measurement = float | str  # a share, or why it could not be measured
 TEXT_OF: dict[Split, str] = {"train": "training text", "valid": "validation text", "test": "test text"}
+NO_TEXT = "the corpus's text is gone from this home"
 LEAK_ADVICE = "such a score is partly one of memory: remove the copies, or give the corpus splits of its own"
 REPEAT_ADVICE = "a few passages then decide the score: remove the copies from the corpus"
 
@@ -146,8 +147,7 @@ def measured_copies(
     unit = "rows" if description.mode == "sentence" else "documents"
     training = (duplicate_share(description), f"{{share}} of the training {unit} repeat another")
     if shares is None:
-        gone = "the corpus's text is gone from this home"
-        return {"duplicates": training, "leakage": (gone, gone)}
+        return {"duplicates": training, "leakage": (NO_TEXT, NO_TEXT)}
     leaks = leaked_texts(shares)
     return {
         "duplicates": max([training, *repeated_texts(shares)]),
@@ -195,6 +195,8 @@ def drift(home: Home, dataset: DatasetRecord, champion: RegistryVersion) -> Meas
         return f"the champion cannot be loaded ({str(error).splitlines()[0]})"
     profile = read_json(evidence_folder(folder) / CHARACTERS)
     text = training_text(corpus_folder(home, dataset))
-    if profile is None or text is None:
+    if text is None:
+        return NO_TEXT
+    if profile is None:
         return f"version {champion.number} was registered without the character frequencies of its text"
     return character_distance(profile, count_characters(text))

@@ -69,9 +69,12 @@ def full_reference(home: Home, wanted: str | None) -> str:
     """
     if wanted is None:
         names = sorted({version.name for version in list_models(home) if "champion" in version.aliases})
-        if len(names) != 1:
+        if not names:
+            raise ModelError(f"no registered model has a champion; {known_models(home)}")
+        if len(names) > 1:
             raise ModelError(
-                f"which model? Name one, such as rnnlm-NAME, NAME/3 or a run's folder;\n{known_models(home)}"
+                f"which model? Name one, such as {names[0]}; for a deployment, as `model` in its parameter `config`;\n"
+                f"{known_models(home)}"
             )
         return f"models:/{names[0]}@champion"
     match = SHORT_REFERENCE.fullmatch(wanted)

@@ -3,8 +3,8 @@
 | event                      | when                                                                              |
 |----------------------------|-----------------------------------------------------------------------------------|
 | rnnlm.night.ended          | always, unless the run failed: scores, decision, files that were not read         |
-| rnnlm.champion.replaced    | a candidate was shown to be better than the champion                              |
-| rnnlm.champion.kept        | one was not; label `rnnlm.candidates`: how many in a row, compared with this one  |
+| rnnlm.champion.replaced    | a candidate replaced the champion                                                 |
+| rnnlm.champion.kept        | one did not; label `rnnlm.candidates`: how many in a row, compared with this one  |
 | rnnlm.perplexity.regressed | the test split needs 3% more bits per byte than with the version registered before |
 | rnnlm.night.stopped        | a gate has stopped the run before training                                        |
 | rnnlm.corpus.drifted       | the gate `drift` warns or stops                                                   |
@@ -62,7 +62,7 @@ def registration_events(
     registered: RegisteredVersion, evaluation: EvaluationRecord, corpus_name: str
 ) -> tuple[NightEvent, ...]:
     """The events of a new version; none if it was registered before."""
-    if registered.skipped:
+    if registered.skipped or registered.repaired:
         return ()
     name, version = registered.name, f"{registered.name} version {registered.version}"
     evidence = registered.evidence
@@ -103,6 +103,8 @@ def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut
         decision = f"{unchanged_since(record)}; {version} is {registered.alias}"
     elif record.is_promoted:
         decision = f"{version} is the new champion: {verdict(registered)}"
+    elif registered.repaired:
+        decision = f"{version} is {registered.alias}, and its damaged files were written again"
     elif registered.alias == "champion":
         decision = f"{version} is the champion already"
     else:

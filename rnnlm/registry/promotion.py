@@ -73,13 +73,14 @@ def in_words(evidence: Evidence, version: int, called: str = "champion") -> str:
 def joined(decision: Decision, beside_best: Decision | None, candidate: int, best: int) -> Decision:
     """The decision from those against the champion and against the best champion, with the version that is best now.
 
-    beside_best: None if that is the champion, or if the candidate has not won against it. best: the best one so far.
+    beside_best: None if the best champion is the present one, or if the candidate did not win against the present one.
+    best: the best one so far. The evidence is always that against the present champion, the version's parent.
     """
-    last = beside_best or decision
-    if last.alias == "challenger" and last.evidence is not None:
-        return last._replace(best_version=best)
     if decision.alias == "challenger":
         return decision._replace(best_version=best)
+    if beside_best is not None and beside_best.alias == "challenger" and beside_best.evidence is not None:
+        return decision._replace(alias="challenger", reason=beside_best.reason, best_version=best)
+    last = beside_best or decision
     is_best = last.evidence is None or last.evidence.difference <= 0
     return decision._replace(best_version=candidate if is_best else best)
 
@@ -87,10 +88,10 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
 def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVersion | None:
     """The version that was best when the last one was decided, if it was champion within BEST_WITHIN and is not now.
 
-    versions: all of the registered model. None if a person has chosen the champion, who may have had reasons not to
-    have a better one.
+    versions: all of the registered model; one whose registration was killed before its alias was set does not count.
+    None if a person has chosen the champion, who may have had reasons not to have a better one.
     """
-    decided = [version for version in versions if BEST_VERSION in version.facts]
+    decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:
         return None
     number = int(max(decided, key=lambda version: version.number).facts[BEST_VERSION])

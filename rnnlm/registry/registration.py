@@ -69,7 +69,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
         with registry_lock(home, name):
             version = None if force else find_registered(client, name, identity)
             damage = damage_of(version) if version else None
-            skipped = version is not None and damage is None and is_decided(version)
+            known = version is not None and is_decided(version)
             if version is None:
                 version = add_version(client, home, candidate, name, identity)
             elif damage is not None:
@@ -78,14 +78,15 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
             if not is_decided(version):
                 assign_alias(client, home, candidate, version)
         done = report(client, name, version.number)
-        return done.model_copy(update={"skipped": skipped, "url": version_address(home, name, done.version)})
+        what = {"skipped": known and damage is None, "repaired": known and damage is not None}
+        return done.model_copy(update={**what, "url": version_address(home, name, done.version)})
 
 
 def described_model(corpus_name: str) -> str:
     """The description of the registered model on its MLflow page."""
     return (
         f"Recurrent language models of the corpus `{corpus_name}`, registered by rnnlm. Use the alias `champion`; "
-        "`challenger` is the last one that was not shown to be better. A version's description is its model card."
+        "`challenger` is the last one that did not replace the champion. A version's description is its model card."
     )
 
 

@@ -13,7 +13,7 @@ from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import FoundModel, find_model
 
 BATCH_COLUMNS = ("tokens", "bytes", "log_probability", "perplexity", "bits_per_byte", "unknown_rate")
-BATCH_SETTINGS = ScoringConfig(input="-", output="-.parquet", keep_text=False, surprising_tokens=0)
+BATCH_SETTINGS = ScoringConfig(input="-", keep_text=False, surprising_tokens=0)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class ScoringRecord(StageRecord):
 
     input_files: int
     key: str = ""
-    model: str = ""  # as the caller named it
+    model: str = ""  # as full_reference() completes it, such as models:/NAME@champion
     model_folder: Path = Path()
     model_digest: str = ""
     output: Path | None = None  # None: there was nothing to score

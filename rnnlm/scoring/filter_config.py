@@ -10,6 +10,9 @@ from rnnlm.scoring.scoring_config import ScoringConfig
 class FilterConfig(ScoringConfig):
     """Texts kept or dropped by their scores."""
 
+    input: str = Field(
+        min_length=1, description="Texts to filter: a file, folder or glob (text, csv, tsv, jsonl, Parquet)."
+    )
     output: str = Field(min_length=1, description="Folder for the kept documents: the names and formats of the input.")
     dropped: str | None = Field(None, min_length=1, description="Folder for the dropped documents, with the reasons.")
     keep: str | None = Field(

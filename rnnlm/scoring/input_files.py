@@ -1,5 +1,6 @@
 """The input files of a bulk scoring, and the kind of each."""
 
+import glob
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,14 +21,22 @@ class InputFile:
 
 
 def find_inputs(config: ScoringConfig) -> list[InputFile]:
-    """The files that config.input names, sorted by name. If there are none: CorpusError, unless they may be missing."""
-    try:
-        paths = named_files(config.input)
-    except CorpusError:
-        if config.may_be_missing:
-            return []
-        raise
+    """The files that config.input names, sorted by name.
+
+    CorpusError if there are none, unless they may be missing, and if none of the files there are text or tables.
+    """
+    if config.may_be_missing and not any_files(config.input):
+        return []
+    paths = named_files(config.input)
     return [InputFile(path, "query" if config.query is not None else kind_of(path)) for path in paths]
+
+
+def any_files(name: str) -> bool:
+    """Whether anything is there: the file, a file directly in the folder, or a match of the glob."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return any(one.is_file() and not one.name.startswith(".") for one in path.iterdir())
+    return path.exists() or bool(glob.glob(str(path), recursive=True))  # noqa: PTH207
 
 
 def named_files(name: str) -> tuple[Path, ...]:

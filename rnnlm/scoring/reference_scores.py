@@ -95,7 +95,7 @@ def write_reference(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, path: Path, nll_nats: np.ndarray | None = None
 ) -> None:
     """A table of SCORES_SCHEMA without texts and surprising tokens. nll_nats: the split's losses, if known."""
-    config = ScoringConfig(input="-", output="-.parquet", document=unit, keep_text=False, surprising_tokens=0)
+    config = ScoringConfig(input="-", document=unit, keep_text=False, surprising_tokens=0)
     score = model.load(config)
     schema = SCORES_SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
     texts, every = validation_texts(home, dataset, model, unit, known=nll_nats is not None)

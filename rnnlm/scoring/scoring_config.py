@@ -20,7 +20,9 @@ class ScoringConfig(EngineConfig):
         description="A .parquet file, or a .duckdb file that gets a table `scores`; default: a file in the home.",
     )
     model: str | None = Field(
-        None, description="Run folder or id, or models:/…; default: the champion of the only registered model."
+        None,
+        description="A registered name (its champion), NAME@challenger, NAME/3, a run's id or folder. "
+        "Default: the champion of the only registered model.",
     )
     query: str | None = Field(
         None, min_length=1, description="For a DuckDB file: a select with one document per row, ending in an order by."

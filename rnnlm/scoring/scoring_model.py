@@ -18,7 +18,7 @@ from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE, load_tokenizer
 class FoundModel:
     """A model's folder, not loaded yet."""
 
-    reference: str  # as the caller named it
+    reference: str  # as full_reference() completes it, such as models:/NAME@champion
     folder: Path
     digest: str  # sha256 of model, tokenizer and how text is cut
     origin: TrainingProvenance

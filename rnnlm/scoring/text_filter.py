@@ -4,6 +4,8 @@ The scores are those of `rnnlm score`, in NAME.scores.parquet beside the output 
 seconds, and a killed filter resumes there. Each file of the output is written atomically.
 """
 
+import codecs
+import json
 import math
 from collections.abc import Iterator
 from itertools import groupby
@@ -79,16 +81,23 @@ def check_filter(config: FilterConfig) -> None:
     files = find_inputs(config)
     output_folders(config, files)
     for file in files:
-        if file.kind == "jsonl" and begins_a_list(file.path):
+        if file.kind == "jsonl" and not has_an_object_per_line(file.path):
             raise ConfigError(
-                f"{file.path}: is one JSON list, and a filter copies lines;\n"
-                "write one object per line, as with: jq -c '.[]'"
+                f"{file.path}: its first line is not a JSON object, and a filter copies lines;\n"
+                "write one object per line: jq -c . for objects, jq -c '.[]' for a list"
             )
 
 
-def begins_a_list(path: Path) -> bool:
+def has_an_object_per_line(path: Path) -> bool:
+    """Judged by the first line that is not blank, or by its beginning if the line is long. True for an empty file."""
     with file_opener(path) as opener, opener.outermost(SourceFile(path, str(path), str(path))) as opened:
-        return opened.head.lstrip().startswith(b"[")
+        line, end, _ = opened.head.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
+    if not end:
+        return not line or line.startswith(b"{")
+    try:
+        return isinstance(json.loads(line.decode(errors="replace"), strict=False), dict)
+    except ValueError:
+        return False
 
 
 def output_folders(config: FilterConfig, files: list[InputFile]) -> tuple[OutputFolder, OutputFolder | None]:

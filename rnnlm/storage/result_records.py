@@ -117,6 +117,7 @@ class RegisteredVersion(StageRecord):
     uri: str  # models:/NAME@ALIAS
     evidence: Evidence | None = None  # None: no champion, or no documents to compare on
     created: str = ""  # ISO 8601, UTC
+    repaired: bool = False  # it was registered before, and this call wrote its damaged files again
     url: str = ""  # of its page in MLflow
     before: ListedVersion | None = None  # the version registered before it; None: it is the first
     rival: ListedVersion | None = None  # of a challenger the champion now, of a champion the one that it replaced
@@ -168,7 +169,7 @@ class TrainedRecord(Record):
     @property
     def is_promoted(self) -> bool:
         """The version became champion in this run."""
-        return self.registered.alias == "champion" and not self.registered.skipped
+        return self.registered.alias == "champion" and not (self.registered.skipped or self.registered.repaired)
 
 
 class PipelineRecord(TrainedRecord, PreparedRecord):

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from rnnlm.registry.champion_history import Change, champion_before, read_history
+from rnnlm.registry.promotion import best_champion
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.stored_versions import Item, Key
 from rnnlm.storage.records import Record
@@ -95,6 +96,11 @@ def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) 
         kept.setdefault(number, "champion before")
     for number in sorted(version.number for version in versions)[-config.versions :]:
         kept.setdefault(number, f"among the last {config.versions}")
+    if champion is not None and (best := best_champion(list(versions), champion)) is not None:
+        kept.setdefault(best.number, "the best champion of the month")
+        for change in read_history(versions):
+            if change.before == best.number:  # tells when its time as champion ended
+                kept.setdefault(change.version, f"it replaced version {best.number}")
     # The next comparison with a champion is numbered after the highest so far, and asks for more evidence the higher it
     # is. So the version with the highest number is not forgotten.
     for before in {champion, *chain}:

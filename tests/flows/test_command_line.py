@@ -154,7 +154,7 @@ def write(path: Path, data: bytes) -> str:
         (["describe", "nothing"], ["nothing", "rnnlm prepare"]),
         (["generate", "models:/nobody@champion"], ["nobody"]),
         (["generate", "models:/nobody@champion", "--temperature", "-1"], ["temperature", "-1"]),
-        (["serve"], ["which model?", "no model is registered yet"]),
+        (["serve"], ["no registered model has a champion", "no model is registered yet"]),
         (["serve", "--host", "0.0.0.0"], ["0.0.0.0", "token"]),
         (["serve", "--port", "70000"], ["--port", "70000"]),
         (["probe", "gradients", "--hidden", "0"], ["--hidden"]),

@@ -12,9 +12,9 @@ from uuid import UUID
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.objects import FlowRun, WorkPool
+from prefect.client.schemas.objects import FlowRun, State, WorkPool
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Pending
+from prefect.states import Cancelled, Completed, Failed, Pending, Running
 
 from flows.operations import dead_runs
 from flows.operations.dead_runs import WAS_KILLED, settle_dead_runs
@@ -96,6 +96,22 @@ def test_what_a_killed_process_ran_is_crashed_with_its_subflows_and_tasks(
     assert unfinished_tasks(client, before) == []
     assert settle_dead_runs(home) == 0
     assert runs(home, client) == []
+
+
+@pytest.mark.parametrize("state", [Failed(), Cancelled(), Completed()])
+def test_a_run_with_an_outcome_is_not_dead(home: Home, client: SyncPrefectClient, state: State[None]) -> None:
+    from prefect import flow
+
+    run = client.create_flow_run(flow(lambda: None, name="ended"), state=Running())
+    lock = lock_file(home, run.id)
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    query = PrefectQuery(str(PREFECT_API_URL.value()))
+    assert has_dead_runs(home, query)
+    client.set_flow_run_state(run.id, state, force=True)
+    assert not has_dead_runs(home, query)
+    settle_dead_runs(home)
+    assert not lock.exists()
 
 
 def unfinished_tasks(client: SyncPrefectClient, of: list[FlowRun]) -> list[str]:

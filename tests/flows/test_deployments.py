@@ -17,7 +17,14 @@ import pytest
 
 from flows.command_line import main
 from flows.operations.automations import SHIPPED
-from flows.operations.deployments import JOB_TEMPLATE, MODEL_USERS, create_work_pool, deploy_all, read_plans
+from flows.operations.deployments import (
+    FORMER_MODEL,
+    JOB_TEMPLATE,
+    MODEL_USERS,
+    create_work_pool,
+    deploy_all,
+    read_plans,
+)
 from flows.operations.home_servers import credentials, home_password
 from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
@@ -174,16 +181,22 @@ def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deploy
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODEL_USERS)
-def test_a_model_that_was_chosen_survives_another_deploy(
+def test_what_was_chosen_in_the_ui_survives_another_deploy(
     server: httpx.Client, deployed: list[str], server_home: Home, name: str
 ) -> None:
     shipped = server.get(f"/deployments/name/{name}/{name}").json()
-    chosen = shipped["parameters"]["config"] | {"model": "models:/rnnlm-toy@challenger"}
+    config, [schedule] = shipped["parameters"]["config"], shipped["schedules"]
     address = f"/deployments/{shipped['id']}"
-    server.patch(address, json={"parameters": {"config": chosen | {"input": "elsewhere"}}}).raise_for_status()
-    deploy_all(server_home)
-    assert server.get(address).json()["parameters"]["config"] == chosen
-    server.patch(address, json={"parameters": shipped["parameters"]}).raise_for_status()
+    switch = f"{address}/schedules/{schedule['id']}"
+    server.patch(switch, json={"active": not schedule["active"]}).raise_for_status()
+    for model, kept in (("rnnlm-toy@challenger", {"model": "rnnlm-toy@challenger"}), (FORMER_MODEL, {})):
+        changed = config | {"model": model, "input": "elsewhere"}
+        server.patch(address, json={"parameters": {"config": changed}}).raise_for_status()
+        deploy_all(server_home)
+        deployment = server.get(address).json()
+        assert deployment["parameters"]["config"] == config | kept
+        assert [one["active"] for one in deployment["schedules"]] == [not schedule["active"]]
+    server.patch(switch, json={"active": schedule["active"]}).raise_for_status()
 
 
 @pytest.mark.slow
@@ -298,7 +311,7 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     server.put(f"/automations/{created[own]['id']}", json=changed).raise_for_status()
 
     assert main(["notify", "http://127.0.0.1:9/hook"]) == 2  # nobody listens there
-    assert "test message was not taken" in capsys.readouterr().err
+    assert "test message was not accepted" in capsys.readouterr().err
     assert automations(server)["rnnlm: run failed"]["actions"] == [{"type": "do-nothing"}]
     for _ in range(2):  # the second time changes nothing
         assert main(["notify", inbox.url]) == 0

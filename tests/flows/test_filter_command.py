@@ -7,7 +7,10 @@ import pytest
 from prefect.artifacts import Artifact
 
 from flows.command_line import main
+from flows.filter_flow import filter_flow
+from rnnlm.errors import ConfigError
 from rnnlm.home import Home
+from rnnlm.scoring.filter_config import FilterConfig
 from rnnlm.storage.records import RunRecord
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -39,6 +42,15 @@ def test_it_shows_what_is_on_each_side_of_the_line(
     dropped = [json.loads(line) for line in (tmp_path / "dropped" / "in.txt.jsonl").read_text().splitlines()]
     assert len(dropped) == sum(row["documents"] for row in value["counts"] if row["reason"])
     assert {row["reason"] for row in dropped} == {f"not {value['rules'][1]}"}
+
+
+@pytest.mark.long
+def test_the_flow_refuses_what_the_command_refuses(toy_run: RunRecord, tmp_path: Path, prefect_server: None) -> None:
+    """A deployment has no command in front of it."""
+    (tmp_path / "list.json").write_text('[{"text": "one"}]\n')
+    config = {"input": str(tmp_path), "output": str(tmp_path / "kept"), "keep": "tokens > 1", "model": toy_run.run_id}
+    with pytest.raises(ConfigError, match="one object per line"):
+        filter_flow(FilterConfig.model_validate(config))
 
 
 def test_a_wrong_condition_is_told_before_the_scoring(capsys: pytest.CaptureFixture[str], toy_run: RunRecord) -> None:

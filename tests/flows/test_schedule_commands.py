@@ -13,12 +13,16 @@ from prefect.types.names import Name as PrefectName
 from pydantic import TypeAdapter
 
 from flows.command_line import main
+from flows.commands import schedules
 from flows.operations.automations import NOTIFIER
 from flows.operations.deployments import read_plans
-from flows.operations.prefect_query import WORK_POOL
-from flows.operations.schedules import absolute_source, check_name
+from flows.operations.prefect_query import WORK_POOL, PrefectQuery
+from flows.operations.schedules import absolute_source, check_name, own_plan
+from flows.service.home_processes import free_port
+from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
+from rnnlm.presets import build_config
 from rnnlm.tracking.run_names import page_key
 
 
@@ -107,6 +111,31 @@ def test_a_name_that_prefect_refuses_is_refused(name: str) -> None:
     TypeAdapter(PrefectName).validate_python(name)
     assert name == name.strip()
     assert name.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        ([], {"hours": 20.0, "retries": 1}),
+        (["limits.hours=8"], {"hours": 8.0, "retries": 1}),
+        (["limits.retries=0", "limits.hours=null"], {"hours": None, "retries": 0}),
+        (["limits.retry_minutes=1"], {"hours": 20.0, "retries": 1, "retry_minutes": 1.0}),
+    ],
+)
+def test_limits_that_are_not_given_are_those_of_nightly(settings: list[str], limits: dict[str, float | None]) -> None:
+    [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
+    config = build_config("smoke", settings, "zen")
+    plan = own_plan(nightly, "mine", config, "0 2 * * *", "UTC")
+    assert plan["parameters"]["config"]["limits"] == limits
+    scheduled = PipelineConfig.model_validate(plan["parameters"]["config"])
+    assert scheduled == config.model_copy(update={"limits": scheduled.limits})
+
+
+def test_nobody_waits_for_a_run_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(schedules, "FOLLOW_SECONDS", 0.01)
+    with pytest.raises(ConfigError, match="Prefect has not answered"):
+        schedules.follow_run(PrefectQuery(f"http://127.0.0.1:{free_port()}/api"), "any")
 
 
 def test_prefect_takes_our_own_names() -> None:

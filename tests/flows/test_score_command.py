@@ -51,7 +51,7 @@ def test_it_prints_the_totals_and_the_drift_or_one_value(
         (["--input", "a.txt", "--drift-threshold", "2"], ["--drift-threshold"]),
         (["--input", "a.txt", "--top", "5", "--no-text"], ["--no-text"]),
         (["--input", __file__, "--model", "models:/nobody@champion"], ["nobody"]),
-        (["--input", __file__], ["which model?", "rnnlm run"]),
+        (["--input", __file__], ["no registered model has a champion", "rnnlm run"]),
     ],
 )
 def test_a_wrong_call_is_told_in_three_lines(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.operations.home_servers import LOCK, RunningHome, write_running
 from flows.service.systemd_unit import install_unit, unit_file, unit_text
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
@@ -37,5 +38,8 @@ def test_installing_writes_the_unit_and_says_what_is_left_to_do(
     assert "up --quiet --port 4300 --mlflow-port 5100" in text
     assert "systemctl --user enable --now rnnlm.service" in "\n".join(lines)
     install_unit(home, 4300, 5100)  # again: nothing changes
+    with home.lock_if_free(LOCK):  # up already: a second one would end at once
+        write_running(home, RunningHome(os.getpid(), "", 4300, 5100))
+        assert "systemctl --user enable rnnlm.service" in "\n".join(install_unit(home, 4300, 5100))
     with pytest.raises(ConfigError, match="belongs to another home"):
         install_unit(Home(tmp_path / "other"), 4200, 5000)

@@ -3,7 +3,9 @@
 import pytest
 
 from rnnlm.config import RegistryConfig
-from rnnlm.registry.promotion import decide, undecidable
+from rnnlm.registry.champion_history import Change
+from rnnlm.registry.promotion import Decision, best_champion, decide, joined, undecidable
+from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import registered_name
 from rnnlm.storage.result_records import Evidence
 
@@ -83,6 +85,28 @@ def test_the_reason_gives_figures_interval_and_units() -> None:
         "better: 1.2000 nats per byte against 1.3000 of champion version 3, a difference of -0.1000 (one-sided 95% "
         "bounds -0.1511 and -0.0489, 10,000 resamples of 412 documents, 88,123 bytes, comparison 1 with it)"
     )
+
+
+def test_a_defeat_by_the_best_champion_keeps_the_evidence_about_the_champion() -> None:
+    """The version's parent is the champion, and the evidence numbers the comparisons with it."""
+    against_champion, against_best = evidence(-0.2, -0.1), evidence(0.1, 0.2).model_copy(update={"comparison": 7})
+    won = Decision("champion", "better", against_champion)
+    lost = joined(won, Decision("challenger", "worse than version 1", against_best), candidate=3, best=1)
+    assert lost == Decision("challenger", "worse than version 1", against_champion, best_version=1)
+    gone = joined(won, undecidable(1, "its model cannot be loaded"), candidate=3, best=1)
+    assert gone == Decision("champion", "better", against_champion, best_version=3)
+
+
+def version(number: int, **facts: str) -> RegistryVersion:
+    return RegistryVersion(name="rnnlm-toy", number=number, facts=facts, created_ms=0)
+
+
+def test_a_decision_that_was_never_carried_out_names_no_best_champion() -> None:
+    change = Change(number=2, version=2, before=1, how="evidence", who="", when="9999-01-01", why="")
+    first = version(1, alias="champion")
+    second = version(2, alias="champion", best_version="1", **{"promotion.0002": change.model_dump_json()})
+    third = version(3, best_version="3", reason="better")
+    assert best_champion([first, second, third], champion=2) == first
 
 
 def test_without_evidence_the_champion_stays() -> None:

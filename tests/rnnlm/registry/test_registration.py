@@ -100,7 +100,7 @@ def test_damaged_files_of_a_version_are_written_again(registered: Registrar, har
     else:
         shutil.rmtree(folder.parent / "code")
     again = registered()
-    assert (again.version, again.skipped) == (1, False)
+    assert (again.version, again.skipped, again.repaired) == (1, False, True)
     assert weights.read_bytes() == whole
     assert (folder.parent / "code" / "models" / "elman.py").exists()
     assert registered().skipped

@@ -191,6 +191,9 @@ def test_a_missing_input_is_an_error_unless_allowed(tmp_path: Path) -> None:
         with pytest.raises(CorpusError):
             read(tmp_path / name)
         assert read(tmp_path / name, may_be_missing=True) == []
+    (tmp_path / "README.pdf").write_bytes(b"%PDF-1.7")
+    with pytest.raises(CorpusError):  # there is something, and it would never be scored
+        read(tmp_path, may_be_missing=True)
 
 
 def test_a_shard_is_full_by_documents_or_by_characters(monkeypatch: pytest.MonkeyPatch) -> None:

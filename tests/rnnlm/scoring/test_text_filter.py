@@ -187,6 +187,7 @@ def test_an_input_that_changed_after_its_scoring_is_refused(home: Home, toy_run:
         ({"keep": RULE, "output": "."}, "holds the input"),
         ({"keep": RULE, "output": "texts.txt"}, "expected a folder"),
         ({"keep": RULE, "input": "list.json"}, "one object per line"),
+        ({"keep": RULE, "input": "indented.json"}, "one object per line"),
     ],
 )
 def test_a_wrong_filter_is_refused_before_anything_is_scored(
@@ -194,6 +195,7 @@ def test_a_wrong_filter_is_refused_before_anything_is_scored(
 ) -> None:
     monkeypatch.chdir(texts.parent)
     Path("list.json").write_text('\n[{"text": "one"}]')
+    Path("indented.json").write_text('{\n  "text": "one"\n}\n')
     with pytest.raises((ConfigError, ValueError), match=message):
         check_filter(FilterConfig.model_validate({"input": str(texts), "output": "kept", **fields}))
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rnnlm.registry.champion_history import Change, champion_before
+from rnnlm.registry.promotion import best_champion
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.stored_versions import Item, Key
 from rnnlm.upkeep.inventory import ITEM_KINDS, Inventory, lineage, version_key
@@ -171,6 +173,29 @@ def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
         before = rollback_chain(versions, champion, config.champions)
         assert rollback_chain(living, champion, config.champions) == before
         assert champion is None or highest(living, champion) == highest(versions, champion)
+
+
+def test_the_best_champion_of_the_month_outlives_many_that_replaced_it() -> None:
+    """Each candidate is compared with it, so that small losses do not add up."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    versions = [
+        version(
+            number,
+            aliases=("champion",) if number == 9 else (),
+            changes=[change(number, number, "evidence", number - 1 or None).model_copy(update={"when": now})],
+            alias="champion",
+            best_version="1",
+        )
+        for number in range(1, 10)
+    ]
+    config = RetentionConfig(versions=2, champions=1)
+    kept = kept_versions(versions, config)
+    assert set(kept) == {1, 2, 8, 9}
+    left = [one for one in versions if one.number in kept]
+    best = best_champion(left, 9)
+    assert best is not None
+    assert best.number == 1
+    assert kept_versions(left, config) == kept
 
 
 def test_versions_are_removed_before_what_they_need() -> None:

@@ -1,0 +1,13 @@
+"""`rnnlm up` without its servers; test_up.py starts them."""
+
+from flows.service.supervisor import Supervisor
+from rnnlm.home import Home
+
+
+def test_a_log_that_cannot_be_written_does_not_end_it(home: Home) -> None:
+    """As on a full disk: the servers live on, and the console still shows the line."""
+    shown: list[str] = []
+    supervisor = Supervisor(home, 4200, 5000, shown.append)
+    (home.root / "logs" / "up.log").mkdir(parents=True)  # in the place of the file
+    supervisor.say("starting prefect")
+    assert shown == ["up       starting prefect"]

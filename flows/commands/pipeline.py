@@ -93,11 +93,12 @@ def train_command(
 
 
 def check_device(config: PipelineConfig) -> None:
-    """Refuse a device that this machine lacks, before a Prefect server is started."""
-    if config.training.device not in ("auto", "cpu"):
+    """Refuse a device that this machine lacks, before a Prefect server is started. A Ray cluster may have it."""
+    training = config.training
+    if training.device not in ("auto", "cpu") and training.distributed.launcher != "ray":
         from rnnlm.models.devices import choose_device
 
-        choose_device(config.training.device)
+        choose_device(training.device)
 
 
 def unfinished_run(home: Home, options: PipelineOptions) -> tuple[PipelineConfig, DatasetRecord]:

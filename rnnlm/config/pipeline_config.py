@@ -86,8 +86,8 @@ class RegistryConfig(Section):
     )
     policy: Literal["newer", "better"] = setting(
         "newer",
-        "Which candidates become champion. newer: those shown to be worse by at most `margin`, or not worse on the "
-        "text compared, because they have read newer text. better: only those shown to be better.",
+        "Which candidates become champion. newer: those shown to be at most `margin` worse, or not worse on the text "
+        "compared, because they have read newer text. better: only those shown to be better.",
     )
     margin: float = setting(
         0.01,

@@ -41,21 +41,28 @@ def check_bundle(saved: Path) -> None:
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "CUDA_VISIBLE_DEVICES": "",
     }
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", SCRIPT, str(saved)],
-        cwd=saved.parent,
-        env=environment,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=TIMEOUT_SECONDS,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", SCRIPT, str(saved)],
+            cwd=saved.parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ModelError(
+            f"the model was not registered: the check of its bundle took longer than {TIMEOUT_SECONDS} s;\n"
+            "run the same command again; the trained model is kept."
+        ) from error
     if done.returncode:
         why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        imports = "The module of a layer may import torch, numpy and `from rnnlm.models.… import …`. Mend that and run"
+        advice = imports if "ImportError" in why or "ModuleNotFoundError" in why else "Run"
         raise ModelError(
             f"the model was not registered: where rnnlm is not installed, its bundle cannot be used: {why[:300]}.\n"
-            "The module of a layer may import torch, numpy and `from rnnlm.models.… import …`.\n"
-            "Mend that and run the same command again; the trained model is kept."
+            f"{advice} the same command again; the trained model is kept."
         )
     CHECKED.add(content)
 

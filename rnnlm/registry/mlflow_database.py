@@ -40,7 +40,9 @@ def champions_in_file(database: Path) -> dict[str, tuple[int, list[RegistryVersi
         ).fetchall()
         for name, version, key, value in connection.execute("select name, version, key, value from model_version_tags"):
             tags[name, version][key] = value
-        versions = connection.execute("select name, version, creation_time from model_versions").fetchall()
+        versions = connection.execute(
+            "select name, version, creation_time from model_versions where current_stage <> 'Deleted_Internal'"
+        ).fetchall()
     return {
         model: (
             champion,

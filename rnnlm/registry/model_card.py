@@ -4,12 +4,14 @@ import math
 import textwrap
 from pathlib import Path
 
+from rnnlm.config import ModelConfig
 from rnnlm.display.text_layout import markdown_table
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import read_json
 from rnnlm.models.count_model import FILE as COUNTS
 from rnnlm.models.kinds import kind_of
+from rnnlm.registry.promotion import unit_noun
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, Evidence, ListedVersion
@@ -35,9 +37,10 @@ repetitions counted
 
 {scores}
 
-The model is the network. Counts: Kneser-Ney n-grams of its training text; mixed: both, with shares fitted on the \
-validation split. Unigram: every token predicted by its frequency in training; uniform: all tokens equally likely. Do \
-not compare these perplexities with those of other corpora or tokenizers; bits per byte of the same text compare.
+The rows `{model}` are this model. Network: without counts. Counts: Kneser-Ney n-grams of its training text; mixed: \
+both, with shares fitted on the validation split. Unigram: every token predicted by its frequency in training; \
+uniform: all tokens equally likely. Do not compare these perplexities with those of other corpora or tokenizers; bits \
+per byte of the same text compare.
 
 ## Limits
 
@@ -73,7 +76,7 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
     limits = [
         f"It continues text of the kind it was trained on (`{dataset.corpus_name}`), including what is wrong or unfair "
         "in that text. It knows no facts, follows no instructions and answers no questions.",
-        "Its memory is a state of fixed size: it has mostly forgotten what was said some dozens of tokens ago.",
+        memory_limit(config.model),
     ]
     if dataset.mode == "sentence":
         limits.append(
@@ -108,11 +111,20 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
         source=tags.get("corpus_source", "unknown"),
         licence=tags.get("corpus_licence", "not stated"),
         tokenizer=tags.get("tokenizer", "unknown"),
+        model=test.model,
         scores=markdown_table(score_rows(candidate.evaluation)),
         limits="\n".join(f"- {limit}" for limit in limits),
         provenance="\n".join(f"- {fact}" for fact in provenance),
         samples=samples_page(candidate.samples.samples).strip(),
     )
+
+
+def memory_limit(model: ModelConfig) -> str:
+    if not model.has_network:
+        return f"It reads only the {model.counts - 1} tokens before each one."
+    if model.kind == "transformer":
+        return f"Each layer reads at most {model.attention_window:,} tokens back."
+    return "Its memory is a state of fixed size: it has mostly forgotten what was said some dozens of tokens ago."
 
 
 def comparison_with(parent: ListedVersion, evaluation: EvaluationRecord, evidence: Evidence | None) -> str:
@@ -124,7 +136,7 @@ def comparison_with(parent: ListedVersion, evaluation: EvaluationRecord, evidenc
         ("validation perplexity", valid.perplexity, parent.validation_perplexity, ".2f"),
     ]
     if evidence is not None:
-        label = f"nats per byte, {evidence.documents:,} documents new to both"
+        label = f"nats per byte, {evidence.documents:,} {unit_noun(evidence)} new to both"
         rows.append((label, evidence.candidate_nats_per_byte, evidence.champion_nats_per_byte, ".4f"))
     table = [
         {

@@ -31,7 +31,7 @@ def undecidable(champion: int, why: str) -> Decision:
 def decide(evidence: Evidence, version: int, config: RegistryConfig, called: str = "champion") -> Decision:
     """Whether a candidate may take over from an earlier version, by registry.policy.
 
-    newer: if it is shown to be worse by at most the margin, or if it is not worse on these documents.
+    newer: if it is shown to be at most `margin` worse, or if it is not worse on these documents.
     better: if it is shown to be better. called: what the reason calls the earlier version.
     """
     figures = in_words(evidence, version, called)

@@ -31,22 +31,22 @@ def write_training_documents(candidate: Candidate, path: Path) -> int | None:
     return write_known_digests(candidate.dataset, sample_tokens, path, ancestors)
 
 
-def cleaning_hides_text(candidate: CorpusConfig, champion: RegistryVersion) -> str | None:
+def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> str | None:
     """The reason why equal texts of the two corpora cannot be recognised; None if they can.
 
     Fingerprints ignore cleaning unless digits became letters. Digests of bytes, which versions registered before
     fingerprints have, change with any cleaning.
     """
-    champions = CorpusConfig.model_construct(**corpus_settings(champion))
+    its = CorpusConfig.model_construct(**corpus_settings(earlier))
     fields = ("normalization", "lowercase", "digits")
-    different = [name for name in fields if getattr(candidate, name) != getattr(champions, name)]
-    if champion.facts.get("document_digests") == "letters":
-        written = f"{candidate.digits or ''}{champions.digits or ''}"
+    different = [name for name in fields if getattr(candidate, name) != getattr(its, name)]
+    if earlier.facts.get("document_digests") == "letters":
+        written = f"{candidate.digits or ''}{its.digits or ''}"
         different = ["digits"] if "digits" in different and any(map(str.isalpha, written)) else []
     if not different:
         return None
     names = ", ".join(f"corpus.{name}" for name in different)
-    return f"{names} differs, so it is unknown which documents the champion was trained on"
+    return f"{names} differs, so it is unknown which documents version {earlier.number} was trained on"
 
 
 def corpus_settings(version: RegistryVersion) -> dict[str, Any]:

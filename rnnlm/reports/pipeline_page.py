@@ -79,7 +79,9 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
         "model": model_shape(model, len(run.members)),
         "epochs": training.epoch_count,
         "trained tokens": f"{run.trained_tokens:,}",
-        "best sampled validation perplexity": f"{run.best_validation_perplexity:.2f}",
+        **(
+            {"best sampled validation perplexity": f"{run.best_validation_perplexity:.2f}"} if model.has_network else {}
+        ),
         "temperature": f"{run.temperature:.3f}",
         "folder": run.folder,
     }

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config.moved_settings import flatten
 from rnnlm.display.text_layout import fact_lines, markdown_table
+from rnnlm.registry.promotion import unit_noun
 from rnnlm.storage.result_records import Evidence, ListedVersion, RegisteredVersion
 
 if TYPE_CHECKING:  # their import would load torch
@@ -24,8 +25,8 @@ def evidence_report(evidence: Evidence) -> str:
     }
     table = markdown_table([{"": name, "nats per byte": figure} for name, figure in figures.items()])
     note = (
-        f"{evidence.documents:,} validation documents that neither was trained on, {evidence.byte_count:,} bytes; "
-        f"{evidence.resamples:,} resamples of {evidence.units:,} units."
+        f"{evidence.documents:,} {unit_noun(evidence)} of validation text that neither was trained on, "
+        f"{evidence.byte_count:,} bytes; {evidence.resamples:,} resamples of {evidence.units:,} units."
     )
     return f"### Candidate against champion\n\n{table}\n\n{note}"
 

@@ -147,7 +147,7 @@ class RunRecord(StageRecord):
     mlflow_run_id: str | None  # None: MLflow was unavailable when training began
     trained_tokens: int
     best_validation_perplexity: float  # at `temperature`
-    temperature: float = 1.0  # already divided into the weights of the head
+    temperature: float = 1.0  # by which the logits are divided, already part of the weights
     counting_seconds: float | None = None  # None: the network is mixed with no counts
     started_from: StartedFrom | None = None  # None: from random weights
     process_changes: tuple[ProcessChange, ...] = ()  # in the order of their steps

@@ -22,7 +22,8 @@ from rnnlm.display.progress import Progress
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, atomic_file, read_json
 from rnnlm.losses.loss import rows_scored_together
-from rnnlm.models.devices import choose_device
+from rnnlm.models.devices import evaluation_device
+from rnnlm.models.kinds import kind_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.batches import Batch, RowSource, chunks, padded
@@ -97,12 +98,12 @@ class TaughtBatches(TrainingBatches):
 def write_drawn_targets(home: Home, training: TrainingConfig, dataset: DatasetRecord, folder: Path) -> Path:
     """The file of drawn targets in the run's folder. An interrupted run has it already.
 
-    ModelError if the teacher is no finished run of this home, or was trained on another dataset.
+    ModelError if the teacher is no finished run of this home, has no network, or was trained on another dataset.
     """
     path = folder / DRAWN_TARGETS
     assert training.teacher.run is not None
     if not path.exists():
-        teacher = load_teacher(home, training.teacher.run, dataset).to(choose_device(training.device))
+        teacher = load_teacher(home, training.teacher.run, dataset).to(evaluation_device(training.device))
         text = StoredSplit(dataset, "train")
         draw_targets(path, teacher, text, dataset.mode, training.seed)
     return path
@@ -120,6 +121,9 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
             f"training.teacher.run={run_id}: it was trained on dataset {facts['dataset_id'][:12]}, and this run has "
             f"{dataset.dataset_id[:12]};\ntrain the teacher on the same text, with the same tokenizer and sequences"
         )
+    kind = read_json(folder / "model" / "config.json").get("kind")  # of an ensemble None
+    if kind is not None and not kind_of(kind).is_trained:
+        raise ModelError(f"training.teacher.run={run_id}: counts alone; give a network or an ensemble: rnnlm runs")
     return load_model(folder / "model")
 
 

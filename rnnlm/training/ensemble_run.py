@@ -96,7 +96,8 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
     with home.lock(f"run-{key}"):
         if (finished := find_finished(home, folder, config)) is not None:
             return finished
-        write_json(folder / STARTED, {"run_id": key, "dataset_id": dataset.dataset_id})
+        names = [member.run.run_id for member in members]
+        write_json(folder / STARTED, {"run_id": key, "dataset_id": dataset.dataset_id, "members": names})
 
         def losses_of(split: Split) -> np.ndarray:
             """(networks, predicted tokens) nats."""

@@ -73,7 +73,7 @@ def with_usable_precision(training: TrainingConfig, device: torch.device) -> Tra
 
 
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
-    """unigram_counts: (V,) from rnnlm/sequences/unigram.py; classes are sampled in proportion to them."""
+    """unigram_counts: (V,) from rnnlm/sequences/unigram.py; frequent classes are sampled more often."""
     precision, text_share = getattr(torch, config.product_precision), 1 - config.teacher.share
     if config.loss.kind == "sampled":
         return SampledCrossEntropy(unigram_counts, config.loss.sampled_classes, precision, text_share)
@@ -86,7 +86,7 @@ class Step:
 
     loss: Tensor  # scalar, nats per predicted token of the whole batch
     norm: Tensor  # scalar, L2 norm of the gradients before clipping
-    state: Tensor  # (b, L, H) after this rank's rows, without a gradient
+    state: Tensor  # (b, L, S) after this rank's rows, without a gradient
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class MicroBatch:
 
     input_ids: Tensor  # (b, t) int64
     target_ids: Tensor  # (b, t) or (b, t, k) int64
-    state: Tensor | None  # (b, L, H)
+    state: Tensor | None  # (b, L, S)
     draws: Draws
     share: Tensor | None  # scalar: share of the batch's predicted tokens; None: all of them
     weight: Tensor | None  # scalar: of the batch's gradient; None: 1

@@ -213,7 +213,7 @@ class TrainingLoop:
         self.step = 0  # optimizer steps done: one for each batch of the feed, over all epochs
         self.tokens = 0  # predicted tokens trained on
         self.rollbacks = 0  # after divergence
-        self.carried: Tensor | None = None  # (b, L, H) state after this rank's rows of the last batch
+        self.carried: Tensor | None = None  # (b, L, S) state after this rank's rows of the last batch
         self.best_perplexity: float | None = None  # None: not yet validated
         self.best_weights: dict[str, Tensor] | None = None  # on the CPU
         self.process_changes: list[ProcessChange] = []
@@ -363,7 +363,12 @@ class TrainingLoop:
         """
         self.unchecked = []
         rollbacks, retries = self.rollbacks + 1, self.config.divergence.retries
-        saved = self.checkpoints.load_newest() if self.checkpoints and rollbacks <= retries else None
+        saved = None
+        if self.checkpoints and rollbacks <= retries:
+            if self.checkpoints.last_step == error.step:
+                # The failed step began with its weights, so it would fail again at any learning rate.
+                self.checkpoints.set_aside_newest()
+            saved = self.checkpoints.load_newest()
         if saved is None:
             return False
         self.load_state_dict(saved)

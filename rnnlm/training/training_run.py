@@ -77,7 +77,8 @@ def train_run(
     add_counts: called when the network is trained, before the run is complete. start: the model to begin with, whose
     copy is in home.starts; None: random weights. write_samples: called at each validation. train_elsewhere: trains in
     other processes, which write samples of their own; None: train in this process.
-    An unfinished run resumes from its last good checkpoint, with the same result as without the interruption.
+    An unfinished run resumes from its last good checkpoint, with the same result as without the interruption. Only
+    after a rollback (training.divergence.retries) the result depends on when checkpoints were written.
     Of two concurrent calls for the same run the second one waits and then finds it complete.
     """
     run_id = name_run(config, dataset, start)

@@ -10,6 +10,7 @@ Nothing is ever unpickled.
 
 import json
 import logging
+import math
 import re
 import shutil
 import time
@@ -68,6 +69,7 @@ class Checkpoints:
                 write_checkpoint(self.path(step), step, state)
                 written = True
             except (OSError, SafetensorError) as error:
+                start = -math.inf  # the next try only after every_seconds, however soon this one failed
                 message = "%s: cannot be written (%s); training continues, older ones stay"
                 logger.warning(message, self.path(step), error)
             for old in self.steps()[: -self.kept] if written else ():
@@ -86,6 +88,11 @@ class Checkpoints:
 
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
+
+    def set_aside_newest(self) -> None:
+        """Rename the newest checkpoint, unless it is the only one: load_newest then takes the one before it."""
+        if self.process_group.is_main and len(steps := self.steps()) > 1:
+            rename_damaged(self.path(steps[-1]))
 
     def load_newest(self) -> dict[str, Any] | None:
         """State of the newest undamaged checkpoint; damaged ones are renamed with a warning.

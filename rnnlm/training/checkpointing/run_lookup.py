@@ -38,9 +38,13 @@ def find_unfinished(
     if find_run_damage(home, folder) is None:
         raise ModelError(
             f"{folder.name}: this run is complete;\n"
-            f"use it (rnnlm generate {folder.name}), or train it anew (rnnlm train --force training, as it was trained)"
+            f"use it (rnnlm generate {folder.name}), or train it again (rnnlm train --force training, same settings)"
         )
     started: dict[str, Any] = read_json(folder / STARTED)
+    if "members" in started:
+        raise ModelError(
+            f"{folder.name}: an ensemble, which is not trained; mix it again: rnnlm mix {' '.join(started['members'])}"
+        )
     try:
         config = PipelineConfig.model_validate(read_json(folder / "config.json")).model_copy(update={"force": ()})
     except ValidationError as error:
@@ -85,12 +89,13 @@ def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> Pipeline
 def find_run(home: Home, name: str) -> Path:
     """The folder of a run that was started."""
     places = [Path(name).expanduser(), *(home.runs.glob(f"{name}*") if name.isalnum() else ())]
-    found = list(dict.fromkeys(place.resolve() for place in places if (place / STARTED).is_file()))
+    started = dict.fromkeys(place.resolve() for place in places if (place / STARTED).is_file())
+    found = [place for place in started if place.parent == home.runs.resolve()]
     if len(found) > 1:
         raise ModelError(f"{name}: matches {len(found)} runs: {', '.join(sorted(place.name for place in found))}")
     if not found:
-        started = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
-        unfinished = sorted(run.name for run in started if find_run_damage(home, run) is not None)
+        all_runs = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
+        unfinished = sorted(run.name for run in all_runs if find_run_damage(home, run) is not None)
         known = f"unfinished: {', '.join(unfinished[:8])}" if unfinished else "no run is unfinished"
         raise ModelError(f"{name}: no such run in {home.runs};\n{known}; rnnlm runs lists all")
     return found[0]

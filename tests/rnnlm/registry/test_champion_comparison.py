@@ -138,7 +138,7 @@ def test_a_grown_corpus_is_compared_without_what_either_was_trained_on(contest: 
     untrained(contest, "fair")
     candidate = contest.register("fair")
     assert candidate.alias == "challenger"  # characters, and untrained
-    assert "not known" not in candidate.reason
+    assert "training text is unknown" not in candidate.reason
     assert candidate.evidence is not None
     unseen = set(texts["valid"]) - set(old["train"]) - set(new["train"])
     assert 0.6 * len(unseen) < candidate.evidence.documents < 0.75 * len(unseen)  # a third chose the checkpoint
@@ -190,7 +190,7 @@ def test_a_champion_without_kept_documents_is_compared_and_the_reason_says_so(co
     with reaching_mlflow(contest.home) as client:
         set_facts(client, NAME, 1, {"training_documents": None})
     same = contest.register("fair")  # the same dataset: what the champion was trained on is known by that
-    assert (same.alias, "not known" in same.reason) == ("champion", False)
+    assert (same.alias, "training text is unknown" in same.reason) == ("champion", False)
     with reaching_mlflow(contest.home) as client:
         set_facts(client, NAME, 2, {"training_documents": None})
         client.set_model_version_tag(NAME, "2", "dataset_id", "another")

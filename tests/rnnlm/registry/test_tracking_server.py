@@ -69,7 +69,7 @@ def test_the_evidence_of_a_comparison_travels_through_a_server(contest: Contest,
     contest.register("poor")
     better = contest.register("good")
     assert better.alias == "champion"
-    assert "not known" not in better.reason
+    assert "training text is unknown" not in better.reason
     with reaching_mlflow(contest.home) as client:
         model = read_version(client, better.name, 2).facts["logged_model_id"]
         uri = client.get_logged_model(model).artifact_location

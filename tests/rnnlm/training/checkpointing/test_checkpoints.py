@@ -144,6 +144,7 @@ def test_a_full_disk_costs_only_the_new_checkpoint(checkpoints: Checkpoints, cap
     resource.setrlimit(resource.RLIMIT_FSIZE, (256, before[1]))  # the kernel refuses longer files
     try:
         assert not checkpoints.write(30, state(30))
+        assert not checkpoints.due  # it failed at once, and must not be tried again at every step
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "step-00000030: cannot be written" in caplog.text

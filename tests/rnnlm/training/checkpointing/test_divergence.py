@@ -69,9 +69,30 @@ def test_a_rollback_continues_with_half_the_rate(tmp_path: Path, caplog: pytest.
     assert loop.tokens == 3 * STEPS
     assert rates(measured) == [
         *((0, step, RATE) for step in range(1, 8)),
-        *((1, step, RATE / 2) for step in range(8, STEPS + 1)),
+        *((1, step, RATE / 2) for step in range(7, STEPS + 1)),
     ]
-    assert "rolls back to step 7 with half the learning rate (retry 1 of 1)" in caplog.text
+    assert "rolls back to step 6 with half the learning rate (retry 1 of 1)" in caplog.text
+
+
+def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A loss is computed before its update, so another learning rate changes it only if it begins earlier."""
+
+    def loss(model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
+        exact = exact_cross_entropy(model, hidden, target_ids)
+        weights = model.head.weight.detach()
+        if loop.step == 7:
+            failing.append(weights.clone())
+        return exact * math.nan if any(torch.equal(weights, bad) for bad in failing[:1]) else exact
+
+    failing: list[Tensor] = []
+    checkpoints = Checkpoints(tmp_path / "c", 2, 0.0)
+    loop = make_loop(
+        network(hidden_size=8), [batch([2, 4, 5, 6])] * STEPS, {"divergence.retries": 1}, loss, checkpoints=checkpoints
+    )
+    loop.run()
+    assert len(failing) == 2  # it came to step 7 with other weights
+    assert "rolls back to step 6 with half the learning rate" in caplog.text
+    assert loop.step == STEPS
 
 
 def test_each_retry_from_one_checkpoint_halves_the_rate(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.training.checkpointing.run_lookup import PROCESSES_SETTING, find_unfinished
-from rnnlm.training.training_run import name_run
+from rnnlm.training.training_run import STARTED, name_run
 
 
 @pytest.fixture
@@ -59,6 +60,18 @@ def test_an_unknown_run_names_the_unfinished_ones(home: Home, unfinished: RunRec
     fails(home, "nothing", "nothing", unfinished.run_id)
     shutil.rmtree(unfinished.folder)
     fails(home, "nothing", "no run is unfinished")
+
+
+def test_a_run_outside_the_home_is_not_resumed(home: Home, unfinished: RunRecord, tmp_path: Path) -> None:
+    """Training would start over in the home, without the checkpoints of that folder."""
+    copy = tmp_path / "backup" / unfinished.run_id
+    shutil.copytree(unfinished.folder, copy)
+    fails(home, str(copy), "no such run in", unfinished.run_id)
+
+
+def test_an_interrupted_ensemble_is_mixed_again(home: Home, unfinished: RunRecord) -> None:
+    (unfinished.folder / STARTED).write_text(json.dumps({"run_id": "0", "members": ["aaa", "bbb"]}))
+    fails(home, unfinished.run_id, "mix it again: rnnlm mix aaa bbb")
 
 
 def test_two_runs_with_one_prefix_are_named(home: Home, unfinished: RunRecord) -> None:

@@ -198,9 +198,10 @@ def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: Tra
     for seed in range(config.training.seed + 1, config.training.seed + seeds):
         logger.info("training: seed %d, run %d of %d", seed, len(runs) + 1, seeds)
         training = config.training.model_copy(update={"seed": seed})
-        run = train_model(config.model_copy(update={"training": training}), dataset)
-        evaluation = evaluate_perplexity(dataset, run, config.evaluation)
-        log_results(run, evaluation, sample_run(dataset, run, config.generation))
+        run = train_model(config.model_copy(update={"training": training}), dataset, force="training" in config.force)
+        evaluation = evaluate_perplexity(dataset, run, config.evaluation, force="evaluation" in config.force)
+        samples = sample_run(dataset, run, config.generation, force="samples" in config.force)
+        log_results(run, evaluation, samples)
         runs.append(run)
         evaluations.append(evaluation)
     return seed_scores(runs, evaluations)

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, suffix_of
+from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, is_archive_name, suffix_of
 from rnnlm.runtime.extras import missing_packages
 
 # A document is read whole; docutils reads about 200 kB a second.
@@ -277,8 +277,14 @@ MARKUP_LIBRARIES = {
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
-    """Libraries that the prose of these files depends on, with their versions; "" if one is not installed."""
-    kinds = {DOCUMENT_SUFFIXES[suffix] for suffix in map(suffix_of, names) if suffix in DOCUMENT_SUFFIXES}
+    """Libraries that the prose of these files depends on, with their versions; "" if one is not installed.
+
+    An archive may hold any kind of document.
+    """
+    kinds = set()
+    for name in names:
+        kinds |= set(MARKUP_LIBRARIES) if is_archive_name(name) else {DOCUMENT_SUFFIXES.get(suffix_of(name), "")}
+    kinds.discard("")
     return {library: installed(library) for kind in sorted(kinds) for library in MARKUP_LIBRARIES[kind]}
 
 

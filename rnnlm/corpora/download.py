@@ -93,7 +93,7 @@ def report_left_out(corpus: CorpusRecord) -> None:
         found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN_FILE, NOTE_REASON)]
         if found:
             names = shortened(f"{one.name} ({one.reason})" for one in found)
-            logger.warning("%s: %s %s: %s; rnnlm inspect lists all", corpus.source, f"{len(found):,}", what, names)
+            logger.warning("%s: %s %s: %s", corpus.source, f"{len(found):,}", what, names)
 
 
 def check_source(config: CorpusConfig, home: Home | None = None) -> None:
@@ -130,7 +130,10 @@ def configured_source(config: CorpusConfig) -> Source:
 
 
 def corpus_name(config: CorpusConfig) -> str:
-    """The configured name, else one derived from the source: 'data/My Text.txt' → 'my-text'."""
+    """The configured name, else one derived from the source: 'data/My Text.txt' → 'my-text'.
+
+    Names without an ASCII letter or digit get one each from their digest.
+    """
     if config.name:
         return config.name
     source = config.source
@@ -146,7 +149,8 @@ def corpus_name(config: CorpusConfig) -> str:
         plain = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
         last = Path(*plain).resolve().name if plain else ""
         stem = last if path.is_dir() else stem_of(last)
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-") or "corpus"
+    name_of_stem = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-")
+    return name_of_stem or (f"corpus-{digest_of(stem)[:8]}" if stem else "corpus")
 
 
 def stem_of(name: str) -> str:
@@ -268,5 +272,5 @@ def limited(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
     """At most LEFT_OUT_KEPT, and the number of others."""
     if len(left_out) <= LEFT_OUT_KEPT:
         return left_out
-    more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here: rnnlm inspect lists all")
+    more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here")
     return (*left_out[:LEFT_OUT_KEPT], more)

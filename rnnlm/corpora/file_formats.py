@@ -90,7 +90,9 @@ class Opener:
         self.left_out: list[LeftOut] = []
         self.undecodable: list[EncodingError] = []
         self.text_count = 0
-        self.alone = True  # the source is one file
+        self.alone = True  # the source has one text
+        self.refused: TableError | None = None  # the first table that is not one, or lacks the column
+        self.any_piece = False  # of any text
         self.above = ""  # the beginning of all labels
 
     def texts(self, files: list[SourceFile], named: bool) -> Iterator[Text]:
@@ -100,9 +102,10 @@ class Opener:
         that cannot be read are left out. CorpusError at the end for all texts in another encoding.
         """
         read = 0
-        self.alone = len(files) == 1
+        plan = self.plan(files, named)
+        self.alone = sum(len(roles) for _, roles in plan) == 1
         self.above = files[0].label.removesuffix(files[0].name) if files[0].label.endswith(files[0].name) else ""
-        for file, roles in self.plan(files, named):
+        for file, roles in plan:
             for member, opened in self.open(file, roles):
                 if opened is not None:
                     for text in self.readable(roles[member], opened):
@@ -110,6 +113,8 @@ class Opener:
                         read += 1
         if self.undecodable:
             raise encoding_errors(self.source, self.undecodable, self.text_count)
+        if self.refused is not None and not self.any_piece:
+            raise self.refused
         if not read:
             raise nothing_left(self.source, self.left_out)
 
@@ -205,11 +210,12 @@ class Opener:
         encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
         if kind in DOCUMENT_KINDS:
             data = read_document(opened, MAXIMUM_BYTES[kind])
-            if kind == "html" and encoding == "utf-8":
+            if kind == "html" and encoding == self.config.encoding:  # without a byte-order mark
                 encoding = declared_charset(data[:4096]) or encoding
             markup = ""
             if kind not in BINARY_KINDS:
                 markup = "".join(text_pieces(io.BytesIO(data), label, self.decoding._replace(encoding=encoding)))
+            self.any_piece = True
             prose = document_prose(kind, data, markup) if self.convert else markup or "…"
             return Text(role, label, iter([prose]), kind, "" if kind in BINARY_KINDS else encoding)
         if kind == "text":
@@ -263,23 +269,28 @@ class Opener:
         begun = False
         try:
             for piece in pieces:
-                begun = True
+                begun = self.any_piece = True
                 yield piece
         except EncodingError as error:
-            self.refuse(error)
+            self.refuse(error, begun)
         except TableError as error:  # such as a package.json among texts
             if self.alone:
                 raise
+            self.refused = self.refused or error
             reason = str(error).partition("\n")[0].removeprefix(f"{label}: ").removesuffix(";")
             reason += "; what stands before it was read" if begun else ""
             self.left_out.append(LeftOut(name=self.name_of(label), reason=reason, read=begun))
 
-    def refuse(self, error: EncodingError) -> None:
-        """Leave out a file that is no text in any encoding, unless it is the only one or all have to be text."""
+    def refuse(self, error: EncodingError, begun: bool = False) -> None:
+        """Leave out a file that is no text in any encoding, unless it is the only one or all have to be text.
+
+        begun: what stands before the place was read.
+        """
         if self.alone or self.config.undecodable != "guess":
             self.undecodable.append(error)
         else:
-            self.leave_out(self.name_of(error.label), f"{error.place}; no encoding fits")
+            reason = f"{error.place}; no encoding fits" + ("; what stands before it was read" if begun else "")
+            self.left_out.append(LeftOut(name=self.name_of(error.label), reason=reason, read=begun))
 
     def leave_out(self, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(name=printable(name), reason=reason))

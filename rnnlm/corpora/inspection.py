@@ -46,7 +46,7 @@ class Inspection(Record):
     lines: int
     words: int
     scripts: dict[str, float]  # → share of the letters
-    documents: dict[str, int]  # split → documents
+    documents: dict[str, int]  # split → documents; all 0 if the text was not read up to the files of all splits
     training_seconds: float  # estimate for `rnnlm run` with default settings on 2 idle CPU cores
     undecodable: tuple[Undecodable, ...]
     refusal: str | None  # the error that a run would end with
@@ -89,11 +89,13 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
         if writer.any_text:
             corpus = written_corpus(writer, config)
             lines, words, scripts = measure_text(corpus)
-            documents |= Counter(document.split for document in corpus_documents(corpus))
             advice = tuple(advice_on(corpus, scripts, pipeline))
-            empty = [split for split in SPLITS if not documents[split]]
-            if empty and not refusal:
-                refusal = f"{config.public_source}: {explain_empty_split(corpus, empty[0])}"
+            splits_are_known = writer.corpus_bytes < INSPECTED_BYTES or set(writer.roles) == {"text"}
+            if splits_are_known:  # else the files of some splits may not have been reached
+                documents |= Counter(document.split for document in corpus_documents(corpus))
+                empty = [split for split in SPLITS if not documents[split]]
+                if empty and not refusal:
+                    refusal = f"{config.public_source}: {explain_empty_split(corpus, empty[0])}"
         return Inspection(
             source=config.public_source,
             files=len(source.paths),

@@ -113,18 +113,22 @@ def files_in_folder(source: str, folder: Path) -> tuple[Path, ...]:
     return texts
 
 
-def files_of_glob(pattern: str, *, documents: bool = False) -> Found:
+def files_of_glob(pattern: str, *, documents: bool = False, format: str = "auto") -> Found:
     """Matching files; a pattern without a suffix, such as data/**, leaves out names that are not text.
 
-    documents: take Markdown, reStructuredText, HTML and PDF, too.
+    documents: take Markdown, reStructuredText, HTML and PDF, too. format: as corpus.format.
     """
     # glob, not Path.glob: it takes absolute patterns and leaves hidden files out, as a shell does
     found = sorted(Path(name) for name in glob.glob(str(Path(pattern).expanduser()), recursive=True))  # noqa: PTH207
     files = [path for path in found if path.is_file()]
     taken = files
     if not PurePosixPath(pattern).suffix:
-        taken = [path for path in files if may_be_read(path.name, documents=documents) or is_archive_name(path.name)]
-    if not taken:
+        taken = [
+            path for path in files if may_be_read(path.name, format, documents=documents) or is_archive_name(path.name)
+        ]
+    if files and not taken:
+        raise nothing_left(pattern, [LeftOut(name=str(path), reason=NO_TEXT) for path in files])
+    if not files:
         raise CorpusError(f"{pattern}: no file matches; check the pattern, and quote it for the shell")
     others = sorted(set(files) - set(taken))
     return Found(

@@ -90,7 +90,9 @@ class Downloaded:
     left_out = ()
 
     def key(self) -> dict[str, Any]:
-        return {"url": redacted(self.url), "url_sha256": digest_of(self.url), "gutenberg": self.gutenberg}
+        libraries = library_versions([PurePosixPath(urlsplit(self.url).path).name])
+        found = {"url": redacted(self.url), "url_sha256": digest_of(self.url), "gutenberg": self.gutenberg}
+        return found | ({"libraries": libraries} if libraries else {})
 
     def write(self, home: Home, config: CorpusConfig, writer: CorpusWriter, known: Metadata | None) -> Written:
         label = redacted(self.url)
@@ -228,7 +230,7 @@ def on_disk(source: str, format: str) -> OnDisk:
     if found is None and exists:
         raise CorpusError(f"{source}: is neither a file nor a folder; write its content to a file and give that")
     if found is None and WILDCARDS & set(source):
-        found = files_of_glob(source, documents=True)
+        found = files_of_glob(source, documents=True, format=format)
     if found is None:
         raise CorpusError(
             f"{source}: no such file or folder, and no corpus of that name;\n"

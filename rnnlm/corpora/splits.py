@@ -1,7 +1,9 @@
-"""Documents of a corpus and their splits, decided by digest: a document keeps its split when the corpus grows.
+"""Documents of a corpus and their splits, decided by digest: a document keeps its split when documents are added.
 
 A source is a file, an archive member or a table row. No document spans two sources. A corpus with at least
-SOURCES_TO_SPLIT_BY sources is split by whole sources; one with fewer, such as a few books, by documents.
+SOURCES_TO_SPLIT_BY sources is split by whole sources; one with fewer, such as a few books, by documents. So documents
+may change their split when the number of sources reaches SOURCES_TO_SPLIT_BY, and from then on when their source
+changes.
 """
 
 import hashlib

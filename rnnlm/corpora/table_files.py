@@ -18,7 +18,8 @@ CSV_DIALECTS = {"csv": "excel", "tsv": "excel-tab"}
 MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: an unclosed quote would read the whole file
 PARQUET_ROWS_AT_ONCE = 256
 PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
-MAXIMUM_JSON_CHARACTERS = 64 << 20  # of a file that is one JSON value, which is read whole
+MAXIMUM_JSON_CHARACTERS = 64 << 20  # of a line, and of a file that is one JSON value, which is read whole
+JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
 SEARCHED_ROWS = 1_024  # of JSON lines, for a column that not all objects have
 NO_VALUE = object()
 parse_json = json.JSONDecoder(strict=False).decode  # control characters within strings are read
@@ -59,7 +60,7 @@ def csv_reader(lines: Iterator[str], kind: str) -> Any:
 
 def csv_rows(pieces: Iterator[str], label: str, columns: list[str], kind: str) -> Iterator[Row]:
     """The columns' cells of each row. kind: csv or tsv. The first row names the columns; empty rows are skipped."""
-    rows = csv_reader(single_lines(pieces), kind)
+    rows = csv_reader(single_lines(without_long_lines(pieces, label, "has a line", "fix it")), kind)
     try:
         heads: list[str] = next(rows, [])
         if not heads:
@@ -103,21 +104,23 @@ def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: 
 
 def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """(where, the object) of each line; a file that is one JSON value gives it, or the objects of its list."""
-    lines = single_lines(pieces)
+    lines = single_lines(without_long_lines(pieces, label, *JSON_ADVICE))
+    first = 0  # number of the first line that is not blank
     for number, line in enumerate(lines, start=1):
         if line.isspace():
             continue
+        first = first or number
         where = f"{label}: line {number}"
         try:
             row: Any = parse_json(line)
         except (ValueError, RecursionError) as error:
-            row = json_value(itertools.chain([line], lines), label) if number == 1 else None
+            row = json_value(itertools.chain([line], lines), label) if number == first else None
             if row is None:
                 raise TableError(
                     f"{where} is not JSON ({printable(str(error))});\n"
                     "expected one object per line; set another corpus.format if it is another format"
                 ) from None
-        for value in row if isinstance(row, list) and number == 1 else [row]:
+        for value in row if isinstance(row, list) and number == first else [row]:
             if not isinstance(value, dict):
                 raise TableError(f"{where} is a JSON {type(value).__name__}, expected one object per line")
             yield where, value
@@ -129,14 +132,26 @@ def json_value(lines: Iterator[str], label: str) -> Any:
     for line in lines:
         text += line
         if len(text) > MAXIMUM_JSON_CHARACTERS:
-            raise TableError(
-                f"{label}: is one JSON value of more than {MAXIMUM_JSON_CHARACTERS:,} characters;\n"
-                "write one object per line, as with: jq -c '.[]'"
-            )
+            raise too_long(label, *JSON_ADVICE)
     try:
         return parse_json(text)
     except (ValueError, RecursionError):
         return None
+
+
+def without_long_lines(pieces: Iterator[str], label: str, what: str, advice: str) -> Iterator[str]:
+    """The same pieces. TableError as soon as a line is too long, before the whole line is held in memory."""
+    length = 0
+    for piece in pieces:
+        end = piece.rfind("\n") + 1
+        length = len(piece) - end + (0 if end else length)
+        if length > MAXIMUM_JSON_CHARACTERS:
+            raise too_long(label, what, advice)
+        yield piece
+
+
+def too_long(label: str, what: str, advice: str) -> TableError:
+    return TableError(f"{label}: {what} of more than {MAXIMUM_JSON_CHARACTERS:,} characters;\n{advice}")
 
 
 def cell_of(row: dict[str, Any], column: str) -> Any:

@@ -43,7 +43,7 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
     if len(guesses) == 1 and "" not in guesses:
         advice = f"set corpus.encoding={guesses.pop()} (a guess)"
     return CorpusError(
-        f"{source}: {len(errors):,} of {file_count:,} files are not {errors[0].encoding}; rnnlm inspect lists them:\n"
+        f"{source}: {len(errors):,} of {file_count:,} files are not {errors[0].encoding}:\n"
         f"{names};\n"
         f"{advice}, or set corpus.undecodable=replace"
     )

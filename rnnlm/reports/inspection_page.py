@@ -20,7 +20,9 @@ def inspection_text(found: Inspection) -> str:
         "encodings": counted(found.encodings),
         "text": ", ".join(count(*one) for one in sizes),
         "scripts": f"{', '.join(scripts)} of the letters" if scripts else "",
-        "documents": "" if found.refusal else f"{sum(found.documents.values()):,}: {counted(found.documents)}",
+        "documents": ""
+        if found.refusal or not any(found.documents.values())
+        else f"{sum(found.documents.values()):,}: {counted(found.documents)}",
         "time": "" if found.refusal else training_time(found),
         "advice": found.advice,
     }

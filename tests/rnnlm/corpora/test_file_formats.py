@@ -4,13 +4,15 @@ import hashlib
 import json
 import logging
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import table_files
-from rnnlm.corpora.download import check_source, obtain_corpus
+from rnnlm.corpora.document_prose import library_versions
+from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
@@ -80,6 +82,72 @@ def test_a_json_value_that_is_too_large_says_how_to_convert_it(
     monkeypatch.setattr(table_files, "MAXIMUM_JSON_CHARACTERS", 1_000)
     rows = json.dumps([{"text": "one"}] * 100, indent=1).encode()
     refused(home, write(tmp_path / "a.json", rows), "more than 1,000 characters;\n.*jq")
+
+
+@pytest.mark.parametrize(("name", "data"), [("a.jsonl", b'[{"text": "'), ("a.csv", b'text\n"')])
+def test_a_table_in_one_line_is_not_read_whole(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes
+) -> None:
+    monkeypatch.setattr(table_files, "MAXIMUM_JSON_CHARACTERS", 1_000)
+    refused(home, write(tmp_path / name, data + b"x" * 2_000 + b'"}]'), "of more than 1,000 characters")
+
+
+def test_json_may_begin_with_a_blank_line(home: Home, tmp_path: Path) -> None:
+    for number, value in enumerate(([{"text": "one"}], {"text": "one"})):
+        data = b"\n" + json.dumps(value, indent=1).encode()
+        assert stored(home, write(tmp_path / f"{number}.json", data)) == {"text": "one\n"}
+
+
+def test_tables_without_the_column_name_it_also_if_they_are_several(home: Home, tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        write(tmp_path / "in" / f"{name}.csv", b"id,body\n1,one\n")
+    refused(home, tmp_path / "in", "has no column 'text'; it has: id, body;\nset corpus.column")
+
+
+def test_a_bad_member_of_an_archive_is_left_out_as_in_a_folder(home: Home, tmp_path: Path) -> None:
+    data = {"a.txt": b"one\n", "package.json": b'{"name": "x"}', "prog": bytes(range(128, 256)) * 9}
+    corpus = obtain(home, write(tmp_path / "a.zip", zip_of(data)))
+    assert (corpus.folder / "text.txt").read_text() == "one\n"
+    assert {one.name for one in corpus.left_out} == {"a.zip: package.json", "a.zip: prog"}
+
+
+def test_a_file_that_is_read_up_to_its_damage_says_so(home: Home, tmp_path: Path) -> None:
+    lines = b"a line of a log\n" * (3 << 16)
+    write(tmp_path / "in" / "a.txt", b"one\n")
+    write(tmp_path / "in" / "x.log", lines + bytes(5 << 20))
+    corpus = obtain(home, tmp_path / "in")
+    assert corpus.corpus_bytes > len(lines) // 2
+    [cut] = corpus.left_out
+    assert cut.read
+    assert "what stands before it was read" in cut.reason
+
+
+def test_a_page_keeps_its_own_encoding_among_files_of_another(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.txt", "süß\n".encode("cp1252"))
+    write(tmp_path / "in" / "p.html", '<meta charset="utf-8"><p>Zürich</p>'.encode())
+    text = stored(home, tmp_path / "in", encoding="cp1252")["text"]
+    assert "süß" in text
+    assert "Zürich" in text
+
+
+def test_a_glob_without_a_suffix_reads_any_file_as_text(home: Home, tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.dat", b"one\n")
+    write(tmp_path / "in" / "b.dat", b"two\n")
+    refused(home, tmp_path / "in" / "*", r"has no text; it has .*a\.dat(.|\n)*corpus\.format=text")
+    assert stored(home, tmp_path / "in" / "*", format="text") == {"text": "one\ntwo\n"}
+
+
+def test_texts_with_names_in_other_scripts_have_names_of_their_own() -> None:
+    names = {corpus_name(CorpusConfig(source=f"{stem}.txt")) for stem in ("роман", "小说", "война")}
+    assert len(names) == 3
+    assert all(re.fullmatch("corpus-[0-9a-f]{8}", name) for name in names)
+
+
+def test_an_archive_is_read_again_with_another_markup_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = library_versions(["a.zip"])
+    monkeypatch.setattr("rnnlm.corpora.document_prose.installed", lambda library: "another")
+    assert before != library_versions(["a.zip"])
+    assert library_versions(["a.txt"]) == {}
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,18 @@ def test_only_the_beginning_of_a_large_text_is_inspected(
 
 
 @pytest.mark.long
+def test_splits_of_large_files_are_not_counted_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(inspection, "INSPECTED_BYTES", 1 << 16)
+    for name, copies in (("test", 10_000), ("train", 100)):
+        write(tmp_path / "in" / f"{name}.txt", b"a line of text\n" * copies)
+    found = inspected(tmp_path / "in")
+    assert found.refusal is None
+    assert not any(found.documents.values())
+    assert "documents" not in shown(capsys, str(tmp_path / "in"))
+
+
 def test_inspection_loads_neither_torch_nor_prefect(mixed: Path, tmp_path: Path) -> None:
     script = (
         "import sys\nfrom flows.command_line import main\n"

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import functools
 import importlib
+import io
 import os
 import re
 import signal
@@ -144,7 +145,10 @@ def report_system_error(error: OSError) -> int:
 
 
 def fill_standard_streams() -> None:
-    """Open /dev/null for standard streams that the caller has closed: else the next file would be in their place."""
+    """Open /dev/null for standard streams that the caller has closed: else the next file would be in their place.
+
+    Bytes of the input that are no text are read as lone surrogates, which every tokenizer turns into U+FFFD.
+    """
     closed = [number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)) if stream is None]
     for number in closed:
         descriptor = os.open(os.devnull, os.O_RDWR)
@@ -152,6 +156,8 @@ def fill_standard_streams() -> None:
             os.dup2(descriptor, number)
             os.close(descriptor)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: PTH123, SIM115
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: PTH123, SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: PTH123, SIM115
     if 1 in closed:

@@ -60,8 +60,8 @@ def backup_command(
     session.print_result(backup_text(backup), backup)
     if backup.damaged:
         raise HomeError(
-            f"{session.home.root}: {len(backup.damaged)} files were damaged before, first: {backup.damaged[0]};\n"
-            "the backup is made, and has them as they are. Keep an earlier one."
+            f"{session.home.root}: {len(backup.damaged)} files were damaged or missing, first: {backup.damaged[0]};\n"
+            "the backup has what could be read. Keep an earlier one."
         )
 
 
@@ -99,6 +99,6 @@ def restore_command(
     session.print_result(restore_text(restored), restored)
     if problems := (*restored.left_out, *restored.damaged):
         raise HomeError(
-            f"{session.home.root}: restored without {len(problems)} damaged files, first: {problems[0]};\n"
+            f"{session.home.root}: {len(problems)} files are damaged or missing, first: {problems[0]};\n"
             "what needs them does not work: restore another backup, or make them again"
         )

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.errors import ConfigError
+from rnnlm.errors import ConfigError, ModelError
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
 from rnnlm.evaluation.token_probabilities import write_probabilities
@@ -41,6 +41,7 @@ class CorpusForModel:
     split: Split  # to score
     reported_as: str  # its name, or `all`
     seen_share: float | None  # of the split: training_overlap.seen_share
+    counted: bool  # the split is the one that the model's counts are of
     score_warnings: tuple[str, ...]  # of copied text, which makes the scores mislead
 
     def reported(self, scored: Reported) -> Reported:
@@ -60,7 +61,7 @@ def score_corpus(
     opened = open_corpus(home, folder, config, split)
     if probabilities is not None:
         write_probabilities(probabilities, opened.model, opened.dataset, opened.split)
-    return opened.reported(score_split(opened.model, opened.dataset, opened.split))
+    return opened.reported(score_split(opened.model, opened.dataset, opened.split, counted=opened.counted))
 
 
 def compare_on_corpus(
@@ -68,13 +69,15 @@ def compare_on_corpus(
 ) -> AdaptationTable:
     """The plain perplexity of the same split beside those with test-time adaptation.
 
-    ConfigError if an adaptation needs the other splits and the scored split is not `test`.
+    ConfigError if an adaptation needs the other splits and the scored split is not `test`. ModelError for counts alone.
     """
     opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
+    if opened.model.mixture is not None and opened.model.mixture.is_alone:
+        raise ModelError(f"{folder}: counts alone; --dynamic, --cache and --interpolate adapt a network")
     if wanted.needs_other_splits and opened.split != "test":
         raise ConfigError(
             f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"
-            f"splits and report on the test split, not on {opened.reported_as}; give --split test, or none"
+            f"splits and report on the test split, not on {opened.reported_as}; give --split test"
         )
     return opened.reported(measure_adaptations(opened.model, opened.dataset, opened.split, wanted))
 
@@ -112,4 +115,5 @@ def open_corpus(
         warnings.append(f"{sentence}: a few passages decide the figures; remove the copies")
     for warning in warnings:
         logger.warning("%s", warning)
-    return CorpusForModel(model, dataset, scored, "all" if whole else scored, seen, tuple(warnings))
+    counted = scored == "train" and not whole and corpus.digest == origin.corpus_digest
+    return CorpusForModel(model, dataset, scored, "all" if whole else scored, seen, counted, tuple(warnings))

@@ -65,12 +65,18 @@ def evaluate_run(
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
-def score_split(model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64) -> SplitScore:
-    """Perplexity, bits per byte and unknown rate of a whole split, beside the model's parts and the baselines."""
-    source = StoredSplit(dataset, split)
+def score_split(
+    model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64, *, counted: bool = False
+) -> SplitScore:
+    """Perplexity, bits per byte and unknown rate of a whole split, beside the model's parts and the baselines.
+
+    counted: the model's counts have seen this very text. Then the network is scored alone, if there is one.
+    """
+    source, mixture = StoredSplit(dataset, split), model.mixture
+    if counted and mixture is not None and not mixture.is_alone:
+        mixture = None
     parts = network_nll_of_split(model, source, dataset.mode, batch_size)
-    sums = summed_losses(model.mixture, parts, source, dataset.mode)
-    return split_score(dataset, split, sums, model.mixture)
+    return split_score(dataset, split, summed_losses(mixture, parts, source, dataset.mode), mixture)
 
 
 def summed_losses(

@@ -62,7 +62,8 @@ def counts_sentence(score: SplitScore) -> str:
     if score.network is None:
         return sentence
     gain = 1 - score.perplexity / min(counts.perplexity, network.perplexity)
-    return f"{sentence}; mixed, both have {score.perplexity:.2f}, {gain:.0%} below the better of them"
+    side = "below" if gain >= 0 else "above"
+    return f"{sentence}; mixed, both have {score.perplexity:.2f}, {abs(gain):.0%} {side} the better of them"
 
 
 def figures(score: SplitScore, of: str = "") -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rnnlm.models.kinds import kind_of
 from rnnlm.registry.promotion import unit_noun
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.storage.result_records import EvaluationRecord, Evidence, ListedVersion
+from rnnlm.storage.result_records import Evidence, ListedVersion
 
 COMPARISON = "## Beside version"  # heading
 LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database
@@ -127,9 +127,13 @@ def memory_limit(model: ModelConfig) -> str:
     return "Its memory is a state of fixed size: it has mostly forgotten what was said some dozens of tokens ago."
 
 
-def comparison_with(parent: ListedVersion, evaluation: EvaluationRecord, evidence: Evidence | None) -> str:
-    """Markdown for the top of a version's page: its scores beside those of the champion it was compared with."""
-    test, valid = evaluation.scores["test"], evaluation.scores["valid"]
+def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evidence | None) -> str:
+    """Markdown for the top of a version's page: its scores beside those of the champion it was compared with.
+
+    Perplexities of two datasets, whose vocabularies differ, are shown without their difference.
+    """
+    test, valid = candidate.evaluation.scores["test"], candidate.evaluation.scores["valid"]
+    same_dataset = parent.dataset_id == candidate.dataset.dataset_id
     rows = [
         ("test perplexity", test.perplexity, parent.test_perplexity, ".2f"),
         ("test bits per byte", test.bits_per_byte, parent.bits_per_byte, ".3f"),
@@ -143,7 +147,9 @@ def comparison_with(parent: ListedVersion, evaluation: EvaluationRecord, evidenc
             "": name,
             "this version": f"{ours:{digits}}",
             f"version {parent.version}": "" if theirs is None else f"{theirs:{digits}}",
-            "change": "" if theirs is None else f"{ours / theirs - 1:+.1%}",
+            "change": f"{ours / theirs - 1:+.1%}"
+            if theirs is not None and ("perplexity" not in name or same_dataset)
+            else "",
         }
         for name, ours, theirs, digits in rows
     ]

@@ -204,7 +204,7 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
         decision = compare_with_champion(client, home, candidate, version, champion)
     logger.info("%s version %s becomes %s: %s", name, number, decision.alias, decision.reason)
     if champion is not None and COMPARISON not in version.description:
-        beside = comparison_with(champion.listed(), candidate.evaluation, decision.evidence)
+        beside = comparison_with(champion.listed(), candidate, decision.evidence)
         client.update_model_version(name, str(number), description=description_of(version.description, beside))
     set_facts(client, name, number, {**decision_tags(decision, champion)})
     if decision.alias == "champion":

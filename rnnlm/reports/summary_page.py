@@ -28,7 +28,7 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_w
         corpus_name=corpus_name,
         preset=preset,
         headline=headline(record),
-        scores=compared_scores(record.evaluation, registered),
+        scores=compared_scores(record.evaluation, registered, record.run.dataset_id),
         counting=counts_sentence(record.evaluation.scores["test"]),
         seeds=seed_rows(record.seeds) if record.seeds else [],
         score_warnings=score_warnings,
@@ -59,8 +59,11 @@ def headline(record: TrainedRecord) -> str:
     return f"{result}, test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte"
 
 
-def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion) -> TableRows:
-    """The scores of this run's version beside the champion and the version before it."""
+def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion, dataset: str) -> TableRows:
+    """The scores of this run's version beside the champion and the version before it.
+
+    dataset: the run's id. Perplexities of two datasets, whose vocabularies differ, are shown without their difference.
+    """
     test, valid = evaluation.scores["test"], evaluation.scores["valid"]
     others: dict[str, ListedVersion] = {}
     if registered.rival is not None:
@@ -75,14 +78,19 @@ def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion)
     )
     return [
         {"": name, f"this run (version {registered.version})": f"{ours:{digits}}"}
-        | {head: compared(ours, getattr(other, field), digits) for head, other in others.items()}
+        | {
+            head: compared(ours, getattr(other, field), digits, field == "bits_per_byte" or other.dataset_id == dataset)
+            for head, other in others.items()
+        }
         for name, ours, field, digits in scores
     ]
 
 
-def compared(ours: float, other: float | None, digits: str) -> str:
+def compared(ours: float, other: float | None, digits: str, is_comparable: bool) -> str:
     """`83.10 (-3.3%)`: the other's value, and how ours differs from it."""
-    return "" if other is None else f"{other:{digits}} ({ours / other - 1:+.1%})"
+    if other is None:
+        return ""
+    return f"{other:{digits}}" + (f" ({ours / other - 1:+.1%})" if is_comparable else "")
 
 
 def stage_state(stage: StageRecord) -> str:

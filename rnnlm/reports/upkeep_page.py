@@ -58,7 +58,7 @@ def backup_text(backup: BackupRecord) -> str:
         "backup": backup.archive,
         "files": f"{backup.files:,}, {size(backup.bytes)}",
         "versions": len(backup.versions),
-        "damaged": [f"{problem}; backed up as it is" for problem in backup.damaged],
+        "damaged": backup.damaged,
         "missing": backup.not_covered,
     }
     return "\n".join(fact_lines(facts))

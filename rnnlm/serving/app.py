@@ -154,9 +154,9 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
         made = writers(service, request)
         if request.stream:
             return StreamingResponse(
-                events(completion_events(service, made), end="data: [DONE]\n\n"), media_type="text/event-stream"
+                events(completion_events(made), end="data: [DONE]\n\n"), media_type="text/event-stream"
             )
-        return await while_connected(client, complete(service, made))
+        return await while_connected(client, complete(made))
 
     @app.get("/v1/models", responses={401: PROBLEMS[401]})
     async def models() -> ModelList:

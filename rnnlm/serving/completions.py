@@ -57,6 +57,8 @@ class CompletionRequest(BaseModel):
         """Each is a text or a list of token ids."""
         if isinstance(self.prompt, str):
             return [self.prompt]
+        if not self.prompt:
+            return [""]
         ids = [item for item in self.prompt if isinstance(item, int)]
         return [ids] if ids else [item for item in self.prompt if not isinstance(item, int)]
 
@@ -121,9 +123,11 @@ def served_models(loaded: LoadedModel) -> ModelList:
 class ChoiceWriter:
     """Writes one choice: the echoed prompt, then the model's text up to a stop."""
 
-    def __init__(self, service: Service, request: CompletionRequest, prompt: str | list[int], index: int) -> None:
+    def __init__(
+        self, service: Service, loaded: LoadedModel, request: CompletionRequest, prompt: str | list[int], index: int
+    ) -> None:
         """HTTPException for token ids that the model does not have; BusyError if the queue is full."""
-        self.loaded = loaded = service.current
+        self.loaded = loaded
         self.service, self.request, self.index = service, request, index
         if isinstance(prompt, str):
             self.prompt_ids = loaded.tokenizer.encode(prompt)
@@ -146,7 +150,7 @@ class ChoiceWriter:
                 seed=(seed + index) % SEEDS,
                 alternatives=request.logprobs or 0,
             )
-            self.stream = service.generate(wanted, self.prompt_ids)
+            self.stream = service.generate(wanted, self.prompt_ids, loaded)
 
     async def parts(self) -> AsyncGenerator[Choice, None]:
         """The choice in parts; the last one has the finish reason."""
@@ -231,8 +235,12 @@ def joined(parts: list[Logprobs]) -> Logprobs:
 
 
 def writers(service: Service, request: CompletionRequest) -> list[ChoiceWriter]:
-    """One writer per choice, all of them submitted. HTTPException for another model's name or too many choices."""
-    names = served_names(service.current)
+    """One writer per choice, all of them submitted to the model that is current now.
+
+    HTTPException for another model's name or too many choices.
+    """
+    loaded = service.current
+    names = served_names(loaded)
     if request.model and request.model not in names:
         raise HTTPException(404, f"this service has the model {names[-1]}, not {request.model}; see /v1/models")
     prompts = [prompt for prompt in request.prompts for _ in range(request.n)]
@@ -241,7 +249,7 @@ def writers(service: Service, request: CompletionRequest) -> list[ChoiceWriter]:
     made: list[ChoiceWriter] = []
     try:
         for index, prompt in enumerate(prompts):
-            made.append(ChoiceWriter(service, request, prompt, index))
+            made.append(ChoiceWriter(service, loaded, request, prompt, index))
     except BaseException:
         for writer in made:
             writer.abandon()
@@ -249,13 +257,12 @@ def writers(service: Service, request: CompletionRequest) -> list[ChoiceWriter]:
     return made
 
 
-def empty_completion(service: Service) -> Completion:
-    return Completion(
-        id=f"cmpl-{secrets.token_hex(12)}", created=int(time.time()), model=service.current.label, choices=[]
-    )
+def empty_completion(made: list[ChoiceWriter]) -> Completion:
+    label = made[0].loaded.label
+    return Completion(id=f"cmpl-{secrets.token_hex(12)}", created=int(time.time()), model=label, choices=[])
 
 
-async def complete(service: Service, made: list[ChoiceWriter]) -> Completion:
+async def complete(made: list[ChoiceWriter]) -> Completion:
     """The whole answer. Cancelling it takes the prompts out of the batch."""
     tasks = [asyncio.create_task(whole_choice(writer)) for writer in made]
     try:
@@ -266,7 +273,7 @@ async def complete(service: Service, made: list[ChoiceWriter]) -> Completion:
             writer.abandon()
     prompt_tokens, written = sum(len(one.prompt_ids) for one in made), sum(one.written for one in made)
     usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=written, total_tokens=prompt_tokens + written)
-    return empty_completion(service).model_copy(update={"choices": list(choices), "usage": usage})
+    return empty_completion(made).model_copy(update={"choices": list(choices), "usage": usage})
 
 
 async def whole_choice(writer: ChoiceWriter) -> Choice:
@@ -277,9 +284,9 @@ async def whole_choice(writer: ChoiceWriter) -> Choice:
     )
 
 
-async def completion_events(service: Service, made: list[ChoiceWriter]) -> AsyncGenerator[Completion, None]:
+async def completion_events(made: list[ChoiceWriter]) -> AsyncGenerator[Completion, None]:
     """A Completion per part, choice by choice."""
-    completion = empty_completion(service)
+    completion = empty_completion(made)
     try:
         for writer in made:
             async with contextlib.aclosing(writer.parts()) as parts:

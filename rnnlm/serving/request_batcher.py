@@ -57,7 +57,7 @@ class GenerationJob:
         log_probabilities = logits.log_softmax(dim=-1)
         alternatives: tuple[tuple[int, float], ...] = ()
         if self.alternatives:
-            top = log_probabilities.topk(self.alternatives)
+            top = log_probabilities.topk(min(self.alternatives, len(log_probabilities)))
             alternatives = tuple(zip(top.indices.tolist(), top.values.exp().tolist(), strict=True))
         self.on_event(SampledToken(token_id, -float(log_probabilities[token_id]), alternatives))
         if continuation.done:

@@ -100,16 +100,23 @@ class Service:
         self.texts_scored += text_count
         return answer
 
-    def generate(self, request: GenerateRequest, prompt_ids: list[int] | None = None) -> "GenerationStream":
-        """Submit a prompt; prompt_ids: its token ids, instead of its text. BusyError if the queue is full."""
-        return GenerationStream(self, request, prompt_ids)
+    def generate(
+        self, request: GenerateRequest, prompt_ids: list[int] | None = None, loaded: LoadedModel | None = None
+    ) -> "GenerationStream":
+        """Submit a prompt; BusyError if the queue is full.
+
+        prompt_ids: its token ids, instead of its text. loaded: the model whose ids they are; None: the current one.
+        """
+        return GenerationStream(self, request, prompt_ids, loaded or self.current)
 
 
 class GenerationStream:
-    """A submitted prompt, seen from the event loop, with the model that was current when it was submitted."""
+    """A submitted prompt, seen from the event loop, with the model that continues it."""
 
-    def __init__(self, service: Service, request: GenerateRequest, prompt_ids: list[int] | None) -> None:
-        self.loaded = loaded = service.current
+    def __init__(
+        self, service: Service, request: GenerateRequest, prompt_ids: list[int] | None, loaded: LoadedModel
+    ) -> None:
+        self.loaded = loaded
         self.prompt = request.prompt
         self.maximum_seconds = service.config.maximum_seconds
         self._events: asyncio.Queue[SampledToken | Finish | Exception] = asyncio.Queue()

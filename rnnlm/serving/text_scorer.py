@@ -129,11 +129,11 @@ def named_alternatives(loaded: LoadedModel, top: TopTokens) -> list[Alternative]
 
 @torch.inference_mode()
 def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
-    """For each scored token, the `count` most probable tokens at its position, row by row."""
+    """For each scored token, the `count` most probable tokens at its position (at most all), row by row."""
     top: list[TopTokens] = []
     for row in scored_rows(loaded.tokenizer, loaded.cut, text):
         for logits in row_logits(loaded, row):
-            shares, token_ids = logits.softmax(dim=-1).topk(count)
+            shares, token_ids = logits.softmax(dim=-1).topk(min(count, logits.shape[-1]))
             top += [list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)]
     return top
 
@@ -165,7 +165,7 @@ def score_ids(loaded: LoadedModel, token_ids: list[int], count: int, check: Call
         for log_probabilities in logits.log_softmax(dim=-1):
             token_id = next(expected)
             own = float(log_probabilities[token_id])
-            values, top_ids = log_probabilities.topk(max(count, 1))
+            values, top_ids = log_probabilities.topk(min(max(count, 1), len(log_probabilities)))
             scores.append(ScoredId(own, [*zip(top_ids.tolist(), values.tolist(), strict=True), (token_id, own)]))
     return scores
 

@@ -4,7 +4,7 @@ import logging
 
 from rnnlm.home import Home, read_json
 from rnnlm.storage.contained_paths import inside
-from rnnlm.tracking.mlflow_store import best_effort, is_empty, reaching_mlflow
+from rnnlm.tracking.mlflow_store import best_effort, is_embedded, is_empty, reaching_mlflow
 from rnnlm.training.history import TRACKING
 
 logger = logging.getLogger(__name__)
@@ -22,8 +22,12 @@ def end_dead_mlflow_runs(home: Home) -> int:
         experiments = [found.experiment_id for found in client.search_experiments()]
         for run in client.search_runs(experiments, "attributes.status = 'RUNNING' and tags.`rnnlm.run_id` != ''"):
             run_id = run.data.tags["rnnlm.run_id"]
-            spool = read_json(inside(home.runs, run_id) / TRACKING) or {}
-            if spool.get("mlflow_run_id") == run.info.run_id and not is_training(home, run_id):
+            folder = inside(home.runs, run_id)
+            spool = read_json(folder / TRACKING) or {}
+            is_ours = spool.get("mlflow_run_id") == run.info.run_id
+            # Without a folder it was restored from a backup, or removed: the home's own store has no runs of others.
+            is_left_behind = is_embedded(home) and not folder.exists()
+            if (is_ours or is_left_behind) and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")
                 logger.warning("MLflow run %s: its training was killed; ended as KILLED", run.info.run_name)
                 ended += 1

@@ -81,6 +81,19 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
     return members, dataset
 
 
+def ensemble_config(members: Sequence[Member]) -> PipelineConfig:
+    """The configuration of the first member, with the largest sample of validation text on which one was chosen.
+
+    Samples of a split are nested, so a comparison that leaves the largest one out leaves all of them out.
+    """
+    config = members[0].config
+    tokens = [member.config.training.validation.tokens for member in members]
+    known = [one for one in tokens if one is not None]
+    largest = max(known) if len(known) == len(tokens) else None
+    validation = config.training.validation.model_copy(update={"tokens": largest})
+    return config.model_copy(update={"training": config.training.model_copy(update={"validation": validation})})
+
+
 @stage("training")
 def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord) -> RunRecord:
     """A complete run in home.runs with the members' networks and, where they have some, counts.

@@ -136,7 +136,7 @@ def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None
                 "No backup was made; earlier ones are as they were. Free disk space, or restore one of them."
             ) from error
         writer.add(name, snapshot)
-    return None if found == "ok" else f"{name} is damaged: {found}"
+    return None if found == "ok" else f"{name} is damaged: {found}; backed up as it is"
 
 
 def add_files(writer: ArchiveWriter, home: Home, inventory: Inventory) -> list[str]:
@@ -157,7 +157,7 @@ def add_files(writer: ArchiveWriter, home: Home, inventory: Inventory) -> list[s
                 damaged.append(f"{name} is missing")
             continue
         if expected is not None and (added is None or added.sha256 != expected):
-            damaged.append(f"{name} differs from its sha256")
+            damaged.append(f"{name} differs from its sha256; backed up as it is")
     return damaged
 
 

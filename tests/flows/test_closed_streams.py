@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rnnlm.home import Home
+from rnnlm.storage.records import RunRecord
+
 ROOT = Path(__file__).resolve().parents[2]
 RNNLM = [sys.executable, "-c", "from flows.command_line import console_entry; console_entry()"]
 
@@ -27,6 +30,14 @@ def test_closed_streams_end_in_a_sentence(tmp_path: Path, command: str, closed: 
     assert done.returncode in (0, 2)
     if ">" in closed:
         assert "standard output is closed" in done.stderr
+
+
+@pytest.mark.long
+def test_input_that_is_no_text_is_read_with_replacements(toy_run: RunRecord, home: Home) -> None:
+    """In a strict locale; the C locale is lenient."""
+    done = run(f"printf 'the caf\\xe9\\n' | PYTHONIOENCODING=utf-8:strict rnnlm tokenize {toy_run.run_id}", home.root)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import ModelKind, PipelineConfig, result_settings
 from rnnlm.config.moved_settings import flatten
-from rnnlm.evaluation.count_shares import COMPARED_ORDER, count_training_split, split_log_probabilities
+from rnnlm.evaluation.count_shares import COMPARED_ORDER, COUNTED_TOKENS, count_training_split, split_log_probabilities
 from rnnlm.evaluation.perplexity import SummedLosses, split_score
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.home import Home, atomic_file
@@ -195,11 +195,14 @@ def trained_result(
 
 
 def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
-    """The 5-gram model of the same training tokens. It has no seeds, and its state is its last four tokens."""
+    """The 5-gram model of the same training tokens, of a long text the last COUNTED_TOKENS.
+
+    It has no seeds, and its state is its last four tokens.
+    """
     counts, _ = count_training_split(dataset, COMPARED_ORDER)
     nll = {split: -split_log_probabilities(counts, dataset, split)[0] for split in SPLITS[1:]}
     validation, test = (split_score(dataset, split, SummedLosses(float(nll[split].sum()))) for split in SPLITS[1:])
-    tokens = dataset.predicted_tokens["train"]
+    tokens = min(dataset.predicted_tokens["train"], COUNTED_TOKENS)
     run = RunResult(
         run_id=f"kneser-ney-{dataset.dataset_id}",
         seed=0,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rnnlm.config import CorpusConfig, EvaluationConfig
+from rnnlm.config import CorpusConfig, EvaluationConfig, PipelineConfig
 from rnnlm.evaluation.external_corpus import score_corpus
 from rnnlm.evaluation.perplexity import evaluate_run, score_split
 from rnnlm.evaluation.score_tables import score_rows
@@ -17,6 +17,9 @@ from rnnlm.sequences.unigram import unigram_log_probabilities
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, load_tokenizer
+from rnnlm.training.model_run import run_training
+from tests.configs import changed
+from tests.conftest import untracked
 from tests.slow_reading import log_probabilities_of
 
 
@@ -73,6 +76,18 @@ def test_a_head_without_weights_has_the_perplexity_of_a_baseline(
 
 
 @pytest.mark.long
+def test_counts_are_not_mixed_in_on_the_text_that_they_are_of(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_corpus: CorpusRecord
+) -> None:
+    config = changed(toy_config, {"model.counts": 3, "evaluation.splits": ("train", "valid", "test")})
+    run = run_training(home, config, toy_dataset, untracked)
+    at_training = evaluate_run(home, toy_dataset, run, config.evaluation).scores
+    for split in ("train", "test"):
+        again = score_corpus(home, run.model_folder, CorpusConfig(source=str(toy_corpus.folder)), split)
+        assert again.model == at_training[split].model
+        assert again.perplexity == pytest.approx(at_training[split].perplexity, rel=1e-4)
+
+
 @pytest.mark.parametrize("place", ["at the end", "at the beginning"])
 def test_training_text_with_one_more_line_is_reported_as_seen(
     home: Home,

@@ -41,7 +41,7 @@ BEFORE = ListedVersion(
     test_perplexity=100.0,
     validation_perplexity=90.0,
     bits_per_byte=2.0,
-    dataset_id="",
+    dataset_id="d" * 64,
     created="",
 )
 CHAMPION = BEFORE.model_copy(
@@ -99,6 +99,13 @@ def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> 
     assert "| validation perplexity | 81.00 |  | 90.00 (-10.0%) |" in page  # 81/90 = 0.9
     assert "`rnnlm-tickets` version 7 is **challenger**: worse: 1.2" in page
     assert "| difference | -0.3000 |" in page
+
+
+def test_perplexities_of_another_dataset_have_no_difference(tmp_path: Path) -> None:
+    rival = CHAMPION.model_copy(update={"dataset_id": "e" * 64})
+    page = summary_report("tickets", "smoke", night(tmp_path, before=BEFORE, rival=rival, evidence=EVIDENCE))
+    assert "| test perplexity | 80.00 | 64.00 | 100.00 (-20.0%) |" in page
+    assert "| test bits per byte | 1.500 | 1.600 (-6.2%) | 2.000 (-25.0%) |" in page
 
 
 def test_scores_of_several_seeds_have_a_table_before_the_decision(tmp_path: Path) -> None:

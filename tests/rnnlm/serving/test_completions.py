@@ -93,6 +93,11 @@ def test_a_wrong_request_is_refused(
     assert not live.service.batcher.running
 
 
+def test_an_empty_list_of_prompts_is_an_empty_prompt(client: openai.OpenAI) -> None:
+    [choice] = client.completions.create(model="", prompt=[], max_tokens=3).choices
+    assert choice.finish_reason is not None
+
+
 @pytest.mark.long
 def test_loglikelihoods_of_the_harness_equal_ours(
     live: LiveServer, toy_model: Path, monkeypatch: pytest.MonkeyPatch

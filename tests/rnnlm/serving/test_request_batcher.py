@@ -54,6 +54,16 @@ def samplings(count: int) -> list[Sampling]:
     ]
 
 
+def test_more_alternatives_than_tokens_are_all_tokens(loaded: LoadedModel, batcher: Batcher) -> None:
+    """As with a model of four letters: an error would end the generations of everybody in the batch."""
+    events: queue.Queue[object] = queue.Queue()
+    prompt_ids = [loaded.tokenizer.bos_id]
+    batcher.submit(GenerationJob(loaded, prompt_ids, samplings(1)[0], 10**6, time.monotonic() + 60, events.put))
+    first = events.get(timeout=20)
+    assert isinstance(first, SampledToken)
+    assert len(first.alternatives) == loaded.tokenizer.vocabulary_size
+
+
 def test_a_prompt_gets_the_same_bits_alone_and_in_any_company(loaded: LoadedModel, batcher: Batcher) -> None:
     asked = [(PROMPTS[n % len(PROMPTS)], sampling) for n, sampling in enumerate(samplings(30))]
     alone = [Asked(batcher, loaded, prompt, sampling).all() for prompt, sampling in asked]

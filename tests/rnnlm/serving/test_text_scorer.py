@@ -16,7 +16,7 @@ from rnnlm.models.ensemble import joined
 from rnnlm.serving.messages import ExplainRequest, ScoreRequest
 from rnnlm.serving.model_loader import LoadedModel, load_served_model
 from rnnlm.serving.request_batcher import BusyError
-from rnnlm.serving.text_scorer import explain_text, score_request, score_text
+from rnnlm.serving.text_scorer import explain_text, score_ids, score_request, score_text, top_tokens
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 from tests.slow_reading import log_probabilities_of
 
@@ -59,6 +59,14 @@ def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) 
     last_end = bool(loss.tokens) and not text.endswith("\n")  # one byte, as if the text had ended with a newline
     assert loss.byte_count == len(text.encode()) + last_end
     json.loads(scored.model_dump_json())
+
+
+def test_more_alternatives_than_tokens_are_all_tokens(cut_model: LoadedModel) -> None:
+    """As with a model of four letters."""
+    everything = cut_model.tokenizer.vocabulary_size
+    for count in (everything + 1, everything):
+        assert all(len(top) == everything for top in top_tokens(cut_model, "the cat", count))
+        assert score_ids(cut_model, [5, 6], count, lambda: None)[0].top[:-1]
 
 
 def test_alternatives_are_the_likeliest_of_a_slow_reading(cut_model: LoadedModel) -> None:

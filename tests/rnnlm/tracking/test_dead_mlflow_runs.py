@@ -1,5 +1,7 @@
 """MLflow runs of killed trainings do not stay RUNNING; those of living ones, and of other homes, are left alone."""
 
+import shutil
+
 from rnnlm.config import PipelineConfig
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord
@@ -32,6 +34,16 @@ def test_the_run_of_a_killed_training_is_killed(
     assert end_dead_mlflow_runs(tracked_home) == 1
     assert status(tracked_home, run) == "KILLED"
     assert end_dead_mlflow_runs(tracked_home) == 0
+
+
+def test_a_run_whose_folder_is_gone_is_killed(
+    tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    """A backup has no unfinished runs, so a restored home knows them from its database alone."""
+    run = begun(tracked_home, toy_config, toy_dataset)
+    shutil.rmtree(tracked_home.runs / RUN_ID)
+    assert end_dead_mlflow_runs(tracked_home) == 1
+    assert status(tracked_home, run) == "KILLED"
 
 
 def test_the_run_of_a_living_training_is_left_alone(

@@ -5,8 +5,8 @@ import copy
 import numpy as np
 import pytest
 
-from rnnlm.config import CorpusConfig
-from rnnlm.errors import ConfigError
+from rnnlm.config import CorpusConfig, PipelineConfig
+from rnnlm.errors import ConfigError, ModelError
 from rnnlm.evaluation.count_shares import best_share, count_training_split, mean_nll, split_log_probabilities
 from rnnlm.evaluation.external_corpus import compare_on_corpus
 from rnnlm.evaluation.score_tables import adaptation_rows
@@ -26,6 +26,9 @@ from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
+from rnnlm.training.model_run import run_training
+from tests.configs import changed
+from tests.conftest import untracked
 
 
 @pytest.fixture
@@ -100,6 +103,17 @@ def test_a_diverging_model_is_refused(toy_dataset: DatasetRecord, trained: Langu
         measure_adaptations(
             trained, toy_dataset, "test", Adaptations(DynamicConfig().model_copy(update={"rate": 1e38}))
         )
+
+
+def test_counts_alone_do_not_adapt(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_corpus: CorpusRecord
+) -> None:
+    """There is no network whose probabilities could be mixed: they would be 1 for every token."""
+    run = run_training(home, changed(toy_config, {"model.kind": "kneser-ney"}), toy_dataset, untracked)
+    config = CorpusConfig(source=str(toy_corpus.folder))
+    for wanted in (Adaptations(kneser_ney=True), Adaptations(cache=CacheConfig()), Adaptations(DynamicConfig())):
+        with pytest.raises(ModelError, match="counts alone"):
+            compare_on_corpus(home, run.model_folder, config, wanted)
 
 
 @pytest.mark.long

@@ -71,6 +71,13 @@ def test_time_to_a_perplexity_is_read_off_the_curve() -> None:
     assert tokens_to(((100.0, 80.0), (200.0, 20.0)), 19.0) is None
 
 
+def test_the_last_model_reaches_the_highest_final_perplexity() -> None:
+    """The target of a comparison, also if its first run ends above the mean of its runs."""
+    runs = tuple(run_of(1.0).model_copy(update={"curve": ((100.0, 80.0), (200.0, end))}) for end in (22.0, 18.0))
+    result = result_of(1.0).model_copy(update={"runs": runs})
+    assert result.seconds_to(result.final_validation_perplexity) == pytest.approx(20.0)
+
+
 def test_loss_by_position_counts_from_the_beginning_of_each_sentence() -> None:
     """Two sentences in one row, and one in another: positions 0 1 2, 0 1, and 0 1 2 3."""
     rows = rows_from_lists([[BOS, 5, 6, EOS, 7, EOS], [BOS, 5, 6, 7, EOS]])

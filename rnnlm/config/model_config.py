@@ -93,9 +93,11 @@ class ModelConfig(Section):
         return self.model_copy(update={"hidden_size": self.units, "residual": self.is_residual})
 
     def of_kind(self, kind: str, **changes: Any) -> "ModelConfig":
-        """The same for another kind, without the settings that only an Elman network has."""
-        kept = self.model_dump(exclude=set() if kind == "elman" else {"residual", *ELMAN_SETTINGS})
-        return ModelConfig(**{**kept, "kind": kind, **changes})
+        """The same for another kind, without the settings that it does not have."""
+        left_out = set() if kind == "elman" else set(ELMAN_SETTINGS)
+        if not kind_of(kind).may_be_residual:
+            left_out.add("residual")
+        return ModelConfig(**{**self.model_dump(exclude=left_out), "kind": kind, **changes})
 
     @field_validator("kind")
     @classmethod

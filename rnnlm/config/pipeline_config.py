@@ -11,7 +11,7 @@ from rnnlm.config.model_config import ModelConfig
 from rnnlm.config.moved_settings import upgrade
 from rnnlm.config.section import Section, setting
 from rnnlm.config.training_config import TrainingConfig
-from rnnlm.models.kinds import kind_of
+from rnnlm.models.kinds import KINDS, kind_of
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -156,9 +156,10 @@ class PipelineConfig(Section):
     @model_validator(mode="after")
     def check_recurrent_dropout(self) -> "PipelineConfig":
         if self.training.dropout.recurrent and not kind_of(self.model.kind).has_recurrent_matrix:
+            having = " or ".join(name for name, kind in KINDS.items() if kind.has_recurrent_matrix)
             raise ValueError(
                 f"training.dropout.recurrent={self.training.dropout.recurrent:g} needs a model.kind with a recurrent "
-                f"matrix U: elman, gru, lstm or xlstm; got {self.model.kind}"
+                f"matrix U: {having}; got {self.model.kind}"
             )
         return self
 

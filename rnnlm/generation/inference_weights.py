@@ -25,7 +25,8 @@ class InferenceWeights:
         if isinstance(model, Ensemble):
             self.members = [InferenceWeights(network) for network in model.networks]
             return
-        self.cells = [cell for cell in model.stack.cells if isinstance(cell, ElmanCell)]
+        # Not isinstance: a subclass may compute something else.
+        self.cells = [cell for cell in model.stack.cells if type(cell) is ElmanCell]
         if self.cells:
             self.matrices = [(cell.W.detach(), cell.recurrent().detach(), cell.b.detach()) for cell in self.cells]
             W, _, b = self.matrices[0]

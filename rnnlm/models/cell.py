@@ -64,7 +64,7 @@ class Cell(nn.Module):
     def initialize(self, weights: InitialWeights) -> None:
         """Fill W with each gate as a matrix of its own, U with each gate orthogonal (Saxe et al. 2014), biases with 0.
 
-        NotImplementedError if there are other weights, but no W.
+        NotImplementedError if there are other matrices, or if there is no W.
         """
         parameters = dict(self.named_parameters())
         if not parameters:
@@ -76,6 +76,10 @@ class Cell(nn.Module):
         if "U" in parameters:
             for gate in parameters.pop("U").split(self.hidden_size, dim=1):
                 nn.init.orthogonal_(gate, generator=weights.generator)
+        if others := [name for name, parameter in parameters.items() if parameter.ndim > 1]:
+            raise NotImplementedError(
+                f"its weights cannot be initialized: it has {', '.join(others)} beside W, U and biases"
+            )
         for bias in parameters.values():
             nn.init.zeros_(bias)
 

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,9 +72,9 @@ class Storage:
         return True
 
     def store(self, name: str, folder: Path) -> None:
-        """Copy a complete local folder."""
+        """Copy a complete local folder; its files may be links of the user's own, to a larger disk."""
         for file in read_marker(folder):
-            self.store_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
+            self.store_file(f"{files_of(name, folder)}/{file}", inside(folder, file, any_links=True))
         self.store_file(f"{name}/{COMPLETE}", folder / COMPLETE)
         logger.info("%s: copied to %s", name, self.address)
 
@@ -87,7 +87,7 @@ class Storage:
 
     def forget(self, name: str) -> None:
         """Remove a folder's marker, so that the folder is written again."""
-        with self.errors_explained():
+        with self.errors_explained(), suppress(FileNotFoundError):  # another machine has removed it
             self.files.delete_file(f"{self.root}/{name}/{COMPLETE}")
 
     def copy(self, stored: str, local: Path, *, to_storage: bool) -> None:

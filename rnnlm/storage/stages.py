@@ -25,7 +25,7 @@ STAGE_VERSIONS = {
     "tokenizer": 5,
     "sequences": 3,
     "copies": 1,
-    "training": 4,
+    "training": 5,
     "evaluation": 3,
     "samples": 2,
     "surprise": 1,
@@ -132,7 +132,8 @@ def copy_to_storage(final: Path) -> None:
 
 
 def fetch_folder(final: Path) -> None:
-    """Copy the folder `final` of a home from the storage, if it is there and the home lacks it."""
+    """Copy the folder `final` from the storage, if it is there and the home lacks it. Call it under the lock."""
+    move_back(final)
     if final.exists():
         return
     partial = partial_path(final)

@@ -111,7 +111,9 @@ def write_drawn_targets(home: Home, training: TrainingConfig, dataset: DatasetRe
 
 def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageModel:
     folder = inside(home.runs, run_id)
-    fetch_folder(folder)
+    if "/" not in run_id:
+        with home.lock(f"run-{run_id}"):
+            fetch_folder(folder)
     if (damage := find_new_damage(home, folder)) is not None:
         raise ModelError(f"training.teacher.run={run_id}: {folder}: {damage};\ngive a finished run: rnnlm runs")
     mark_used(folder)

@@ -100,12 +100,17 @@ class LazyAdamW(AdamW):
 
 
 def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Row indices (n,) and values (n, …) of a sparse gradient, or of a dense one without its zero rows."""
+    """Row indices (n,) and values (n, …) of the rows that are not zero, of a sparse or a dense gradient.
+
+    A sparse gradient lists the rows of dropped words, too, as zeros; the dense one of several processes cannot.
+    """
     if gradient.is_sparse:
         gradient = gradient.coalesce()
-        return gradient.indices()[0], gradient.values()
-    rows = gradient.any(dim=1).nonzero()[:, 0]
-    return rows, gradient[rows]
+        rows, values = gradient.indices()[0], gradient.values()
+    else:
+        rows, values = torch.arange(len(gradient), device=gradient.device), gradient
+    kept = values.any(dim=1)
+    return rows[kept], values[kept]
 
 
 @torch.no_grad()

@@ -50,6 +50,8 @@ def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int,
     its units: if no size fits, it gets fewer heads. ConfigError if no size is within PARAMETER_TOLERANCE.
     """
     heads, units_per_head = config.heads, kind_of(kind).units_per_head
+    if config.input == "one-hot" and units_per_head:
+        raise ConfigError(f"{kind}: has no one-hot input;\nset model.input=embedding, or leave it out of --models")
     while True:
         step = heads * units_per_head if units_per_head else 1
         model = config.of_kind(kind, hidden_size=2 * heads, heads=heads)

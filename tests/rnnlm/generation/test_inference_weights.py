@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
+from rnnlm.models.elman import ElmanCell
 from rnnlm.models.model_factory import build_model
 from tests.configs import plain_model
 
@@ -35,6 +37,27 @@ def operators(weights: InferenceWeights, tokens: int) -> Counter[tuple[str, tupl
     with Operators() as counted:
         continue_ids(weights, [2], Sampling(maximum_tokens=tokens, temperature=0), NEVER)
     return counted.calls
+
+
+class HalvedCell(ElmanCell):
+    """A cell of somebody else, made from ours."""
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        output, state = super().step(x, state)
+        return output / 2, state
+
+    def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        outputs, last = super().sequence(x, state)
+        return outputs / 2, last
+
+
+def test_a_cell_derived_from_ours_generates_by_its_own_formula() -> None:
+    model = build_model(plain_model({"hidden_size": 8, "kind": f"{__name__}:HalvedCell"}), 40, seed=0).eval()
+    ids = continue_ids(InferenceWeights(model), [2], Sampling(maximum_tokens=12, temperature=0), NEVER)
+    with torch.inference_mode():
+        hidden, _ = model.hidden(torch.tensor([[2, *ids]]))
+        likeliest = model.logits(hidden[0]).argmax(dim=-1).tolist()
+    assert ids == likeliest[: len(ids)]
 
 
 @pytest.mark.parametrize("layers", [1, 3])

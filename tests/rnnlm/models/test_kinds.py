@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
 from rnnlm.config import ModelKind, TrainingConfig
+from rnnlm.errors import ConfigError
 from rnnlm.models.block import feed_forward_size
 from rnnlm.models.elman import ElmanCell
 from rnnlm.models.feed_forward import FeedForwardCell
@@ -380,6 +381,21 @@ def test_an_xlstm_begins_by_remembering_and_has_both_kinds_of_layers() -> None:
     assert second.b.view(4, 2, 8)[1, :, [0, -1]].tolist() == [[3, 6], [3, 6]]
     assert not second.b.view(4, 16)[[0, 2, 3]].any()
     assert model.stack.state_size == 2 * (8 * 8 + 8 + 1)
+
+
+class ProjectedGRU(GRUCell):
+    """A custom layer with another matrix, and no initialize() of its own."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.V = nn.Parameter(torch.empty(6, 6))
+
+
+def test_matrices_that_nobody_initializes_are_named() -> None:
+    """They would be 0, as biases are, and learn nothing."""
+    own = plain_model({"kind": f"{__name__}:ProjectedGRU", "hidden_size": 6})
+    with pytest.raises(ConfigError, match="it has V beside W, U and biases"):
+        build_model(own, 20, seed=0)
 
 
 class DerivedElman(ElmanCell):

@@ -1,6 +1,7 @@
 """Two homes share a storage, here a folder: the second takes what the first has made. tests/services has S3."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rnnlm.errors import HomeError
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.storage.shared_storage import VARIABLE, Storage
+from rnnlm.storage.shared_storage import VARIABLE, Storage, find_storage
 from rnnlm.storage.stages import copy_to_storage, is_complete, write_once
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training.model_run import run_training
@@ -111,6 +112,29 @@ def test_two_machines_storing_a_folder_do_not_mix_files(
     third = Home(other.root.parent / "third")
     assert write_once(third, third.runs / "same", never)
     assert [(third.runs / "same" / name).read_text() for name in ("a", "b")] == ["one", "one"]
+
+
+def test_a_file_on_another_disk_is_stored_with_the_rest(home: Home, other: Home, stored: Path, tmp_path: Path) -> None:
+    """A person may move a large file of the home to a larger disk, and leave a link."""
+    greeting = home.corpora / "one" / "below" / "greeting.txt"
+    write_once(home, home.corpora / "one", greet)
+    shutil.rmtree(stored)
+    shutil.move(greeting, tmp_path / "larger.txt")
+    greeting.symlink_to(tmp_path / "larger.txt")
+    copy_to_storage(home.corpora / "one")
+    assert write_once(other, other.corpora / "one", never)
+    assert (other.corpora / "one" / "below" / "greeting.txt").read_text() == "hello"
+
+
+def test_a_damaged_folder_is_forgotten_by_two_machines(home: Home, stored: Path) -> None:
+    write_once(home, home.corpora / "one", greet)
+    storage = find_storage()
+    assert storage is not None
+    place = "corpora/one"
+    assert storage.holds(place)
+    for _ in range(2):
+        storage.forget(place)
+    assert not storage.holds(place)
 
 
 @pytest.mark.parametrize("address", ["nonsense", "unknown://bucket/prefix"])

@@ -40,6 +40,19 @@ def test_gradients_of_a_repeated_row_are_summed() -> None:
     assert torch.equal(ones, twos)
 
 
+def test_a_row_of_zeros_takes_no_step_in_either_form() -> None:
+    """The row of a dropped word: several processes have dense gradients, and must step as one does."""
+    dense, sparse = nn.Parameter(torch.ones(4, 2)), nn.Parameter(torch.ones(4, 2))
+    optimizers = [LazyAdamW([one], lr=0.1, weight_decay=0.3, fused=True) for one in (dense, sparse)]
+    optimizers[0].by_rows = (dense,)
+    for values in (torch.ones(2, 2), torch.tensor([[0.0, 0.0], [1.0, 2.0]])):
+        sparse.grad = sparse_gradient([1, 3], values, 4)
+        dense.grad = sparse.grad.to_dense()
+        for optimizer in optimizers:
+            optimizer.step()
+    assert torch.equal(dense, sparse)
+
+
 def test_dense_and_sparse_gradients_may_alternate_across_a_saved_state() -> None:
     parameter = nn.Parameter(torch.ones(4, 2))
     optimizer = LazyAdamW([parameter], lr=0.1, fused=True)

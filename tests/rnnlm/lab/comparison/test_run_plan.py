@@ -15,6 +15,7 @@ from rnnlm.lab.comparison.run_plan import (
     with_settings,
     with_token_budget,
 )
+from rnnlm.models.kinds import kind_of
 from rnnlm.models.parameter_count import count_parameters
 from rnnlm.storage.records import DatasetRecord
 from tests.configs import KINDS, changed, plain_config
@@ -95,6 +96,20 @@ def test_fewer_heads_meet_a_small_budget(kind: ModelKind) -> None:
     assert matched.heads < config.heads or kind == "xlstm"
     assert abs(count_parameters(matched, 4_000).total - budget) <= PARAMETER_TOLERANCE * budget
     ModelConfig.model_validate(matched.model_dump())  # the heads divide the units
+
+
+@pytest.mark.parametrize("kind", ["transformer", "xlstm"])
+def test_kinds_without_one_hot_input_are_refused_by_name(kind: ModelKind) -> None:
+    config = ModelConfig(input="one-hot", tie_embeddings=False)
+    with pytest.raises(ConfigError, match=f"{kind}: has no one-hot input;\nset model.input=embedding"):
+        match_parameters(config, kind, 100, 500_000)
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_kinds_that_may_be_residual_keep_the_setting(residual: bool) -> None:
+    for kind in KINDS:
+        model = ModelConfig(layers=2, residual=residual).of_kind(kind)
+        assert model.is_residual == (kind_of(kind).may_be_residual and residual)
 
 
 def test_a_budget_that_no_size_meets_is_refused() -> None:

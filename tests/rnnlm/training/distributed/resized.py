@@ -69,6 +69,7 @@ CASES = {
     "sentences": Case("sentence"),
     "sampled": Case("stream", sampled=True),
     "masked": Case("stream", masked=True),
+    "sampled and masked": Case("sentence", sampled=True, masked=True),
 }
 
 

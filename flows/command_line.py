@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -147,7 +147,8 @@ def report_system_error(error: OSError) -> int:
 def fill_standard_streams() -> None:
     """Open /dev/null for standard streams that the caller has closed: else the next file would be in their place.
 
-    Bytes of the input that are no text are read as lone surrogates, which every tokenizer turns into U+FFFD.
+    Bytes of the input that are no text are read as lone surrogates, which every tokenizer turns into U+FFFD. Characters
+    that the output's encoding lacks are written as escapes.
     """
     closed = [number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)) if stream is None]
     for number in closed:
@@ -160,6 +161,8 @@ def fill_standard_streams() -> None:
         sys.stdin.reconfigure(errors="surrogateescape")
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: PTH123, SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: PTH123, SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     if 1 in closed:
         print("rnnlm: standard output is closed, so what this command prints is lost", file=sys.stderr)
 
@@ -179,10 +182,13 @@ def report_wrong_call(error: typer.TyperException) -> int:
         message = re.sub(pattern, plain, message)
     if not message:  # called without arguments: Typer has printed the help
         return 0
-    if wrong := re.match(r"No such command '([^']*)'", message):
-        near = difflib.get_close_matches(wrong[1], COMMANDS, n=1)
-        message = wrong[0] + (f"; did you mean rnnlm {near[0]}?" if near else "")
     path = context.command_path if context is not None else "rnnlm"
+    if wrong := re.match(r"No such command '([^']*)'", message):
+        names: Iterable[str] = COMMANDS
+        if context is not None and isinstance(context.command, TyperGroup):
+            names = context.command.list_commands(context)
+        near = difflib.get_close_matches(wrong[1], names, n=1)
+        message = wrong[0] + (f"; did you mean {path} {near[0]}?" if near else "")
     print(f"rnnlm: {message[:1].lower()}{message[1:]}; see {path} --help", file=sys.stderr)
     return USER_ERROR
 

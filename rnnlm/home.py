@@ -111,11 +111,16 @@ class Home:
 PLACES = tuple(place for place in vars(Home).values() if isinstance(place, Below))
 
 
+def expanded(path: str | Path) -> Path:
+    """The path with `~` and `~user` replaced by home folders; a user who does not exist is left as he is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  Path.expanduser raises RuntimeError for such a user
+
+
 def find_home() -> Home:
     """RNNLM_HOME, else the nearest `.rnnlm/` upwards that only this user can write to, else `.rnnlm/` here."""
     named = os.environ.get("RNNLM_HOME")
     if named:
-        return checked_home(Path(named).expanduser().resolve())
+        return checked_home(expanded(named).resolve())
     here = Path.cwd()
     for folder in (here, *here.parents):
         found = folder / ".rnnlm"

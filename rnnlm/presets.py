@@ -1,17 +1,18 @@
 """Presets and `--set` overrides: build a PipelineConfig. The presets are in prefect.yaml."""
 
+import contextlib
 import difflib
 import functools
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
 
 from rnnlm.config import SIZE_SETTINGS, PipelineConfig
-from rnnlm.config.moved_settings import MOVED, flatten, nest
+from rnnlm.config.moved_settings import MOVED, flatten, nest, upgrade
 from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, close_to
 from rnnlm.storage.package_files import package_file
@@ -37,26 +38,33 @@ def build_config(
 
     preset: of these arguments, else the file's, else the default.
     """
-    chosen = (flatten(read_settings(file)) if file else {}) | dict(map(parse_override, overrides))
-    name = preset or chosen.get("preset", "default")
+    given = dict(map(parse_override, overrides))
+    chosen = (settings_of(file) if file else {}) | given
+    name = preset or chosen.get("preset") or "default"
     flat = without_size(preset_settings(name), name, chosen) | chosen | {"preset": name}
     if corpus is not None:
-        flat["corpus.source"] = corpus
-    values = nest(flat) | {"force": list(force)}
+        flat["corpus.source"] = given.get("corpus.source", corpus)
+    values = nest(flat) | ({"force": list(force)} if force else {})
     return validated(PipelineConfig, values)
 
 
 def preset_settings(name: str) -> dict[str, Any]:
     """Dotted path → value, where the preset differs from PipelineConfig(). ConfigError if there is no such preset."""
     presets = read_presets()
-    if name not in presets:
-        raise ConfigError(f"unknown preset {name!r}{close_to(name, presets)}; available: {', '.join(presets)}")
+    if not isinstance(name, str) or name not in presets:
+        raise ConfigError(f"unknown preset {name!r}{close_to(str(name), presets)}; available: {', '.join(presets)}")
     return flatten(presets[name])
 
 
 def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted path → value; minutes that were chosen by hand decide in place of the preset's own size and length."""
-    if chosen.get("training.minutes") is None:
+    """Dotted path → value; minutes that were chosen by hand decide in place of the preset's own size and length.
+
+    Unless nothing is left for them to choose, because a length or a model to start from was chosen as well.
+    """
+    lengths = ("training.epochs", "training.maximum_tokens")
+    is_closed = any(chosen.get(path) is not None for path in lengths)
+    is_closed |= chosen.get("training.start_from", "nothing") != "nothing"
+    if chosen.get("training.minutes") is None or is_closed:
         return dict(values)
     own = preset_settings(preset)
     return {path: value for path, value in values.items() if path not in SIZE_SETTINGS or own.get(path) != value}
@@ -96,6 +104,29 @@ def with_choices(
     chosen |= {"corpus.source": corpus} if corpus else {}
     chosen |= {} if maximum_tokens is None else {"training.maximum_tokens": maximum_tokens}
     return validated(PipelineConfig, nest(without_size(flatten(values), preset or config.preset, chosen) | chosen))
+
+
+def settings_of(file: Path) -> dict[str, Any]:
+    """Dotted path → value of a YAML file, with moved fields in their place; sections without fields change nothing."""
+    try:
+        flat = flatten(upgrade(read_settings(file)))
+    except RecursionError:
+        raise ConfigError(f"--config {file}: no valid YAML; an alias holds itself") from None
+    for path, value in list(flat.items()):
+        if is_section_path(path):
+            if value is not None:
+                raise ConfigError(f"--config {file}: {path} is a section; expected fields, as in model: {{layers: 2}}")
+            del flat[path]
+    return flat
+
+
+def is_section_path(path: str) -> bool:
+    annotation: Any = PipelineConfig
+    for name in path.split("."):
+        if not is_section(annotation) or name not in annotation.model_fields:
+            return False
+        annotation = annotation.model_fields[name].annotation
+    return is_section(annotation)
 
 
 def read_settings(file: Path) -> dict[str, Any]:
@@ -159,15 +190,36 @@ def is_section(annotation: Any) -> bool:
 
 
 def parse_value(text: str, annotation: Any) -> Any:
-    """A YAML value; a text field takes the text as it is, so that 'yes' and '12' stay text."""
-    parts = annotation.__args__ if isinstance(annotation, types.UnionType) else (annotation,)
-    if all(part in (str, type(None)) for part in parts):
-        return None if text in ("null", "none", "None") else text
+    """A YAML value; a text field takes the text as it is, so that 'yes' and '12' stay text.
+
+    A number is read as Python writes it: to YAML 1:30 is 90, 010 is 8, and 2e-3 a text.
+    """
+    parts = plain_types(annotation) - {type(None)}
+    if parts <= {str, int, float} and text in ("null", "none", "None", "~"):
+        return None
+    if parts <= {str}:
+        return text
+    if parts <= {int, float}:
+        return number_of(text)
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         return text
-    try:
-        return float(text) if isinstance(value, str) else value  # YAML reads 2e-3 as text
-    except ValueError:
-        return value
+    return number_of(value) if isinstance(value, str) else value
+
+
+def plain_types(annotation: Any) -> set[Any]:
+    """The types of a union, without what else is annotated."""
+    if get_origin(annotation) is Annotated:
+        return plain_types(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return set().union(*map(plain_types, get_args(annotation)))
+    return {annotation}
+
+
+def number_of(text: str) -> int | float | str:
+    """The text itself if it is no number."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text

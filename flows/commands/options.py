@@ -123,7 +123,9 @@ class PipelineOptions:
         named = [f"{path}={value}" for path, value in short.items() if value is not None]
         settings = [*named, *(self.set or ())]
         return with_checked_source(
-            build_config(self.preset, settings, corpus or self.corpus, self.force or (), self.config)
+            build_config(
+                self.preset, settings, self.corpus if corpus is None else corpus, self.force or (), self.config
+            )
         )
 
 

@@ -181,6 +181,8 @@ def logs_command(
 
     rnnlm logs worker -f
     """
+    if follow and session.json:
+        raise ConfigError("--follow prints lines as they come, which are no JSON value; leave out --follow or --json")
     if service is not None and service not in SERVICES:
         raise ConfigError(f"{service}: no such service; expected one of {', '.join(SERVICES)}")
     names = [service] if service else list(SERVICES)

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 from pathlib import Path
+from urllib.request import getproxies
 
 from flows.operations.home_servers import RunningHome, home_password, password_variables, read_running
 from rnnlm.home import Home
@@ -38,6 +39,7 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
     """
     if stores:
         home.make(home.prefect)
+    keep_loopback_from_proxy()
     # With Prefect's default of 5, each call to a lost server takes a minute. A command has a fallback.
     for name, value in (home_defaults(home) | {"PREFECT_CLIENT_MAX_RETRIES": "3"}).items():
         os.environ.setdefault(name, value)
@@ -47,6 +49,15 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
             os.environ["PREFECT_API_URL"] = running.prefect_api
             os.environ["PREFECT_API_AUTH_STRING"] = home_password(home)
             os.environ.setdefault("MLFLOW_PORT", str(running.mlflow_port))
+
+
+def keep_loopback_from_proxy() -> None:
+    """The home's own servers are not behind the machine's proxy. For this process, its children and all libraries."""
+    if getproxies():
+        known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+        names = [name.strip() for name in known.split(",") if name.strip()]
+        names += [name for name in ("127.0.0.1", "localhost") if name not in names]
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
 
 
 def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:

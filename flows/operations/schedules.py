@@ -2,7 +2,6 @@
 
 import re
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -10,6 +9,7 @@ from flows.operations.deployments import Plan, apply, create_work_pool, full_nam
 from flows.operations.prefect_query import FINISHED, PrefectQuery
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
+from rnnlm.home import expanded
 from rnnlm.storage.records import Record
 from rnnlm.tracking.run_names import OWN_SCHEDULE
 
@@ -143,9 +143,9 @@ def absolute_source(source: str) -> str:
     from rnnlm.corpora.hub import HUB_PREFIX
     from rnnlm.corpora.sources import is_url
 
-    if source in CATALOGUE or source.startswith(HUB_PREFIX) or is_url(source):
+    if not source or source in CATALOGUE or source.startswith(HUB_PREFIX) or is_url(source):
         return source
-    return str(Path(source).expanduser().resolve())
+    return str(expanded(source).resolve())
 
 
 def check_name(name: str) -> None:

@@ -32,7 +32,7 @@ from rnnlm.corpora.text_encoding import check_encoding, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home, digest_of, read_json, write_json
+from rnnlm.home import Home, digest_of, expanded, read_json, write_json
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import CorpusRecord, LeftOut
 from rnnlm.storage.shared_storage import find_storage
@@ -141,11 +141,11 @@ def corpus_name(config: CorpusConfig) -> str:
         stem = source
     elif source.startswith(HUB_PREFIX):
         name = hub_name(source)
-        stem = "-".join(filter(None, (Path(name.path).expanduser().resolve().name, name.configuration)))
+        stem = "-".join(filter(None, (expanded(name.path).resolve().name, name.configuration)))
     elif is_url(source):
         stem = stem_of(PurePosixPath(urlsplit(source).path).name or urlsplit(source).hostname or "")
     else:
-        path = Path(source).expanduser()
+        path = expanded(source)
         plain = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
         last = Path(*plain).resolve().name if plain else ""
         stem = last if path.is_dir() else stem_of(last)

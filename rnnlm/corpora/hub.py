@@ -22,7 +22,7 @@ from rnnlm.corpora.table_files import NoColumnError, Row, column_texts
 from rnnlm.corpora.text_encoding import Decoding, printable, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, HomeError, RnnlmError
-from rnnlm.home import atomic_file
+from rnnlm.home import atomic_file, expanded
 
 HUB_ROWS_AT_ONCE = 1000
 logger = logging.getLogger(__name__)
@@ -44,16 +44,16 @@ class HubName:
 
     @property
     def folder(self) -> Path | None:
-        path = Path(self.path).expanduser()
+        path = expanded(self.path)
         return path if self.path and path.is_dir() else None
 
 
 def hub_name(source: str) -> HubName:
     """Parse 'hf:owner/name:config'. CorpusError if it is neither a name nor a folder."""
     rest = source.removeprefix(HUB_PREFIX)
-    if Path(rest).expanduser().is_file():
+    if expanded(rest).is_file():
         raise CorpusError(f"{source}: is a file; give it without {HUB_PREFIX}, or its folder")
-    if rest and Path(rest).expanduser().is_dir():
+    if rest and expanded(rest).is_dir():
         return HubName(rest, None)
     path, _, configuration = rest.partition(":")
     name = HubName(path, configuration or None)

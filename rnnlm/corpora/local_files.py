@@ -10,7 +10,7 @@ from typing import Any
 from rnnlm.corpora.split_names import is_archive_name, is_note, may_be_read
 from rnnlm.corpora.text_encoding import shortened, unreadable
 from rnnlm.errors import CorpusError
-from rnnlm.home import file_digest
+from rnnlm.home import expanded, file_digest
 from rnnlm.storage.records import LeftOut
 
 WILDCARDS = set("*?[")
@@ -119,7 +119,7 @@ def files_of_glob(pattern: str, *, documents: bool = False, format: str = "auto"
     documents: take Markdown, reStructuredText, HTML and PDF, too. format: as corpus.format.
     """
     # glob, not Path.glob: it takes absolute patterns and leaves hidden files out, as a shell does
-    found = sorted(Path(name) for name in glob.glob(str(Path(pattern).expanduser()), recursive=True))  # noqa: PTH207
+    found = sorted(Path(name) for name in glob.glob(str(expanded(pattern)), recursive=True))  # noqa: PTH207
     files = [path for path in found if path.is_file()]
     taken = files
     if not PurePosixPath(pattern).suffix:

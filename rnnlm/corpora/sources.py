@@ -21,7 +21,7 @@ from rnnlm.corpora.text_encoding import Decoding, text_pieces, unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.display.redaction import redacted
 from rnnlm.errors import CorpusError, FetchError
-from rnnlm.home import Home, digest_of
+from rnnlm.home import Home, digest_of, expanded
 from rnnlm.storage.records import LeftOut
 
 Metadata = dict[str, Any]
@@ -219,7 +219,7 @@ def is_url(source: str) -> bool:
 
 def on_disk(source: str, format: str) -> OnDisk:
     """A file, the texts in and below a folder, or the matches of a glob such as data/**/*.txt.gz, sorted by name."""
-    path = Path(source).expanduser()
+    path = expanded(source)
     try:
         if path.is_file():
             return OnDisk(source, (path,), named=False)

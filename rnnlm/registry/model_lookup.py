@@ -9,7 +9,7 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, digest_of, read_json
+from rnnlm.home import Home, digest_of, expanded, read_json
 from rnnlm.registry.bundle import (
     BUNDLE,
     CONFIGURATION,
@@ -82,7 +82,7 @@ def full_reference(home: Home, wanted: str | None) -> str:
         return wanted
     if match["name"] not in {version.name for version in list_models(home)}:
         return wanted
-    named = Path(wanted).expanduser()
+    named = expanded(wanted)
     others = [*matching_runs(home, wanted), *(place for place in (named / "model", named) if is_model(place))]
     full = f"models:/{wanted}" + ("@champion" if wanted == match["name"] else "")
     if others:
@@ -119,7 +119,7 @@ def model_folder(home: Home, wanted: str | None) -> Path:
     reference = full_reference(home, wanted)
     if reference.startswith("models:"):
         return registered_folder(home, reference)
-    named = Path(reference).expanduser()
+    named = expanded(reference)
     places = [named / "model", named]
     for place in places:
         if is_model(place):

@@ -1,6 +1,8 @@
 """Packages that only some commands need: named extras in pyproject.toml, asked for before they are imported."""
 
 import importlib.util
+import sys
+from pathlib import Path
 
 from rnnlm.errors import ExtraError
 
@@ -20,7 +22,9 @@ def need_extra(extra: str, wanted_by: str) -> None:
     """ExtraError, with the command that installs it, where a package of the extra is missing."""
     missing = missing_packages(extra)
     if missing:
+        in_checkout = (Path(__file__).resolve().parents[2] / "pyproject.toml").exists()
+        editable = f'.venv/bin/pip install --constraint constraints.txt --editable ".[{extra}]"'
         raise ExtraError(
             f"{wanted_by}: needs {', '.join(missing)}, which an ordinary installation leaves out; install with\n"
-            f'.venv/bin/pip install --constraint constraints.txt --editable ".[{extra}]"'
+            + (editable if in_checkout else f"{sys.executable} -m pip install {' '.join(missing)}")
         )

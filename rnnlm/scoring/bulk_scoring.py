@@ -18,7 +18,7 @@ import pyarrow as pa
 import torch
 
 from rnnlm.display.progress import Progress
-from rnnlm.home import Home, digest_of
+from rnnlm.home import Home, digest_of, expanded
 from rnnlm.models.devices import choose_device
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.scoring.document_reader import in_shards, read_documents, shard_growth
@@ -84,7 +84,7 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
     model = find_model(home, config.model)
     facts = score_facts(config, files, model)
     key = digest_of(facts)[:16]
-    output = Path(config.output or work_folder(home, key) / "scores.parquet").expanduser().resolve()
+    output = expanded(config.output or work_folder(home, key) / "scores.parquet").resolve()
     check_output(output, config, [file.path.resolve() for file in files])
     with home.lock(f"scores-{key}"):
         skipped = not config.force and (read_provenance(output) or {}).get("key") == key

@@ -24,7 +24,7 @@ from rnnlm.corpora.splits import paragraphs
 from rnnlm.corpora.table_files import CSV_DIALECTS, csv_reader
 from rnnlm.corpora.text_encoding import single_lines, text_pieces
 from rnnlm.errors import ConfigError, CorpusError, HomeError
-from rnnlm.home import atomic_file
+from rnnlm.home import atomic_file, expanded
 from rnnlm.scoring.document_reader import file_opener
 from rnnlm.scoring.input_files import InputFile
 from rnnlm.scoring.scoring_config import ScoringConfig
@@ -67,7 +67,7 @@ class OutputFolder:
 
 def output_folder(name: str, files: list[InputFile], option: str) -> OutputFolder:
     """ConfigError if the folder is a file, or holds the inputs themselves."""
-    folder = Path(name).expanduser().resolve()
+    folder = expanded(name).resolve()
     parents = [file.path.resolve().parent for file in files]
     above = Path(os.path.commonpath(parents)) if parents else folder
     if folder.exists() and not folder.is_dir():

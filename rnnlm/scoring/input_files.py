@@ -8,6 +8,7 @@ from typing import Any, Literal
 from rnnlm.corpora.local_files import WILDCARDS, files_in_folder, files_of_glob, states
 from rnnlm.corpora.split_names import TABLE_SUFFIXES, suffix_of
 from rnnlm.errors import CorpusError
+from rnnlm.home import expanded
 from rnnlm.scoring.scoring_config import ScoringConfig
 
 Kind = Literal["text", "csv", "tsv", "jsonl", "parquet", "query"]
@@ -33,7 +34,7 @@ def find_inputs(config: ScoringConfig) -> list[InputFile]:
 
 def any_files(name: str) -> bool:
     """Whether anything is there: the file, a file directly in the folder, or a match of the glob."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.is_dir():
         return any(one.is_file() and not one.name.startswith(".") for one in path.iterdir())
     return path.exists() or bool(glob.glob(str(path), recursive=True))  # noqa: PTH207
@@ -41,7 +42,7 @@ def any_files(name: str) -> bool:
 
 def named_files(name: str) -> tuple[Path, ...]:
     """A file, the texts and tables directly in a folder, or the matches of a glob."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.is_file():
         return (path,)
     if path.is_dir():

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.errors import ConfigError, HomeError
-from rnnlm.home import atomic_file, remove_partials
+from rnnlm.home import atomic_file, expanded, remove_partials
 from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.sql_statements import literal, statement
@@ -31,7 +31,7 @@ def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> Non
 
     HomeError if the output cannot be written, ConfigError if it would replace an input or another program's table.
     """
-    folder = output.expanduser().resolve().parent
+    folder = expanded(output).resolve().parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -20,7 +20,7 @@ from rnnlm.corpora.file_formats import SourceFile
 from rnnlm.display.plots import PALE, RED, new_figure, set_titles
 from rnnlm.display.text_layout import TableRows
 from rnnlm.errors import ConfigError
-from rnnlm.home import Home, atomic_file
+from rnnlm.home import Home, atomic_file, expanded
 from rnnlm.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.scoring.document_reader import file_opener
 from rnnlm.scoring.document_scores import SCORES_SCHEMA
@@ -58,7 +58,7 @@ class FilterRecord(Record):
 
 def scoring_of(config: FilterConfig) -> ScoringConfig:
     """The scoring that decides."""
-    folder = Path(config.output).expanduser()
+    folder = expanded(config.output)
     settings = config.model_dump(include=set(ScoringConfig.model_fields))
     return ScoringConfig(**settings | {"output": str(folder.with_name(f"{folder.name}.scores.parquet"))})
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rnnlm.errors import DatasetError
-from rnnlm.home import Home, read_json
+from rnnlm.home import Home, expanded, read_json
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import find_new_damage, mark_used
 
@@ -14,7 +14,7 @@ def find_dataset(home: Home, name: str) -> DatasetRecord | None:
     None if it does not exist. DatasetError if it is damaged.
     """
     beginnings = home.datasets.glob(f"{name}*") if len(name) >= 8 and name.isalnum() else []
-    for folder in (Path(name).expanduser(), *beginnings):
+    for folder in (expanded(name), *beginnings):
         if not (folder / "dataset.json").exists():
             continue
         mark_used(folder)

@@ -7,7 +7,7 @@ from pathlib import Path
 from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
 from rnnlm.generation.inference_weights import InferenceWeights
-from rnnlm.home import Home
+from rnnlm.home import Home, expanded
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
@@ -55,7 +55,7 @@ class ModelReference:
 
 def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
     """The model that full_reference() names. ModelError if there is no such model, or several."""
-    if wanted is not None and Path(wanted).expanduser().is_dir():  # the registry need not be there
+    if wanted is not None and expanded(wanted).is_dir():  # the registry need not be there
         return ModelReference(home, folder=model_folder(home, wanted))
     reference = full_reference(home, wanted)
     if reference.startswith("models:/") and "@" in reference:

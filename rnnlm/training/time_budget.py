@@ -19,6 +19,7 @@ from rnnlm.config.moved_settings import flatten
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device, float32_products, has_native_bfloat16
 from rnnlm.models.dropout import Dropout
+from rnnlm.models.kinds import kind_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.models.parameter_count import ParameterCount, count_parameters
@@ -34,7 +35,7 @@ from rnnlm.training.seeding import step_generator
 from rnnlm.training.train import training_batches
 
 logger = logging.getLogger(__name__)
-UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)  # every kind accepts them
+UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 MOST_EPOCHS = 40
 LAYERS_SHARE = 0.25  # of a layer's weight, shared by all tokens, in what dropout is for; a token's own row counts 1
 MOST_READINGS = 208  # see dropout_for: more would need more dropout than 0.5
@@ -137,7 +138,9 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
         enough = enough_tokens(tokens_in_time(DEFAULT_UNITS), text_tokens)
         return parameters(units).total <= MOST_PARAMETERS * text_tokens and tokens_in_time(units) >= enough
 
-    units = config.model.hidden_size or largest(UNITS, UNITS.index(DEFAULT_UNITS), fits)
+    step = kind_of(config.model.kind).units_per_head * config.model.heads or 1  # heads divide the units
+    sizes = tuple(size for size in UNITS if size % step == 0)
+    units = config.model.hidden_size or largest(sizes, sizes.index(DEFAULT_UNITS), fits)
     rows = parameters(units).embedding
     memorable = rows + LAYERS_SHARE * (parameters(units).total - rows)  # parameters that may learn the text by heart
     epochs = min(tokens_in_time(units) / text_tokens, MOST_EPOCHS, MOST_READINGS * text_tokens / memorable)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rnnlm.display.redaction import redacted
 from rnnlm.errors import HomeError
-from rnnlm.home import Home, atomic_file
+from rnnlm.home import Home, atomic_file, expanded
 from rnnlm.registry.stored_versions import Key
 from rnnlm.storage.contained_paths import problem_of
 from rnnlm.storage.disk_errors import ABSENT, full_disk_explained
@@ -49,7 +49,7 @@ def back_up(home: Home, folder: Path) -> BackupRecord:
     HomeError if the folder is in the home, or the home has lost its registry.
     """
     start = time.time()
-    folder = folder.expanduser().resolve()
+    folder = expanded(folder).resolve()
     check_source(home, folder)
     made = datetime.now(UTC)
     archive = folder / f"{made:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}{SUFFIX}"

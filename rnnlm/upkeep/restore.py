@@ -7,7 +7,7 @@ last, so a killed restore leaves no home that looks complete; run it again. Dama
 from pathlib import Path
 
 from rnnlm.errors import HomeError
-from rnnlm.home import Home, atomic_file, digest_of, file_digest, read_json, write_json
+from rnnlm.home import Home, atomic_file, digest_of, expanded, file_digest, read_json, write_json
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
 from rnnlm.storage.disk_errors import full_disk_explained
 from rnnlm.storage.records import Record
@@ -30,7 +30,7 @@ class RestoreRecord(Record):
 
 def restore_home(home: Home, archive: Path) -> RestoreRecord:
     """Write every sound file of the backup. HomeError if the home is not empty or the archive is no whole backup."""
-    archive = archive.expanduser().resolve()
+    archive = expanded(archive).resolve()
     manifest = read_manifest(archive)
     identity = {"backup": digest_of(manifest.model_dump(mode="json"))}
     check_home(home, identity)

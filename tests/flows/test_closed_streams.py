@@ -41,6 +41,19 @@ def test_input_that_is_no_text_is_read_with_replacements(toy_run: RunRecord, hom
 
 
 @pytest.mark.long
+def test_output_that_an_encoding_lacks_is_escaped(tmp_path: Path) -> None:
+    done = run("PYTHONIOENCODING=ascii rnnlm corpora", tmp_path / "home")
+    assert done.returncode == 0, done.stderr
+    assert "\\u010d" in done.stdout
+
+
+@pytest.mark.long
+def test_a_user_who_does_not_exist_is_a_sentence(tmp_path: Path) -> None:
+    done = run("RNNLM_HOME='~nosuchuser/x' rnnlm runs", tmp_path / "home")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.long
 def test_a_system_s_refusal_is_a_sentence(tmp_path: Path) -> None:
     """A file where a folder must be made."""
     (tmp_path / "file").touch()

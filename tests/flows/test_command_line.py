@@ -216,6 +216,10 @@ def test_a_wrong_call_on_a_run_is_reported_in_three_lines(
     ("arguments", "lines", "names"),
     [
         (["rnu"], 1, ["did you mean rnnlm run?"]),
+        (["runs", "compar"], 1, ["did you mean rnnlm runs compare?"]),
+        (["logs", "-f", "--json"], 1, ["leave out --follow or --json"]),
+        (["compare", "--corpus", ""], 1, ["corpus.source"]),
+        (["inspect", "~nosuchuser/x"], 2, ["~nosuchuser/x: no such file or folder"]),
         (["run", "--set", "hidden_size=3"], 1, ["did you mean model.hidden_size?"]),
         (["run", "--set", "model.hiden_size=3"], 1, ["did you mean model.hidden_size?"]),
         (["run", "--preset", "smok"], 1, ["did you mean smoke?"]),

@@ -4,8 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import pytest
 
 from flows.command_line import main
@@ -38,6 +41,19 @@ def test_what_the_user_has_set_wins(home: Home, monkeypatch: pytest.MonkeyPatch)
     set_environment(home)
     assert os.environ["DO_NOT_TRACK"] == "1"
     assert os.environ["HF_HUB_DISABLE_TELEMETRY"] == "1"
+
+
+def test_a_proxy_is_not_asked_for_the_servers_of_the_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "example.org")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nothing listens there
+    for _ in range(2):
+        set_environment(home)
+    assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost"
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert httpx.get(f"http://127.0.0.1:{server.server_port}").status_code == 501  # it answers, to no method
+        server.shutdown()
 
 
 def test_a_shell_reads_what_env_prints(

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -12,7 +13,7 @@ from rnnlm.config.moved_settings import flatten, nest
 from rnnlm.config.section import fact_of
 from rnnlm.errors import ConfigError
 from rnnlm.home import digest_of
-from rnnlm.presets import build_config, change_preset, read_presets, with_choices
+from rnnlm.presets import build_config, change_preset, parse_override, read_presets, with_choices
 
 
 def test_the_form_offers_the_presets_of_prefect_yaml() -> None:
@@ -199,3 +200,71 @@ def test_the_choices_of_a_form_override_the_whole_configuration() -> None:
     chosen = with_choices(deployed, "tickets", "default", 5_000, lines)
     expected = build_config("default", [*lines, "limits.hours=3", "training.maximum_tokens=5000"], "tickets")
     assert chosen == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("model:\n  # layers: 2\n", {}),
+        ("training: {loss: exact}", {"training.loss.kind": "exact"}),  # as it was called once
+        ("preset:\nmodel.layers: 2", {"model.layers": 2}),
+        ("force: [training]", {"force": ("training",)}),
+    ],
+)
+def test_a_file_and_options_are_joined_field_by_field(tmp_path: Path, text: str, settings: dict[str, object]) -> None:
+    (tmp_path / "own.yaml").write_text(text)
+    options = ["training.loss.sampled_classes=512", "model.hidden_size=64"]
+    config = flatten(build_config("ptb", options, file=tmp_path / "own.yaml").model_dump())
+    expected = {"training.loss.sampled_classes": 512, "model.hidden_size": 64, "training.epochs": 32} | settings
+    assert {path: config[path] for path in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("training: 3", "training is a section; expected fields"),
+        ("preset: 5", "unknown preset 5"),
+        ("preset: [smoke]", "unknown preset"),
+        ("a: &a {b: *a}", "an alias holds itself"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "own.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=problem):
+        build_config(overrides=["training.epochs=2"], file=tmp_path / "own.yaml")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("training.epochs=010", 10),
+        ("training.epochs=1e1", 10),
+        ("training.maximum_tokens=1_000", 1000),
+        ("training.maximum_tokens=null", None),
+        ("training.minutes=2e-3", 0.002),
+        ("training.loss.kind=exact", "exact"),
+        ("corpus.lowercase=yes", True),
+        ("corpus.name=12", "12"),
+    ],
+)
+def test_numbers_are_read_as_python_writes_them(setting: str, value: object) -> None:
+    path, given = parse_override(setting)
+    assert flatten(build_config(overrides=[setting]).model_dump())[path] == value
+    assert given == value
+
+
+@pytest.mark.parametrize("setting", ["training.minutes=1:30", "training.epochs=yes", "training.epochs=0x10"])
+def test_what_yaml_alone_calls_a_number_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match=setting.partition("=")[0]):
+        build_config(overrides=[setting])
+
+
+def test_minutes_that_choose_nothing_leave_the_presets_size() -> None:
+    for closing in ("training.epochs=3", "training.maximum_tokens=1000", "training.start_from=champion"):
+        config = build_config("ptb", ["training.minutes=10", closing])
+        assert config.model.hidden_size == build_config("ptb").model.hidden_size
+    assert build_config("ptb", ["training.minutes=10"]).model.hidden_size is None
+
+
+def test_a_source_that_is_set_wins_over_the_option() -> None:
+    assert build_config(overrides=["corpus.source=b.txt"], corpus="a.txt").corpus.source == "b.txt"

@@ -10,7 +10,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten, nest
 from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.home import Home, read_json
+from rnnlm.home import Home, expanded, read_json
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import DatasetRecord, StartedFrom
@@ -88,7 +88,7 @@ def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> Pipeline
 
 def find_run(home: Home, name: str) -> Path:
     """The folder of a run that was started."""
-    places = [Path(name).expanduser(), *(home.runs.glob(f"{name}*") if name.isalnum() else ())]
+    places = [expanded(name), *(home.runs.glob(f"{name}*") if name.isalnum() else ())]
     started = dict.fromkeys(place.resolve() for place in places if (place / STARTED).is_file())
     found = [place for place in started if place.parent == home.runs.resolve()]
     if len(found) > 1:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import ModelConfig, PipelineConfig
 from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.storage.records import DatasetRecord
@@ -31,6 +31,13 @@ def test_training_fits_the_minutes(toy_dataset: DatasetRecord, tokens: int, minu
     speed = 40_000 * 256 / size.hidden_size
     assert size.maximum_tokens / speed <= 60 * minutes
     assert size.epochs * tokens >= size.maximum_tokens
+
+
+@pytest.mark.parametrize(("kind", "heads"), [("xlstm", 64), ("transformer", 32)])
+def test_the_chosen_size_is_divided_by_the_heads(toy_dataset: DatasetRecord, kind: str, heads: int) -> None:
+    for speed in (10, 1_000, 40_000, 10**7):
+        size = chosen(toy_dataset, 1_000_000, speed, f"model.kind={kind}", f"model.heads={heads}")
+        ModelConfig(kind=kind, heads=heads, hidden_size=size.hidden_size)  # refuses one that they do not divide
 
 
 @pytest.mark.parametrize(

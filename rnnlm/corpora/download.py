@@ -89,11 +89,13 @@ def note_path(home: Home, key: Metadata) -> Path:
 
 def report_left_out(corpus: CorpusRecord) -> None:
     """One line for what was left out, except notes and hidden files, and one for what was read with changes."""
+    is_local = "://" not in corpus.source and not corpus.source.startswith(HUB_PREFIX)
+    advice = "; rnnlm inspect lists all" if is_local else ""  # it reads nothing else
     for read, what in ((False, "left out"), (True, "read with changes")):
         found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN_FILE, NOTE_REASON)]
         if found:
             names = shortened(f"{one.name} ({one.reason})" for one in found)
-            logger.warning("%s: %s %s: %s", corpus.source, f"{len(found):,}", what, names)
+            logger.warning("%s: %s %s: %s%s", corpus.source, f"{len(found):,}", what, names, advice)
 
 
 def check_source(config: CorpusConfig, home: Home | None = None) -> None:

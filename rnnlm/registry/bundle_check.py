@@ -58,8 +58,11 @@ def check_bundle(saved: Path) -> None:
         ) from error
     if done.returncode:
         why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        imports = "The module of a layer may import torch, numpy and `from rnnlm.models.… import …`. Mend that and run"
-        advice = imports if "ImportError" in why or "ModuleNotFoundError" in why else "Run"
+        advice = "Run"
+        if "ImportError" in why or "ModuleNotFoundError" in why:
+            advice = (
+                "The module of a layer may import torch, numpy and `from rnnlm.models.… import …`.\nMend that and run"
+            )
         raise ModelError(
             f"the model was not registered: where rnnlm is not installed, its bundle cannot be used: {why[:300]}.\n"
             f"{advice} the same command again; the trained model is kept."

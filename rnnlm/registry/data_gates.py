@@ -35,7 +35,7 @@ Outcome = Literal["passed", "warned", "stopped", "not measured"]
 CHAMPION_STAYS = "not trained, the champion stays"  # what a run says that a gate has stopped
 Measurement = float | str  # a share, or why it could not be measured
 TEXT_OF: dict[Split, str] = {"train": "training text", "valid": "validation text", "test": "test text"}
-NO_TEXT = "the corpus's text is gone from this home"
+GONE_TEXT = "the corpus's text is gone from this home"
 LEAK_ADVICE = "such a score is partly one of memory: remove the copies, or give the corpus splits of its own"
 REPEAT_ADVICE = "a few passages then decide the score: remove the copies from the corpus"
 
@@ -147,7 +147,7 @@ def measured_copies(
     unit = "rows" if description.mode == "sentence" else "documents"
     training = (duplicate_share(description), f"{{share}} of the training {unit} repeat another")
     if shares is None:
-        return {"duplicates": training, "leakage": (NO_TEXT, NO_TEXT)}
+        return {"duplicates": training, "leakage": (GONE_TEXT, GONE_TEXT)}
     leaks = leaked_texts(shares)
     return {
         "duplicates": max([training, *repeated_texts(shares)]),
@@ -196,7 +196,7 @@ def drift(home: Home, dataset: DatasetRecord, champion: RegistryVersion) -> Meas
     profile = read_json(evidence_folder(folder) / CHARACTERS)
     text = training_text(corpus_folder(home, dataset))
     if text is None:
-        return NO_TEXT
+        return GONE_TEXT
     if profile is None:
         return f"version {champion.number} was registered without the character frequencies of its text"
     return character_distance(profile, count_characters(text))

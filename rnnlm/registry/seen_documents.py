@@ -37,7 +37,7 @@ def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> st
     Fingerprints ignore cleaning unless digits became letters. Digests of bytes, which versions registered before
     fingerprints have, change with any cleaning.
     """
-    its = CorpusConfig.model_construct(**corpus_settings(earlier))
+    its = CorpusConfig.model_construct(**corpus_settings_in_tags(earlier))
     fields = ("normalization", "lowercase", "digits")
     different = [name for name in fields if getattr(candidate, name) != getattr(its, name)]
     if earlier.facts.get("document_digests") == "letters":
@@ -49,7 +49,7 @@ def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> st
     return f"{names} differs, so it is unknown which documents version {earlier.number} was trained on"
 
 
-def corpus_settings(version: RegistryVersion) -> dict[str, Any]:
+def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:
     """The version's corpus settings that differ from the defaults, from its tag."""
     try:
         settings: dict[str, Any] = json.loads(version.facts["configuration"]).get("corpus", {})

@@ -5,7 +5,7 @@ from rnnlm.home import Home
 
 
 def test_a_log_that_cannot_be_written_does_not_end_it(home: Home) -> None:
-    """As on a full disk: the servers live on, and the console still shows the line."""
+    """A full disk is such a case: the servers live on, and the console still shows the line."""
     shown: list[str] = []
     supervisor = Supervisor(home, 4200, 5000, shown.append)
     (home.root / "logs" / "up.log").mkdir(parents=True)  # in the place of the file

@@ -104,7 +104,7 @@ def test_tables_without_the_column_name_it_also_if_they_are_several(home: Home, 
     refused(home, tmp_path / "in", "has no column 'text'; it has: id, body;\nset corpus.column")
 
 
-def test_a_bad_member_of_an_archive_is_left_out_as_in_a_folder(home: Home, tmp_path: Path) -> None:
+def test_a_bad_member_of_an_archive_is_left_out(home: Home, tmp_path: Path) -> None:
     data = {"a.txt": b"one\n", "package.json": b'{"name": "x"}', "prog": bytes(range(128, 256)) * 9}
     corpus = obtain(home, write(tmp_path / "a.zip", zip_of(data)))
     assert (corpus.folder / "text.txt").read_text() == "one\n"

@@ -1,4 +1,4 @@
-"""What a failed check of a bundle says; the checks that pass are those of every registration."""
+"""A failed check of a bundle says what to do; the checks that pass are those of every registration."""
 
 from pathlib import Path
 

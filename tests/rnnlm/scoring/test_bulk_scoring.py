@@ -213,7 +213,7 @@ def test_a_database_that_is_none_is_told(score: Score, tmp_path: Path) -> None:
 
 
 def test_without_a_champion_the_model_has_to_be_named(score: Score, tracked_home: Home) -> None:
-    with pytest.raises(ModelError, match="which model"):
+    with pytest.raises(ModelError, match="no registered model has a champion"):
         score(model=None)
 
 

@@ -55,7 +55,7 @@ def samplings(count: int) -> list[Sampling]:
 
 
 def test_more_alternatives_than_tokens_are_all_tokens(loaded: LoadedModel, batcher: Batcher) -> None:
-    """As with a model of four letters: an error would end the generations of everybody in the batch."""
+    """A model of four letters has few. An error would end the generations of everybody in the batch."""
     events: queue.Queue[object] = queue.Queue()
     prompt_ids = [loaded.tokenizer.bos_id]
     batcher.submit(GenerationJob(loaded, prompt_ids, samplings(1)[0], 10**6, time.monotonic() + 60, events.put))

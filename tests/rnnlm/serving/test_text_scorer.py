@@ -62,7 +62,7 @@ def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) 
 
 
 def test_more_alternatives_than_tokens_are_all_tokens(cut_model: LoadedModel) -> None:
-    """As with a model of four letters."""
+    """A model of four letters has few."""
     everything = cut_model.tokenizer.vocabulary_size
     for count in (everything + 1, everything):
         assert all(len(top) == everything for top in top_tokens(cut_model, "the cat", count))

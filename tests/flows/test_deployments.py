@@ -180,26 +180,6 @@ def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deploy
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODEL_USERS)
-def test_what_was_chosen_in_the_ui_survives_another_deploy(
-    server: httpx.Client, deployed: list[str], server_home: Home, name: str
-) -> None:
-    shipped = server.get(f"/deployments/name/{name}/{name}").json()
-    config, [schedule] = shipped["parameters"]["config"], shipped["schedules"]
-    address = f"/deployments/{shipped['id']}"
-    switch = f"{address}/schedules/{schedule['id']}"
-    server.patch(switch, json={"active": not schedule["active"]}).raise_for_status()
-    for model, kept in (("rnnlm-toy@challenger", {"model": "rnnlm-toy@challenger"}), (FORMER_MODEL, {})):
-        changed = config | {"model": model, "input": "elsewhere"}
-        server.patch(address, json={"parameters": {"config": changed}}).raise_for_status()
-        deploy_all(server_home)
-        deployment = server.get(address).json()
-        assert deployment["parameters"]["config"] == config | kept
-        assert [one["active"] for one in deployment["schedules"]] == [not schedule["active"]]
-    server.patch(switch, json={"active": schedule["active"]}).raise_for_status()
-
-
-@pytest.mark.slow
 def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, deployed: list[str]) -> None:
     smoke = server.get("/deployments/name/pipeline/smoke").json()
     answer = server.post(
@@ -351,6 +331,26 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     # Events are handled in order: the sixth in a row gave no message, the seventh gave one.
     wait_for(lambda: bool(inbox.with_subject("rnnlm: champion kept 7 times")), 240, "message about candidates")
     assert len(inbox.with_subject("rnnlm: champion kept 7 times")) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODEL_USERS)
+def test_what_was_chosen_in_the_ui_survives_another_deploy(
+    server: httpx.Client, deployed: list[str], server_home: Home, name: str
+) -> None:
+    shipped = server.get(f"/deployments/name/{name}/{name}").json()
+    config, [schedule] = shipped["parameters"]["config"], shipped["schedules"]
+    address = f"/deployments/{shipped['id']}"
+    switch = f"{address}/schedules/{schedule['id']}"
+    server.patch(switch, json={"active": not schedule["active"]}).raise_for_status()
+    for model, kept in (("rnnlm-toy@challenger", {"model": "rnnlm-toy@challenger"}), (FORMER_MODEL, {})):
+        changed = config | {"model": model, "input": "elsewhere"}
+        server.patch(address, json={"parameters": {"config": changed}}).raise_for_status()
+        deploy_all(server_home)
+        deployment = server.get(address).json()
+        assert deployment["parameters"]["config"] == config | kept
+        assert [one["active"] for one in deployment["schedules"]] == [not schedule["active"]]
+    server.patch(switch, json={"active": schedule["active"]}).raise_for_status()
 
 
 def test_what_our_docs_start_sends_no_telemetry(home: Home, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,8 @@
 
 python benchmarks/promotion_policy.py TEXT OTHER_TEXT [--models 6] [--nights 200] [--series 10] [--set FIELD=VALUE …]
 
-Trains models of several seeds on both texts with the preset `smoke`, scores all of them on documents of both that none
-has seen, and then draws nights: a candidate of a random seed, and a random 70 % of the documents. Everything is decided
+Trains models of several seeds on both texts with the preset `smoke`, scores all of them on lines of both that none has
+seen, and then draws nights: a candidate of a random seed, and a random 70 % of the lines. Everything is decided
 by the code that decides in the registry.
 """
 
@@ -13,18 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from untracked import untracked
 
 from rnnlm.config import RegistryConfig
 from rnnlm.evaluation.paired.bootstrap import evidence_from
-from rnnlm.evaluation.paired.holdout_documents import (
-    FEW_DOCUMENTS,
-    cut_into_blocks,
-    holdout_documents,
-    read_texts,
-    write_known_digests,
-)
-from rnnlm.evaluation.paired.paired_losses import Contestant, load_contestant, loss_rows
+from rnnlm.evaluation.paired.holdout_documents import judging_documents, read_texts
+from rnnlm.evaluation.paired.paired_losses import Contestant, line_rows, load_contestant
+from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.registry.promotion import Decision, decide, joined
@@ -33,29 +29,29 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.training.model_run import run_training
 
 MONTH = 30  # nights
-SHARE = 0.7  # of the documents, drawn each night
+SHARE = 0.7  # of the lines, drawn each night
 
 
 @dataclass(frozen=True)
 class Version:
-    """A model as a night registers it: its losses are those of `model` times `factor`, on the documents of a text."""
+    """A model as a night registers it: its losses are those of `model` times `factor`, on the lines of a text."""
 
     model: int
     factor: float = 1.0
 
 
 class Losses:
-    """nats: (models, documents) of one text; byte_counts: (documents,)."""
+    """nats: (models, lines) of one text; byte_counts: (lines,)."""
 
     def __init__(self, nats: np.ndarray, byte_counts: np.ndarray) -> None:
         self.nats, self.byte_counts = nats, byte_counts
 
-    def of(self, version: Version, documents: np.ndarray) -> np.ndarray:
-        losses: np.ndarray = self.nats[version.model, documents] * version.factor
+    def of(self, version: Version, lines: np.ndarray) -> np.ndarray:
+        losses: np.ndarray = self.nats[version.model, lines] * version.factor
         return losses
 
-    def per_byte(self, version: Version, documents: np.ndarray) -> float:
-        return float(self.of(version, documents).sum() / self.byte_counts[documents].sum())
+    def per_byte(self, version: Version, lines: np.ndarray) -> float:
+        return float(self.of(version, lines).sum() / self.byte_counts[lines].sum())
 
 
 class Registry:
@@ -67,7 +63,7 @@ class Registry:
         self.comparisons = 0
         self.was_champion = {0: 0}  # version → the last night on which it was
 
-    def register(self, night: int, candidate: Version, losses: Losses, documents: np.ndarray) -> bool:
+    def register(self, night: int, candidate: Version, losses: Losses, lines: np.ndarray) -> bool:
         """Whether the candidate is champion now."""
         number = len(self.versions)
         self.versions.append(candidate)
@@ -75,9 +71,9 @@ class Registry:
         if night - self.was_champion.get(self.best, night) > MONTH:
             self.best = self.champion
         self.comparisons += 1
-        decision, beside_best = self.against(self.champion, candidate, losses, documents), None
+        decision, beside_best = self.against(self.champion, candidate, losses, lines), None
         if decision.alias == "champion" and self.best != self.champion and self.config.policy == "newer":
-            beside_best = self.against(self.best, candidate, losses, documents)
+            beside_best = self.against(self.best, candidate, losses, lines)
         decision = joined(decision, beside_best, number, self.best)
         assert decision.best_version is not None
         self.best = decision.best_version
@@ -85,22 +81,25 @@ class Registry:
             self.champion, self.comparisons = number, 0
         return decision.alias == "champion"
 
-    def against(self, rival: int, candidate: Version, losses: Losses, documents: np.ndarray) -> Decision:
-        own, other = (losses.of(one, documents) for one in (candidate, self.versions[rival]))
-        sizes = losses.byte_counts[documents]
+    def against(self, rival: int, candidate: Version, losses: Losses, lines: np.ndarray) -> Decision:
+        own, other = (losses.of(one, lines) for one in (candidate, self.versions[rival]))
+        sizes = losses.byte_counts[lines]
         sums = [float(part.sum() / sizes.sum()) for part in (own, other)]
         totals = {
-            "documents": len(documents),
+            "documents": len(lines),
+            "lines": len(lines),
             "byte_count": int(sizes.sum()),
             "candidate_nats_per_byte": sums[0],
             "champion_nats_per_byte": sums[1],
             "difference": sums[0] - sums[1],
         }
-        return decide(evidence_from(totals, own - other, sizes, self.config, self.comparisons), rival, self.config)
+        better = self.config.policy == "better"
+        found = evidence_from(totals, own - other, sizes, self.config, self.comparisons, must_be_better=better)
+        return decide(found, rival, self.config)
 
 
 def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[str, Losses], dict[str, list[int]]]:
-    """The losses of all models on each text's held-out documents; and which models were trained on it."""
+    """The losses of all models on each text's judging lines; and which models were trained on it."""
     contestants: list[Contestant] = []
     trained, grounds = {}, {}
     with tempfile.TemporaryDirectory() as folder:
@@ -108,10 +107,9 @@ def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[st
         for text in texts:
             config = build_config("smoke", ["training.device=cpu", *settings], text)
             dataset = prepare_dataset(home, config)
-            write_known_digests(dataset, config.training.validation.tokens, home.root / "seen.parquet")
-            documents = holdout_documents(dataset, [home.root / "seen.parquet"], 2_000)
+            write_seen_text(dataset, home.root / "seen.parquet")
             corpus = corpus_folder(home, dataset)
-            grounds[text] = corpus, documents if len(documents) >= FEW_DOCUMENTS else cut_into_blocks(corpus, documents)
+            grounds[text] = corpus, judging_documents(dataset, corpus, [home.root / "seen.parquet"], 2_000)
             trained[text] = list(range(len(contestants), len(contestants) + count))
             for seed in range(count):
                 training = config.training.model_copy(update={"seed": seed})
@@ -119,20 +117,17 @@ def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[st
                 contestants.append(load_contestant(run.model_folder))
         losses = {}
         for text, (corpus, documents) in grounds.items():
-            parts = [
-                [
-                    [row["total_nats"] for row in loss_rows("candidate", contestant, batch)]
-                    for batch in read_texts(corpus, documents)
-                ]
-                for contestant in contestants
+            rows = [
+                pa.concat_tables(line_rows("candidate", one, batch) for batch in read_texts(corpus, documents))
+                for one in contestants
             ]
-            nats = np.array([[value for batch in model for value in batch] for model in parts])
-            losses[text] = Losses(nats, np.array([document.byte_count for document in documents]))
+            nats = np.array([table["total_nats"].to_numpy() for table in rows])
+            losses[text] = Losses(nats, rows[0]["byte_count"].to_numpy())
     return losses, trained
 
 
 def nightly(draw: np.random.Generator, losses: Losses, at_most: int) -> np.ndarray:
-    """Tonight's documents."""
+    """Tonight's lines."""
     count = min(at_most, int(SHARE * len(losses.byte_counts)))
     chosen: np.ndarray = np.sort(draw.choice(len(losses.byte_counts), count, replace=False))
     return chosen
@@ -152,31 +147,31 @@ def simulate(
     registry = Registry(tonight()[0], config)
     served, mean, broken = [], float(np.mean([losses.per_byte(Version(model), every) for model in own])), 0
     for night in range(1, nights + 1):
-        candidate, documents = tonight()
+        candidate, lines = tonight()
         if night % 5 == 0:  # of an interrupted, a diverged or a wrongly configured training
             wrong = Version(candidate.model, float(draw.choice([1.1, 2.0, np.inf, np.nan])))
-            broken += registry.register(night, wrong, losses, documents)
+            broken += registry.register(night, wrong, losses, lines)
         else:
-            registry.register(night, candidate, losses, documents)
+            registry.register(night, candidate, losses, lines)
         served.append(losses.per_byte(registry.versions[registry.champion], every))
     cost = 100 * (float(np.mean(served)) / mean - 1)
 
     waits = []
     for _ in range(10):
         for wait in range(1, nights):
-            candidate, documents = tonight()
+            candidate, lines = tonight()
             better = Version(candidate.model, 0.99)
-            if registry.register(night + wait, better, losses, documents):
+            if registry.register(night + wait, better, losses, lines):
                 break
         waits.append(wait)
         registry.versions[registry.champion] = candidate  # the others catch up
         registry.best = registry.champion
 
     for change in range(1, nights):
-        candidate, documents = Version(int(draw.choice(others))), nightly(draw, other, at_most)
-        registry.register(night + change, candidate, other, documents)
-        champion = other.per_byte(registry.versions[registry.champion], documents)
-        if champion <= 1.01 * other.per_byte(candidate, documents):
+        candidate, lines = Version(int(draw.choice(others))), nightly(draw, other, at_most)
+        registry.register(night + change, candidate, other, lines)
+        champion = other.per_byte(registry.versions[registry.champion], lines)
+        if champion <= 1.01 * other.per_byte(candidate, lines):
             break
     return [cost, float(np.mean(waits)), float(change), float(broken)]
 
@@ -193,8 +188,8 @@ def main() -> None:
     text, other = options.texts
     every = np.arange(len(losses[text].byte_counts))
     alone = [losses[text].per_byte(Version(model), every) for model in trained[text]]
-    print(f"{options.models} seeds differ by {100 * np.ptp(alone) / np.mean(alone):.2f} %; {len(every):,} documents")
-    heads = ("policy", "documents", "loss over equal nights", "nights to 1 % better", "to a new topic", "broken served")
+    print(f"{options.models} seeds differ by {100 * np.ptp(alone) / np.mean(alone):.2f} %; {len(every):,} lines")
+    heads = ("policy", "lines", "loss over equal nights", "nights to 1 % better", "to a new topic", "broken served")
     print("| " + " | ".join(heads) + " |")
     print("|---|---|---|---|---|---|")
     for at_most in (60, 250, 2_000):
@@ -208,9 +203,9 @@ def main() -> None:
             ]
             cost, wait, change, broken = np.mean(found, axis=0)
             worst = max(row[0] for row in found)
-            documents = min(at_most, int(SHARE * len(every)))
+            lines = min(at_most, int(SHARE * len(every)))
             print(
-                f"| {policy} | {documents:,} | {cost:+.2f} % (worst {worst:+.2f} %) | {wait:.1f} | {change:.1f} "
+                f"| {policy} | {lines:,} | {cost:+.2f} % (worst {worst:+.2f} %) | {wait:.1f} | {change:.1f} "
                 f"| {broken:.1f} |",
                 flush=True,
             )

@@ -5,7 +5,7 @@ from flows.pipeline_flow import evaluate_and_register, publish_summary
 from rnnlm.home import find_home
 from rnnlm.registry.model_lookup import run_model_folder
 from rnnlm.storage.result_records import TrainedRecord
-from rnnlm.training.ensemble_run import MixConfig, ensemble_config, find_members
+from rnnlm.training.ensemble_run import MixConfig, find_members
 from tasks.training import mix_networks
 
 
@@ -15,7 +15,7 @@ def mix_flow(config: MixConfig) -> TrainedRecord:
     config = start_flow_run(config)
     home = find_home()
     members, dataset = find_members(home, [run_model_folder(home, name) for name in config.models])
-    settings = ensemble_config(members)
+    settings = members[0].config
     mixed = evaluate_and_register(settings, dataset, mix_networks(members, dataset))
     publish_summary(settings, dataset.corpus_name, mixed, ())
     return mixed

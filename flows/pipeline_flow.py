@@ -26,9 +26,9 @@ import logging
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.operations.flow_start import rnnlm_flow, start_flow_run, tag_run
+from flows.operations.flow_start import rnnlm_flow, start_flow_run, tag_run, with_schedules_policy
 from flows.operations.run_limits import run_limits
-from rnnlm.config import PipelineConfig
+from rnnlm.config import PipelineConfig, Promote
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.evaluation.seed_scores import seed_scores
@@ -65,24 +65,28 @@ def pipeline_flow(
     preset: str = "",
     maximum_tokens: int | None = None,
     settings: list[str] = [],  # noqa: B006  a form shows it as an empty list
+    promote: Promote | None = None,
     config: PipelineConfig = PipelineConfig(),
     seeds: int = 1,
 ) -> PipelineRecord:
     """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` tells what was done.
 
-    The first four parameters are for people at the run form; what they leave empty, `config` says.
+    The first five parameters are for people at the run form; what they leave empty, `config` says.
 
     Args:
         corpus: Folder, file, URL, hf:NAME or the name of a known corpus.
         preset: Name of a preset, such as smoke.
         maximum_tokens: Tokens to train on at most, over all epochs.
         settings: Further ones, as with --set: lines such as training.optimizer.learning_rate=0.002.
+        promote: May the model become champion? never; if_better: if it is shown to be better; by_policy: as for a
+            schedule. Empty: a run with other settings than the schedule's must be better.
         config: Preset and all settings; fields left unchanged come from the deployment.
         seeds: Number of trainings, from training.seed upwards. The first is registered; the others tell how much the
             scores depend on the seed.
 
     """
-    config = with_choices(start_flow_run(config), corpus, preset, maximum_tokens, settings)
+    config = with_choices(start_flow_run(config), corpus, preset, maximum_tokens, settings, promote)
+    config = with_schedules_policy(config)
     if seeds > 1 and config.training.start_from != "nothing":
         raise ConfigError("several seeds start from random weights: set training.start_from=nothing, or seeds to 1")
     with run_limits(config.limits):
@@ -155,12 +159,14 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
 
 def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
     """Training and the stages after it."""
-    config = choose_network(config, dataset)
-    return evaluate_and_register(config, dataset, train_model(config, dataset, force="training" in config.force))
+    told, config = config, choose_network(config, dataset)
+    return evaluate_and_register(config, dataset, train_model(config, dataset, force="training" in config.force), told)
 
 
-def evaluate_and_register(config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> TrainedRecord:
-    """The stages after training."""
+def evaluate_and_register(
+    config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, told: PipelineConfig | None = None
+) -> TrainedRecord:
+    """The stages after training. told: the configuration before its size was chosen."""
     name = dataset.corpus_name
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
@@ -177,7 +183,8 @@ def evaluate_and_register(config: PipelineConfig, dataset: DatasetRecord, run: R
     samples = sample_run(dataset, run, config.generation, force="samples" in config.force)
 
     logged = log_results(run, evaluation, samples, tuple(plots))
-    registered = register_run(config, dataset, run, evaluation, samples, force="registration" in config.force)
+    force = "registration" in config.force
+    registered = register_run(config, dataset, run, evaluation, samples, told, force=force)
     trained = TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
     if not evaluation.skipped:  # else an earlier run has published both
         create_table_artifact(

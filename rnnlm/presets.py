@@ -91,6 +91,7 @@ def with_choices(
     preset: str = "",
     maximum_tokens: int | None = None,
     settings: Sequence[str] = (),
+    promote: str | None = None,
 ) -> PipelineConfig:
     """Apply the few choices of a form to a whole configuration; empty ones change nothing.
 
@@ -103,6 +104,7 @@ def with_choices(
     chosen |= dict(map(parse_override, settings))
     chosen |= {"corpus.source": corpus} if corpus else {}
     chosen |= {} if maximum_tokens is None else {"training.maximum_tokens": maximum_tokens}
+    chosen |= {} if promote is None else {"registry.promote": promote}
     return validated(PipelineConfig, nest(without_size(flatten(values), preset or config.preset, chosen) | chosen))
 
 

@@ -49,12 +49,17 @@ def register_run(
     run: RunRecord,
     evaluation: EvaluationRecord,
     samples: SamplesRecord,
+    told: PipelineConfig | None = None,
     force: bool = False,
 ) -> RegisteredVersion:
-    """Register a run's model as champion or challenger, with retries while MLflow is unavailable."""
+    """Register a run's model as champion or challenger, with retries while MLflow is unavailable.
+
+    told: the configuration before its size was chosen; None: it was complete.
+    """
     home = find_home()
+    candidate = Candidate(config, dataset, run, evaluation, samples, told)
     with registry_turn(home):
-        return registration.register_model(home, Candidate(config, dataset, run, evaluation, samples), force=force)
+        return registration.register_model(home, candidate, force=force)
 
 
 @task(task_run_name="tell automations", cache_policy=NO_CACHE)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
-from rnnlm.config import STAGES, EngineConfig, PipelineConfig, Section
+from rnnlm.config import STAGES, EngineConfig, PipelineConfig, Promote, Section
 from rnnlm.home import find_home
 from rnnlm.presets import build_config, is_section, read_presets
 
@@ -96,6 +96,15 @@ class PipelineOptions:
         str | None,
         pipeline_option("--ray-address", "ADDRESS", str(EngineConfig.model_fields["ray_address"].description)),
     ] = None
+    promote: Annotated[
+        str | None,
+        pipeline_option(
+            "--promote",
+            "WHEN",
+            "May the model become champion: never, if_better, by_policy.",
+            lambda: get_args(Promote),
+        ),
+    ] = None
     set: Set = None
     force: Annotated[
         list[str] | None,
@@ -119,6 +128,7 @@ class PipelineOptions:
             "model.hidden_size": self.hidden_size,
             "sequences.engine": self.engine,
             "sequences.ray_address": self.ray_address,
+            "registry.promote": self.promote,
         }
         named = [f"{path}={value}" for path, value in short.items() if value is not None]
         settings = [*named, *(self.set or ())]

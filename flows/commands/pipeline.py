@@ -23,7 +23,7 @@ def run_command(
     session: FlowSession,
     options: Annotated[
         PipelineOptions,
-        some_of("corpus", "preset", "config", *LENGTH_AND_SIZE, "engine", "ray_address", *REPEATING),
+        some_of("corpus", "preset", "config", *LENGTH_AND_SIZE, "engine", "ray_address", "promote", *REPEATING),
     ],
     seeds: Annotated[
         int, typer.Option(metavar="N", min=1, help="Number of trainings, from training.seed upwards.")
@@ -36,7 +36,7 @@ def run_command(
     rnnlm run --preset smoke --corpus my-text.txt
     rnnlm run --preset smoke --corpus my-text.txt --seeds 5
     rnnlm run --corpus my-text.txt --minutes 10
-    rnnlm run --set model.hidden_size=256 --force training
+    rnnlm run --set model.hidden_size=256 --promote never
     """
     config = options.pipeline_config()
     check_device(config)

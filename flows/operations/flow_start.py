@@ -30,6 +30,7 @@ from rnnlm.errors import RnnlmError
 from rnnlm.home import find_home
 from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.presets import change_preset, with_choices
+from rnnlm.registry.version_tags import settings_fact
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tracking.mlflow_store import check_addresses
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
@@ -124,6 +125,23 @@ def with_deployment_values(config: ConfigT) -> ConfigT:
     if given.get("preset", deployed_preset) != deployed_preset:
         return type(config).model_validate(change_preset(ours, given))
     return type(config).model_validate(merged(ours, given))
+
+
+def with_schedules_policy(config: PipelineConfig) -> PipelineConfig:
+    """The configuration with registry.promote=by_policy if the run has exactly its deployment's settings.
+
+    A run by hand or from the form with other settings is an experiment: its model has to be better.
+    """
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    if run is None or run.deployment_id is None or config.registry.promote is not None:
+        return config
+    with get_client(sync_client=True) as client:
+        values = client.read_deployment(run.deployment_id).parameters.get("config", {})
+    deployed = PipelineConfig.model_validate(values)
+    if config.corpus.source != deployed.corpus.source or settings_fact(config) != settings_fact(deployed):
+        return config
+    return config.model_copy(update={"registry": config.registry.model_copy(update={"promote": "by_policy"})})
 
 
 def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from rnnlm.config.pipeline_config import (
     LimitsConfig,
     PipelineConfig,
     Preset,
+    Promote,
     RegistryConfig,
     Stage,
     TrackingConfig,

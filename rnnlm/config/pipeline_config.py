@@ -75,6 +75,9 @@ class LimitsConfig(Section):
     retry_minutes: NonNegativeFloat = setting(15.0, "Minutes before it starts again.", changes_results=False)
 
 
+Promote = Literal["never", "if_better", "by_policy"]
+
+
 class RegistryConfig(Section):
     """The registered model, and when a candidate replaces the champion; see rnnlm/evaluation/paired."""
 
@@ -86,13 +89,27 @@ class RegistryConfig(Section):
     )
     policy: Literal["newer", "better"] = setting(
         "newer",
-        "Which candidates become champion. newer: those shown to be at most `margin` worse, or not worse on the text "
-        "compared, because they have read newer text. better: only those shown to be better.",
+        "Which candidates become champion. newer: those that have read newer text and are shown to be at most `margin` "
+        "worse, or not worse on the text compared; on the same text, only better ones. better: only those shown to be "
+        "better.",
+    )
+    promote: Promote | None = setting(
+        None,
+        "Whether this run's model may become champion. never: no. if_better: if it is shown to be better, whatever the "
+        "policy. by_policy: as `policy` says. null: by_policy for a schedule and for a run with the champion's "
+        "settings, else if_better.",
+        added_later=True,
+    )
+    approval: bool = setting(
+        False,
+        "Register a candidate that wins as challenger, until a person makes it champion with `rnnlm promote`.",
+        added_later=True,
     )
     margin: float = setting(
         0.01,
         "How much worse a candidate may be, as a share of the champion's nats per byte, and of those of the best "
-        "champion of the last 30 days. Used by policy=newer.",
+        "champion of the last 30 days: used by policy=newer. Whatever the policy, a candidate that loses more on the "
+        "lines that the champion itself had held out waits for approval.",
         ge=0.0,
         le=1.0,
     )
@@ -101,8 +118,8 @@ class RegistryConfig(Section):
     )
     resamples: int = setting(10_000, "Number of bootstrap resamples.", ge=100, le=1_000_000)
     minimum_units: int = setting(
-        50,
-        "Smallest number of documents to compare on, or of blocks of lines if there are fewer than 200 documents; with "
+        10,
+        "Smallest number of documents to compare on, or of runs of lines if there are fewer than 200 documents; with "
         "fewer no candidate is promoted.",
         ge=2,
         le=LARGEST_COUNT,

@@ -105,7 +105,9 @@ class ValidationConfig(Section):
 
     evaluations: PositiveInt = setting(3, "Number of validations.")
     tokens: PositiveInt | None = setting(
-        20_000, "Number of predicted tokens of the validation split to use: at most a third of it. null: a third."
+        20_000,
+        "Number of predicted tokens to use, of the validation lines that may choose: half of the lines, by their "
+        "content. null: all of these.",
     )
     early_stopping_patience: PositiveInt | None = setting(
         None, "Stop after this many validations without a better perplexity. null: never."

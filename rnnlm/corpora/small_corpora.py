@@ -1,49 +1,74 @@
-"""Fill every split of a small text: cut it by line, and enlarge shares that leave a split empty."""
+"""Fill every split of a small text: enlarge shares that leave a split too small, and cut very few lines by line."""
+
+from collections import defaultdict
+from itertools import accumulate
 
 from rnnlm.corpora.splits import corpus_documents, stored_lines
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 
 SMALL_TEXT_BYTES = 2 << 20  # a larger text has at least 256 documents, of which 5 % are hardly ever none
+FEWEST_DOCUMENTS = 12  # different ones; a text with fewer is cut by line
+VALIDATION_LINES = 60  # half of them choose between models, half judge: see line_digests.py
+LARGEST_SHARE = 0.2  # of the lines, to reach VALIDATION_LINES
 
 
 def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
-    """The corpus, cut by line and then with larger shares if it is small and a carved split would be empty.
+    """The corpus, with larger shares if it is small and a carved split would be empty or have too few lines.
 
-    A corpus of fewer different documents than splits is returned unchanged: see explain_empty_split.
+    One of few documents is cut by line. A corpus of fewer different documents than splits is returned unchanged: see
+    explain_empty_split. While a text grows its shares fall, so what is held out tonight was hardly ever trained on.
     """
     wanted = {split for split, share in corpus.carved_shares.items() if share}
     if not wanted or corpus.corpus_bytes > SMALL_TEXT_BYTES:
         return corpus
-    by_line = corpus.model_copy(update={"document_lines": 1})
-    for cut in (corpus, by_line):
-        if {"train", *wanted} <= {document.split for document in corpus_documents(cut) if document.data.strip()}:
-            return cut
-    keys = {
-        document.split_key
-        for document in corpus_documents(by_line)
-        if document.data.strip() and document.source_file in (corpus.files.get("text"), corpus.files.get("train"))
-    }
-    if len(keys) <= len(wanted):
-        return corpus
-    shares = corpus.carved_shares | enlarged_shares(sorted(int(key, 16) / 2**64 for key in keys), corpus.carved_shares)
+    line_counts = lines_by_key(corpus)
+    if len(line_counts) < FEWEST_DOCUMENTS:
+        by_line = corpus.model_copy(update={"document_lines": 1})
+        line_counts = lines_by_key(by_line)
+        if len(line_counts) <= len(wanted):
+            return corpus
+        corpus = by_line
+    shares = corpus.carved_shares | enlarged_shares(line_counts, corpus.carved_shares)
     valid, test = (shares.get(split, share) for split, share in zip(SPLITS[1:], corpus.shares, strict=True))
-    return by_line.model_copy(update={"shares": (valid, test)})
+    return corpus.model_copy(update={"shares": (valid, test)})
 
 
-def enlarged_shares(fractions: list[float], shares: dict[Split, float]) -> dict[Split, float]:
-    """The shares, none of them 0, of splits that leave none empty, train included.
+def lines_by_key(corpus: CorpusRecord) -> dict[float, int]:
+    """Return the number of lines with text for each different document (or source) that splits are carved from.
 
-    fractions: of the documents' digests, sorted, more than there are shares; see splits.carve.
+    The keys are the fractions of 1 that decide a split, in ascending order; see splits.carve.
     """
+    found: defaultdict[float, int] = defaultdict(int)
+    for document in corpus_documents(corpus):
+        if document.data.strip() and document.source_file in (corpus.files.get("text"), corpus.files.get("train")):
+            found[int(document.split_key, 16) / 2**64] += sum(bool(line.strip()) for line in document.lines)
+    return dict(sorted(found.items()))
+
+
+def enlarged_shares(line_counts: dict[float, int], shares: dict[Split, float]) -> dict[Split, float]:
+    """Return the shares of the carved splits, enlarged where needed: no split is empty, train included.
+
+    The validation split has VALIDATION_LINES lines, or LARGEST_SHARE of all if these are fewer.
+    line_counts: of lines_by_key(), more of them than shares.
+    """
+    fractions, counts = list(line_counts), list(line_counts.values())
+    wanted_lines = {"test": 1, "valid": 1}
+    if shares.get("valid", 0.0) < LARGEST_SHARE:
+        wanted_lines["valid"] = max(1, min(VALIDATION_LINES, int(LARGEST_SHARE * sum(counts))))
     enlarged: dict[Split, float] = {}
     order: tuple[Split, ...] = ("test", "valid")
     carved = [split for split in order if shares.get(split)]
     taken, border = 0, 0.0
     for position, split in enumerate(carved):
         usual = sum(border <= fraction < border + shares[split] for fraction in fractions)
+        enough = 1 + sum(lines < wanted_lines[split] for lines in accumulate(counts[taken:]))
         later = len(carved) - position  # documents for the other splits and for train
-        taken += min(max(1, usual), len(fractions) - taken - later)
-        end = (fractions[taken - 1] + fractions[taken]) / 2
+        if enough <= usual <= len(fractions) - taken - later:
+            end = border + shares[split]
+            taken += usual
+        else:
+            taken += min(max(enough, usual), len(fractions) - taken - later)
+            end = (fractions[taken - 1] + fractions[taken]) / 2
         enlarged[split], border = end - border, end
     return enlarged
 

@@ -1,9 +1,12 @@
 """Documents of a corpus and their splits, decided by digest: a document keeps its split when documents are added.
 
+A document is a paragraph. Where no blank line ends one for DOCUMENT_LINES lines, it is a block of a few lines, which
+ends with a line that line_digests.ends_block() chooses: lines inserted elsewhere do not move it.
+
 A source is a file, an archive member or a table row. No document spans two sources. A corpus with at least
-SOURCES_TO_SPLIT_BY sources is split by whole sources; one with fewer, such as a few books, by documents. So documents
-may change their split when the number of sources reaches SOURCES_TO_SPLIT_BY, and from then on when their source
-changes.
+SOURCES_TO_SPLIT_BY sources is split by whole sources; one with fewer than half of that, such as a few books, by
+documents. In between a document is held out if either rule says so. So a model that was trained before the number of
+sources has passed the limit can be compared with one that is trained afterwards: both have held out some of the same.
 """
 
 import hashlib
@@ -15,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from rnnlm.corpora.line_digests import ends_block
 from rnnlm.corpora.source_index import SourceIndex, read_source_index
 from rnnlm.storage.records import CorpusRecord, Split
 
-DOCUMENT_LINES = 50  # a longer paragraph, or text without paragraphs, is cut into blocks of this many lines
-DOCUMENT_BYTES = 8_192  # and of at most this many bytes, unless a single line is longer
+DOCUMENT_LINES = 50  # at most; a longer paragraph, or text without paragraphs, is cut into blocks
+DOCUMENT_BYTES = 8_192  # at most, unless a single line is longer
 SEARCHED_BYTES = 65_536  # for a blank line after which a document starts
 SOURCES_TO_SPLIT_BY = 100  # with fewer, a split of 5 % of whole sources would often be empty
 NO_LETTER = re.compile(r"[\W\d_]+")
@@ -28,7 +32,7 @@ NO_ASCII_LETTER = bytes(set(range(128)) - set(string.ascii_letters.encode()))
 
 @dataclass(frozen=True)
 class CorpusDocument:
-    """A paragraph with the blank lines after it; all documents together are the corpus."""
+    """A paragraph, or a block of one, with the blank lines after it; all documents together are the corpus."""
 
     split: Split
     source_file: str  # within the corpus folder
@@ -78,12 +82,22 @@ def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[Corpus
         if offset >= next_start:
             number, next_start = number + 1, next(starts, end)
         digest = hashlib.sha256(data)
-        key = sources.digests[number].tobytes() if len(sources) >= SOURCES_TO_SPLIT_BY else digest.digest()[:8]
+        key = split_key(digest.digest()[:8], sources.digests[number].tobytes(), len(sources))
         split = carve(key, shares) if role in ("text", "train") else cast(Split, role)
         document = CorpusDocument(split, byte_range.source_file, number, offset, data, digest.hexdigest(), key.hex())
         if split != "train" or corpus.sample is None or document.sha256 < corpus.sample.below:
             yield document
         offset += len(data)
+
+
+def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
+    """Return the digest, 8 bytes, that decides the split of a document: its own or its source's.
+
+    The smaller one of both, which is the one that holds out, between half of SOURCES_TO_SPLIT_BY and all of it.
+    """
+    if source_count >= SOURCES_TO_SPLIT_BY:
+        return of_source
+    return min(of_document, of_source) if source_count >= SOURCES_TO_SPLIT_BY // 2 else of_document
 
 
 def carve(key: bytes, shares: dict[Split, float]) -> Split:
@@ -156,23 +170,35 @@ def corpus_files(corpus: CorpusRecord) -> list[str]:
 def paragraphs(
     lines: Iterable[bytes], starts: Iterable[int] = (), document_lines: int = DOCUMENT_LINES
 ) -> Iterator[bytes]:
-    """Lines with their line feeds, joined up to the blank lines after a paragraph or to the size of a block.
+    """Yield the documents of a text: its lines, with their line feeds, joined up to the blank lines after a paragraph.
 
-    A block ends at document_lines or DOCUMENT_BYTES, and before each offset in `starts`, where a source begins.
-    A line of ASCII white space is blank. A paragraph does not depend on the text before it.
+    A paragraph of more than document_lines lines or DOCUMENT_BYTES is cut into blocks, each up to a line that
+    ends_block(), but not longer. A document ends before each offset in `starts`, where a source begins. A line of ASCII
+    white space is blank. A paragraph does not depend on the text before it.
     """
     gathered: list[bytes] = []
-    text_seen = blank_after = False
+    is_long = text_seen = blank_after = False  # of the paragraph so far
     offset = size = 0
     borders = iter(starts)
     border = next(borders, None)
+
+    def is_full(line: bytes) -> bool:
+        enough = len(gathered) >= document_lines and (text_seen or document_lines > 1)  # a blank line is no document
+        return enough or size + len(line) > DOCUMENT_BYTES
+
     for line in lines:
         blank = not line.strip()
-        enough = len(gathered) >= document_lines and (text_seen or document_lines > 1)  # a blank line is no document
-        full = enough or size + len(line) > DOCUMENT_BYTES
-        if gathered and (offset == border or (not blank and (blank_after or full))):
+        if gathered and (offset == border or (not blank and blank_after)):
             yield b"".join(gathered)
-            gathered, size, text_seen, blank_after = [], 0, False, False
+            gathered, size, is_long, text_seen, blank_after = [], 0, False, False, False
+        if gathered and not blank and (is_long or is_full(line)):
+            if not is_long:
+                *blocks, gathered = cut_at_block_ends(gathered)
+                yield from (b"".join(block) for block in blocks)
+                is_long, size = True, sum(map(len, gathered))
+            if is_full(line) or ends_block(gathered[-1]):
+                yield b"".join(gathered)
+                gathered, size = [], 0
         if offset == border:
             border = next(borders, None)
         gathered.append(line)
@@ -182,6 +208,16 @@ def paragraphs(
         blank_after = text_seen and blank
     if gathered:
         yield b"".join(gathered)
+
+
+def cut_at_block_ends(lines: list[bytes]) -> list[list[bytes]]:
+    """Cut lines after each one that ends_block(); the last part, which is not empty, may continue."""
+    parts: list[list[bytes]] = [[]]
+    for line in lines:
+        if parts[-1] and ends_block(parts[-1][-1]):
+            parts.append([])
+        parts[-1].append(line)
+    return parts
 
 
 def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None) -> Iterator[bytes]:

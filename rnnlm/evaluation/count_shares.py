@@ -1,7 +1,7 @@
 """Count the training text, and choose the shares of models in their mixture.
 
-The shares are fitted on the validation split, so that its figure flatters the mixture a little; that of the test split
-does not.
+The shares are fitted on the validation lines that may choose (sequences/validation_lines.py), so that the split's
+figure flatters the mixture a little; that of the test split does not.
 """
 
 import tempfile
@@ -19,6 +19,7 @@ from rnnlm.evaluation.token_losses import contexts_of_split
 from rnnlm.models.count_model import CountModel
 from rnnlm.models.mixture import CountMixture, mixed
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.validation_lines import choosing_tokens
 from rnnlm.storage.records import DatasetRecord, Split
 
 COUNTED_TOKENS = 20_000_000
@@ -31,7 +32,7 @@ MOST_STEPS = 1_000
 
 
 def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> tuple[CountMixture, float]:
-    """Counts of the training split with the shares that are best on the validation split; the seconds of counting.
+    """Counts of the training split with the shares that are best on the choosing lines; the seconds of counting.
 
     network_nll_nats: (predicted tokens,) of the validation split, in the order of the text. None: there is no network.
     """
@@ -39,7 +40,8 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
     shares = np.ones(counts.order)
     if network_nll_nats is not None:
         of_counts, lengths = split_log_probabilities(counts, dataset, "valid")
-        shares = fitted_shares(-np.asarray(network_nll_nats, np.float64), of_counts, lengths, counts.order)
+        chosen, of_network = choosing_tokens(dataset), -np.asarray(network_nll_nats, np.float64)
+        shares = fitted_shares(of_network[chosen], of_counts[chosen], lengths[chosen], counts.order)
     return CountMixture(counts, shares), seconds
 
 

@@ -52,6 +52,17 @@ class DocumentLoss(Score):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LineLosses:
+    """The losses of the lines of many documents, as columns: (lines,) of one document after the other."""
+
+    counts: np.ndarray  # (documents,) int64: lines of each
+    tokens: np.ndarray  # int64, predicted
+    nll_nats: np.ndarray  # float64, summed over the tokens
+    restoration_bits: np.ndarray  # float64
+    byte_count: np.ndarray  # int64, the line's end included
+
+
+@dataclass(frozen=True, kw_only=True)
 class DocumentLosses:
     """The scores of many documents as columns, and their tokens end to end. Iterating gives a DocumentLoss each."""
 
@@ -62,6 +73,7 @@ class DocumentLosses:
     restoration_bits: np.ndarray  # (documents,) float64
     token_ids: np.ndarray  # (tokens,) int32
     nll_nats: np.ndarray  # (tokens,) float32
+    lines: LineLosses
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -102,7 +114,8 @@ def document_losses(
     lines = encoded_lines(tokenizer, line_texts)
     rows = rows_of_documents(lines, line_counts, cut)
     first_lines = ends(line_counts)  # of each document
-    tokens = sums_between(predicted_by_line(lines, cut.mode), first_lines)
+    predicted = predicted_by_line(lines, cut.mode)
+    tokens = sums_between(predicted, first_lines)
     _, token_ids = shifted_rows(rows)
     if known_nll is not None:
         nll_nats = np.fromiter(islice(known_nll, rows.predicted_count), np.float32, rows.predicted_count)
@@ -124,6 +137,13 @@ def document_losses(
         restoration_bits=sums_between(restoration_bits, first_lines),
         token_ids=token_ids,
         nll_nats=nll_nats,
+        lines=LineLosses(
+            counts=line_counts,
+            tokens=predicted,
+            nll_nats=sums_between(nll_nats.astype(np.float64), ends(predicted)),
+            restoration_bits=restoration_bits,
+            byte_count=np.fromiter((utf8_bytes(line) + 1 for line in line_texts), np.int64, len(line_texts)),
+        ),
     )
 
 

@@ -28,6 +28,7 @@ INPUT_EXAMPLE = [{"prompt": "The", "temperature": 0.8, "seed": 1}, {"text": "The
 BUNDLE = "artifacts/model"  # in a registered model; MLflow keeps the name of the run's model folder
 EVIDENCE = "evidence"  # beside it: what promotion rests on
 TRAINING_DOCUMENTS = "training_documents.parquet"
+HELD_OUT_LINES = "held_out_lines.parquet"
 CONFIGURATION = "configuration.json"
 CHARACTERS = "characters.json"  # see rnnlm/corpora/character_profile.py
 

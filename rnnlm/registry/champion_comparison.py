@@ -1,7 +1,7 @@
-"""Compare a new version with the champion on documents that neither was trained on.
+"""Compare a new version with the champion on lines that neither was trained or chosen on.
 
-Beside each version's bundle are `evidence/training_documents.parquet` (see seen_documents.py) and
-`evidence/losses.parquet` (what each document cost both).
+Beside each version's bundle are `evidence/training_documents.parquet` and `evidence/held_out_lines.parquet` (see
+seen_documents.py), and `evidence/losses.parquet` (what each line cost both).
 """
 
 import tempfile
@@ -9,23 +9,38 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow.parquet as pq
+
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.paired.bootstrap import measure_evidence
-from rnnlm.evaluation.paired.holdout_documents import (
-    FEW_DOCUMENTS,
-    HoldoutDocument,
-    cut_into_blocks,
-    holdout_documents,
-)
+from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, judging_documents
 from rnnlm.evaluation.paired.paired_losses import Contestant, load_contestant, write_paired_losses
+from rnnlm.evaluation.paired.seen_text import lists_lines
 from rnnlm.home import Home
 from rnnlm.models.devices import evaluation_device, float32_products
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS
 from rnnlm.registry.model_lookup import registered_folder
-from rnnlm.registry.promotion import Decision, best_champion, comparisons_before, decide, joined, undecidable
+from rnnlm.registry.promotion import (
+    Decision,
+    best_champion,
+    comparisons_before,
+    decide,
+    joined,
+    undecidable,
+    with_approval,
+    with_own_text,
+)
 from rnnlm.registry.registry_version import RegistryVersion, read_versions
-from rnnlm.registry.seen_documents import cleaning_hides_text, training_digests, write_training_documents
-from rnnlm.registry.version_tags import Candidate, corpus_folder
+from rnnlm.registry.seen_documents import (
+    cleaning_hides_text,
+    held_out_lines,
+    lines_are_alike,
+    saw_the_same_documents,
+    training_digests,
+    write_training_documents,
+)
+from rnnlm.registry.version_tags import SETTINGS, Candidate, corpus_folder, settings_fact
 from rnnlm.storage.result_records import Evidence
 
 if TYPE_CHECKING:
@@ -52,11 +67,13 @@ def compare_with_champion(
             client.log_model_artifact(version.facts["logged_model_id"], str(contest.losses), EVIDENCE)
         if best is not None and decision.alias == "champion" and candidate.config.registry.policy == "newer":
             beside_best = contest.decide_against(best, "the best champion of the month,")
-    return joined(decision, beside_best, version.number, (best or champion).number)
+    return with_approval(
+        joined(decision, beside_best, version.number, (best or champion).number), candidate.config.registry
+    )
 
 
 class Contest:
-    """A candidate, which is compared with earlier versions on documents that neither has seen."""
+    """A candidate, which is compared with earlier versions on lines that neither has seen."""
 
     def __init__(self, versions: list[RegistryVersion], home: Home, candidate: Candidate, folder: Path) -> None:
         """versions: all others of the registered model. folder: an empty one for temporary files."""
@@ -92,24 +109,66 @@ class Contest:
             return undecidable(number, "it is unknown what the model that the candidate started from was trained on")
         rivals = training_digests(rival, rival_folder)
         seen = [self.training_documents, *([rivals] if rivals else [])]
-        documents = holdout_documents(dataset, seen, config.registry.maximum_documents, config.registry.seed)
-        if not documents:
-            return undecidable(number, "the training of one of the two has seen every validation document")
-        evidence = self.measure(rival_model, documents, 1 + comparisons_before(self.versions, number))
-        decision = decide(evidence, number, config.registry, called)
+        registry, texts = config.registry, corpus_folder(self.home, dataset)
+        limits = registry.maximum_documents, registry.seed, registry.minimum_units
+        known = all(map(lists_lines, seen)) and lines_are_alike(config.corpus, rival)
+        documents = judging_documents(dataset, texts, seen, *limits, lines_are_known=known)
+        must_be_better = self.why_it_must_be_better(rival, rivals)
+        evidence = self.measure(rival_model, documents, 1 + comparisons_before(self.versions, number), must_be_better)
+        if evidence is None:
+            return undecidable(number, why_nothing_judges(number, known))
+        decision = decide(evidence, number, registry, called, must_be_better)
+        decision = with_own_text(decision, self.measure_own_text(rival_folder, evidence), number, registry)
         same_text = rival.facts.get("dataset_id") == dataset.dataset_id and "started_from" not in rival.facts
         if rivals or same_text:
             return decision
         # Registered before training documents were kept. The version may have seen some of the documents, which can
         # only help it: a candidate that wins nevertheless is better.
         reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
-        return Decision(decision.alias, reason, evidence)
+        return decision._replace(reason=reason)
 
-    def measure(self, rival: Contestant, documents: list[HoldoutDocument], comparison: int) -> Evidence:
+    def measure(
+        self, rival: Contestant, documents: list[HoldoutDocument], comparison: int, must_be_better: str
+    ) -> Evidence | None:
         """comparison: how many candidates have been compared with this rival, this one included."""
-        texts = corpus_folder(self.home, self.candidate.dataset)
-        if blocks := len(documents) < FEW_DOCUMENTS:
-            documents = cut_into_blocks(texts, documents)
+        if not documents:
+            return None
+        texts, registry = corpus_folder(self.home, self.candidate.dataset), self.candidate.config.registry
         with float32_products("float32"):
             write_paired_losses({"candidate": self.contestant, "champion": rival}, documents, texts, self.losses)
-        return measure_evidence(self.losses, self.candidate.config.registry, comparison, blocks=blocks)
+        better = bool(must_be_better) or registry.policy == "better"
+        return measure_evidence(self.losses, registry, comparison, must_be_better=better)
+
+    def measure_own_text(self, rival_folder: Path, evidence: Evidence) -> Evidence | None:
+        """The evidence of the last comparison on the lines that the rival itself had held out; None if unknown."""
+        own = held_out_lines(rival_folder)
+        if own is None:
+            return None
+        found = np.intersect1d(own, pq.read_table(self.losses, columns=["digest"])["digest"].to_numpy())
+        return measure_evidence(self.losses, self.candidate.config.registry, evidence.comparison, only_lines=found)
+
+    def why_it_must_be_better(self, rival: RegistryVersion, rivals: Path | None) -> str:
+        """Why registry.policy=newer does not hold for this candidate; "" if it does."""
+        config, dataset = self.candidate.config, self.candidate.dataset
+        same_corpus = rival.facts.get("corpus_digest") == dataset.corpus_digest
+        seen = self.training_documents
+        if same_corpus or (seen and rivals and saw_the_same_documents(seen, rivals)):
+            return "it has read no newer text"
+        if config.registry.promote == "if_better":
+            return "registry.promote=if_better says so"
+        differs = SETTINGS in rival.facts and rival.facts[SETTINGS] != settings_fact(self.candidate.given)
+        if config.registry.promote is None and differs:
+            return "its settings differ from the champion's"
+        return ""
+
+
+def why_nothing_judges(champion: int, lines_are_known: bool) -> str:
+    if not lines_are_known:
+        return (
+            f"it is unknown which lines version {champion} was trained on, because an older rnnlm registered it or "
+            "corpus.digits differs, and no whole paragraph is new to both; rnnlm promote chooses by hand"
+        )
+    return (
+        "no held-out line is new to both and may judge, because the text is very short or repeats itself; "
+        "rnnlm promote chooses by hand"
+    )

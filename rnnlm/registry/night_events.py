@@ -72,7 +72,7 @@ def registration_events(
         message = f"{corpus_name}: {version} is the new champion: {registered.reason}."
         events.append(event(CHAMPION_REPLACED, name, message, facts))
     if registered.alias == "challenger":
-        candidates = evidence.comparison if evidence else 0
+        candidates = registered.kept
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"
         labels = {CANDIDATES: str(candidates)}

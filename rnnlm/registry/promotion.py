@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rnnlm.config import RegistryConfig
 from rnnlm.registry.champion_history import read_history
+from rnnlm.registry.decision_text import better_or_worse, evidence_in_words, interval_in_words, unit_noun
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.result_records import Alias, Evidence
 
@@ -20,7 +21,8 @@ class Decision(NamedTuple):
     alias: Alias
     reason: str
     evidence: Evidence | None = None
-    best_version: int | None = None  # of the candidate and the champions of the last month, on tonight's documents
+    best_version: int | None = None  # of the candidate and the champions of the last month, on tonight's lines
+    own_evidence: Evidence | None = None  # on those of the lines that the champion itself had held out
 
 
 def undecidable(champion: int, why: str) -> Decision:
@@ -28,46 +30,62 @@ def undecidable(champion: int, why: str) -> Decision:
     return Decision("challenger", f"not comparable with champion version {champion}: {why}")
 
 
-def decide(evidence: Evidence, version: int, config: RegistryConfig, called: str = "champion") -> Decision:
-    """Whether a candidate may take over from an earlier version, by registry.policy.
+def decide(
+    evidence: Evidence, version: int, config: RegistryConfig, called: str = "champion", must_be_better: str = ""
+) -> Decision:
+    """Decide whether a candidate may take over from an earlier version.
 
-    newer: if it is shown to be at most `margin` worse, or if it is not worse on these documents.
-    better: if it is shown to be better. called: what the reason calls the earlier version.
+    newer: if it is shown to be at most `margin` worse, or if it is not worse on these lines. better: if it is shown to
+    be better. called: what the reason calls the earlier version. must_be_better: why this candidate has to be better
+    whatever the policy says, such as "it has read the same text"; "": it does not have to.
     """
-    figures = in_words(evidence, version, called)
+    figures = evidence_in_words(evidence, version, called)
+    if config.promote == "never":
+        return Decision("challenger", f"not promoted, as registry.promote=never says: {figures}", evidence)
     if evidence.units < config.minimum_units:
         few = f"only {evidence.units} {unit_noun(evidence)} to compare on, fewer than {config.minimum_units}"
         return Decision("challenger", f"{few} (registry.minimum_units): {figures}", evidence)
     if evidence.upper < -ROUNDING:
         return Decision("champion", f"better: {figures}", evidence)
-    if config.policy == "newer":
+    if config.policy == "newer" and not must_be_better:
         if evidence.upper < config.margin * evidence.champion_nats_per_byte:
             return Decision("champion", f"newer, and at most {100 * config.margin:.4g}% worse: {figures}", evidence)
         if evidence.difference <= ROUNDING:
-            return Decision("champion", f"newer, and not worse on these documents: {figures}", evidence)
+            return Decision("champion", f"newer, and not worse on these lines: {figures}", evidence)
     if evidence.lower > ROUNDING:
         verdict = "worse"
     else:
-        verdict = "not shown to be better" if config.policy == "better" else "not shown to be as good"
+        verdict = "not shown to be better" if must_be_better or config.policy == "better" else "not shown to be as good"
+        verdict += f", as it must be because {must_be_better}" if must_be_better else ""
     return Decision("challenger", f"{verdict}: {figures}", evidence)
 
 
-def unit_noun(evidence: Evidence) -> str:
-    if evidence.blocks:
-        return "block of lines" if evidence.units == 1 else "blocks of lines"
-    return "document" if evidence.units == 1 else "documents"
+def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: int, config: RegistryConfig) -> Decision:
+    """The decision with the evidence on the champion's own held-out lines; a loss there needs a person's approval.
 
-
-def in_words(evidence: Evidence, version: int, called: str = "champion") -> str:
-    """'1.2005 nats per byte against 1.3013 of champion version 3, a difference of -0.1008 …'"""
-    documents = "runs of documents" if evidence.units < evidence.documents else unit_noun(evidence)
-    return (
-        f"{evidence.candidate_nats_per_byte:.4f} nats per byte against {evidence.champion_nats_per_byte:.4f} of "
-        f"{called} version {version}, a difference of {evidence.difference:+.4f} (one-sided "
-        f"{100 * evidence.confidence:.4g}% bounds {evidence.lower:+.4f} and {evidence.upper:+.4f}, "
-        f"{evidence.resamples:,} resamples of {evidence.units:,} {documents}, {evidence.byte_count:,} bytes, "
-        f"comparison {evidence.comparison} with it)"
+    Text of another kind that was added can hide that the new model is worse at what the champion is used for.
+    """
+    if own_evidence is None or decision.evidence is None or own_evidence.lines == decision.evidence.lines:
+        return decision
+    decision = decision._replace(own_evidence=own_evidence)
+    margin = config.margin * own_evidence.champion_nats_per_byte
+    if decision.alias == "challenger" or own_evidence.units < config.minimum_units or own_evidence.difference <= margin:
+        return decision
+    if own_evidence.lower <= 0:  # perhaps by chance
+        return decision
+    loss = better_or_worse(own_evidence.relative(own_evidence.difference))
+    why = (
+        f"waits for approval (rnnlm promote), because on the text that champion version {champion} has held out it is "
+        f"{loss}, {interval_in_words(own_evidence)}; on all of tonight's: {decision.reason}"
     )
+    return decision._replace(alias="challenger", reason=why)
+
+
+def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
+    """The decision if a person has to approve each new champion (registry.approval)."""
+    if decision.alias == "challenger" or decision.evidence is None or not config.approval:
+        return decision
+    return decision._replace(alias="challenger", reason=f"waits for approval (rnnlm promote): {decision.reason}")
 
 
 def joined(decision: Decision, beside_best: Decision | None, candidate: int, best: int) -> Decision:
@@ -111,3 +129,12 @@ def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
     """
     numbers = [version.comparison for version in versions if version.parent == champion and version.comparison]
     return max(len(numbers), *numbers, 0)
+
+
+def kept_before(versions: list[RegistryVersion], champion: int) -> int:
+    """The number of nights in a row on which this champion was kept, with or without evidence.
+
+    versions: all of the registered model. Each version that did not replace the champion has its number in the row.
+    """
+    challengers = [one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger"]
+    return max([len(challengers), *(one.kept for one in challengers)])

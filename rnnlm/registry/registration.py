@@ -3,6 +3,7 @@
 import json
 import logging
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from rnnlm.registry.bundle import (
     CHARACTERS,
     CONFIGURATION,
     EVIDENCE,
+    HELD_OUT_LINES,
     TRAINING_DOCUMENTS,
     find_bundle_damage,
     local_artifacts,
@@ -21,7 +23,7 @@ from rnnlm.registry.bundle_check import check_bundle
 from rnnlm.registry.champion_comparison import compare_with_champion
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
-from rnnlm.registry.promotion import BEST_VERSION, Decision
+from rnnlm.registry.promotion import BEST_VERSION, Decision, kept_before
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.registry_version import (
     SHOWN_FACTS,
@@ -32,15 +34,17 @@ from rnnlm.registry.registry_version import (
     registry_version,
     set_facts,
 )
-from rnnlm.registry.seen_documents import write_training_documents
+from rnnlm.registry.seen_documents import write_held_out_lines, write_training_documents
 from rnnlm.registry.stored_versions import MODEL_TYPE, delete_unfinished
 from rnnlm.registry.version_tags import (
     LONGEST_TAG,
+    SETTINGS,
     Candidate,
     corpus_folder,
     identity_tags,
     origin_tags,
     registered_name,
+    settings_fact,
 )
 from rnnlm.storage.result_records import Alias, RegisteredVersion
 from rnnlm.storage.stages import mark_complete, stage
@@ -111,6 +115,7 @@ def add_version(
     mlflow_run_id = ensure_mlflow_run(client, home, candidate.config, candidate.dataset, candidate.run)
     experiment = client.get_run(mlflow_run_id).info.experiment_id
     tags = identity | origin_tags(home, candidate.config, candidate.dataset)
+    tags[SETTINGS] = settings_fact(candidate.given)
     if (start := candidate.run.started_from) is not None:
         tags["started_from"] = f"{start.name}/{start.version}"
     champion = champion_of(client, name)
@@ -134,7 +139,7 @@ def add_version(
     client.log_outputs(mlflow_run_id, [LoggedModelOutput(model_id, step=0)])
     log_model_scores(client, mlflow_run_id, model_id, candidate.dataset, candidate.evaluation)
     if seen_documents is not None:
-        tags |= {"training_documents": str(seen_documents), "document_digests": "letters"}
+        tags |= {"training_documents": str(seen_documents), "document_digests": "letters and lines"}
     version = client.create_model_version(
         name,
         location,
@@ -173,6 +178,7 @@ def log_files(
         if (text := training_text(corpus_folder(home, candidate.dataset))) is not None:
             write_json(evidence / CHARACTERS, count_characters(text))
         seen_documents = write_training_documents(candidate, evidence / TRAINING_DOCUMENTS)
+        write_held_out_lines(candidate.dataset, evidence / HELD_OUT_LINES)
         mark_complete(saved)
         client.log_model_artifacts(model_id, str(saved))
     return seen_documents
@@ -198,7 +204,9 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
     if champion is not None and champion.number == number:  # killed before the last tag was written
         set_facts(client, name, number, {"alias": "champion"})
         return
-    if champion is None:
+    if champion is None and candidate.config.registry.promote == "never":
+        decision = Decision("challenger", "not promoted, as registry.promote=never says; there is no champion")
+    elif champion is None:
         decision = Decision("champion", "there was no champion before it")
     else:
         decision = compare_with_champion(client, home, candidate, version, champion)
@@ -206,7 +214,8 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
     if champion is not None and COMPARISON not in version.description:
         beside = comparison_with(champion.listed(), candidate, decision.evidence)
         client.update_model_version(name, str(number), description=description_of(version.description, beside))
-    set_facts(client, name, number, {**decision_tags(decision, champion)})
+    kept = kept_facts(client, champion, number) if champion is not None and decision.alias == "challenger" else {}
+    set_facts(client, name, number, {**decision_tags(decision, champion), **kept})
     if decision.alias == "champion":
         set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)
     else:
@@ -222,7 +231,18 @@ def decision_tags(decision: Decision, champion: RegistryVersion | None) -> dict[
         tags[BEST_VERSION] = str(decision.best_version)
     if decision.evidence is not None:
         tags["evidence"] = json.dumps(decision.evidence.model_dump())
+    if decision.own_evidence is not None:
+        tags["own_evidence"] = json.dumps(decision.own_evidence.model_dump())
     return tags
+
+
+def kept_facts(client: "MlflowClient", champion: RegistryVersion, number: int) -> dict[str, str]:
+    """How many nights in a row the champion has been kept, tonight included, and since when."""
+    others = [one for one in read_versions(client, champion.name) if one.number != number]
+    before = [one for one in others if one.parent == champion.number and one.facts.get("alias") == "challenger"]
+    since = [one.facts.get("kept_since", one.created) for one in before]
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"kept": str(1 + kept_before(others, champion.number)), "kept_since": min(since, default=now)}
 
 
 def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
@@ -247,6 +267,9 @@ def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
         # If a later challenger has the alias now, the number still finds this version.
         uri=f"models:/{name}@{alias}" if alias in version.aliases else version.uri,
         evidence=version.evidence,
+        own_evidence=version.own_evidence,
+        kept=version.kept if alias == "challenger" else 0,
+        kept_since=version.facts.get("kept_since", "") if alias == "challenger" else "",
         created=version.created,
         before=None if before is None else versions[before].listed(),
         rival=rival.listed() if rival else None,

@@ -58,6 +58,17 @@ class RegistryVersion(Record):
         """The number of its comparison with its parent; None: there was no evidence."""
         return json.loads(self.facts["evidence"]).get("comparison", 1) if "evidence" in self.facts else None
 
+    @property
+    def own_evidence(self) -> Evidence | None:
+        """The evidence on lines that the champion itself had held out; None: it is the same, or unknown."""
+        value = self.facts.get("own_evidence")
+        return Evidence(**json.loads(value)) if value else None
+
+    @property
+    def kept(self) -> int:
+        """How many nights in a row the champion had been kept when this version did not replace it."""
+        return int(self.facts.get("kept", 0))
+
     def figure(self, fact: str) -> float | None:
         """A numeric fact; None if another program registered the version."""
         return float(self.facts[fact]) if fact in self.facts else None

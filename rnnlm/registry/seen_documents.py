@@ -1,7 +1,6 @@
-"""The documents that a version has seen in training: fingerprints beside its bundle.
+"""The text that a version has seen in training, and the lines that it has not: files beside its bundle.
 
-Its dataset may be gone when a later candidate is compared with it. Models are compared on documents that neither has
-seen.
+Its dataset may be gone when a later candidate is compared with it. Models are compared on text that neither has seen.
 """
 
 import json
@@ -9,26 +8,61 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from rnnlm.config import CorpusConfig
-from rnnlm.evaluation.paired.holdout_documents import write_known_digests
-from rnnlm.registry.bundle import TRAINING_DOCUMENTS, evidence_folder
+from rnnlm.corpora.line_digests import chooses
+from rnnlm.evaluation.paired.seen_text import write_seen_text
+from rnnlm.registry.bundle import HELD_OUT_LINES, TRAINING_DOCUMENTS, evidence_folder
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import Candidate
+from rnnlm.sequences.validation_lines import validation_lines
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS
 
 logger = logging.getLogger(__name__)
 
 
 def write_training_documents(candidate: Candidate, path: Path) -> int | None:
-    """Write the fingerprints of all documents that the candidate and its ancestors by warm start have seen.
+    """Write the fingerprints of all documents and lines that the candidate and its ancestors by warm start have seen.
 
-    Returns their number; None, and no file, if it is unknown what an ancestor has seen.
+    Returns the number of documents; None, and no file, if it is unknown what an ancestor has seen.
     """
-    run, sample_tokens = candidate.run, candidate.config.training.validation.tokens
+    run = candidate.run
     ancestors = run.folder / ANCESTOR_DOCUMENTS if run.started_from else None
     if ancestors is not None and not ancestors.exists():
         return None
-    return write_known_digests(candidate.dataset, sample_tokens, path, ancestors)
+    return write_seen_text(candidate.dataset, path, ancestors)
+
+
+def write_held_out_lines(dataset: DatasetRecord, path: Path) -> None:
+    """Write the digests of the validation lines that judge: a Parquet file of one column."""
+    digests, _ = validation_lines(dataset)
+    judging = np.unique(digests[~chooses(digests)])
+    pq.write_table(pa.table({"digest": judging}), path, compression="zstd", use_dictionary=False)
+
+
+def held_out_lines(bundle: Path) -> np.ndarray | None:
+    """(lines,) uint64, sorted: what write_held_out_lines() wrote beside a version's bundle; None: an older version."""
+    path = evidence_folder(bundle) / HELD_OUT_LINES
+    if not path.exists():
+        return None
+    digests: np.ndarray = pq.read_table(path)["digest"].to_numpy()
+    return digests
+
+
+def saw_the_same_documents(one: Path, other: Path) -> bool:
+    """Return True if two files of write_seen_text() list the same documents."""
+    documents = []
+    for path in (one, other):
+        table = pq.read_table(path)
+        if "is_line" in table.column_names:
+            table = table.filter(pc.invert(table["is_line"]))
+        documents.append(pc.utf8_slice_codeunits(table["sha256"], 0, 16))
+    return bool(documents[0].equals(documents[1]))
 
 
 def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> str | None:
@@ -40,13 +74,18 @@ def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> st
     its = CorpusConfig.model_construct(**corpus_settings_in_tags(earlier))
     fields = ("normalization", "lowercase", "digits")
     different = [name for name in fields if getattr(candidate, name) != getattr(its, name)]
-    if earlier.facts.get("document_digests") == "letters":
+    if earlier.facts.get("document_digests", "").startswith("letters"):
         written = f"{candidate.digits or ''}{its.digits or ''}"
         different = ["digits"] if "digits" in different and any(map(str.isalpha, written)) else []
     if not different:
         return None
     names = ", ".join(f"corpus.{name}" for name in different)
     return f"{names} differs, so it is unknown which documents version {earlier.number} was trained on"
+
+
+def lines_are_alike(candidate: CorpusConfig, earlier: RegistryVersion) -> bool:
+    """Return True if equal lines of both corpora have equal digests; these keep digits, which cleaning may replace."""
+    return candidate.digits == corpus_settings_in_tags(earlier).get("digits")
 
 
 def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:

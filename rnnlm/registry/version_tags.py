@@ -10,8 +10,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from rnnlm.config import PipelineConfig, RegistryConfig
-from rnnlm.home import Home, read_json
+from pydantic import BaseModel
+
+from rnnlm.config import PipelineConfig, RegistryConfig, changes_results
+from rnnlm.config.moved_settings import flatten
+from rnnlm.home import Home, digest_of, read_json
 from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
@@ -22,6 +25,8 @@ from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
 
 PERPLEXITIES = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}
+SETTINGS = "settings"  # fact: what the run was told, see settings_fact()
+SETTING_SECTIONS = ("corpus", "tokenizer", "sequences", "model", "training")
 LONGEST_TAG = 5_000  # characters: the column of MLflow's database
 
 
@@ -34,6 +39,12 @@ class Candidate:
     run: RunRecord
     evaluation: EvaluationRecord
     samples: SamplesRecord
+    told: PipelineConfig | None = None  # the configuration before sizes were chosen; None: it was complete
+
+    @property
+    def given(self) -> PipelineConfig:
+        """The configuration that the run was told to have."""
+        return self.told or self.config
 
 
 def registered_name(config: RegistryConfig, corpus_name: str) -> str:
@@ -76,6 +87,32 @@ def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> d
         "configuration": short_configuration(config),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def settings_fact(config: PipelineConfig) -> str:
+    """Return a digest of the settings that differ from the defaults and can change a model of the same source."""
+    dump = config.model_dump(mode="json", exclude_defaults=True)
+    found = {name: dump[name] for name in SETTING_SECTIONS if name in dump}
+    for name in ("source", "name", "sha256", "refresh"):
+        found.get("corpus", {}).pop(name, None)
+    can_change = {
+        path: value
+        for path, value in flatten({name: values for name, values in found.items() if values}).items()
+        if setting_changes_results(path) or path == "training.minutes"
+    }
+    return digest_of(can_change)[:16]
+
+
+def setting_changes_results(path: str) -> bool:
+    """path: such as training.optimizer.clip_norm."""
+    section: type[BaseModel] = PipelineConfig
+    for name in path.split("."):
+        field = section.model_fields.get(name)
+        if field is None or not changes_results(field):
+            return field is None  # below a field that holds a dictionary or list
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            section = field.annotation
+    return True
 
 
 def corpus_folder(home: Home, dataset: DatasetRecord) -> Path:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import SequencesConfig
+from rnnlm.corpora.line_digests import line_digests
 from rnnlm.corpora.splits import ByteRange, CorpusDocument, byte_ranges, documents_in, text_fingerprint
 from rnnlm.display.progress import BYTES, Progress
 from rnnlm.home import atomic_file
@@ -52,6 +53,10 @@ DOCUMENT_SCHEMA = pa.schema(  # table `documents` without document_id
         "restoration_bits": pa.float64(),
     }
 )
+VALIDATION = SPLITS.index("valid")
+VALIDATION_LINE_SCHEMA = pa.schema({"digest": pa.uint64(), "predicted_tokens": pa.int64()})
+TRAINING_LINE_SCHEMA = pa.schema({"digest": pa.uint64()})
+SKETCHED_BYTES = 64 << 20  # of a larger corpus, only as many training lines are listed as this many bytes have
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,14 @@ class Shard:
 
     def rows(self, split: Split) -> Path:
         return self.folder / f"{self.name}.{split}.parquet"
+
+    @property
+    def validation_lines(self) -> Path:
+        return self.folder / f"{self.name}.validation-lines.parquet"
+
+    @property
+    def training_lines(self) -> Path:
+        return self.folder / f"{self.name}.training-lines.parquet"
 
     @property
     def name(self) -> str:
@@ -89,20 +102,26 @@ class ShardMaker:
         """Write the shard's files, SHARD_BYTES of text after another. Returns its number of predicted tokens."""
         tokenizer = cached_tokenizer(self.tokenizer_folder)
         row_schema = pa.schema({"token_ids": pa.list_(token_type(tokenizer.vocabulary_size))})
+        highest = highest_line_digest(self.corpus.corpus_bytes)
         predicted_tokens = 0
         with ExitStack() as files:
             documents_file = files.enter_context(parquet_file(shard.documents, DOCUMENT_SCHEMA))  # closed last
             row_files = [files.enter_context(parquet_file(shard.rows(split), row_schema)) for split in SPLITS]
+            validation_file = files.enter_context(parquet_file(shard.validation_lines, VALIDATION_LINE_SCHEMA))
+            training_file = files.enter_context(parquet_file(shard.training_lines, TRAINING_LINE_SCHEMA))
             for documents in pieces(documents_in(self.corpus, shard.byte_range)):
                 texts = [document.lines for document in documents]
                 lines = encoded_lines(tokenizer, [line for text in texts for line in text])
-                columns = document_columns(documents, texts, lines, tokenizer, self.config)
+                predicted = predicted_by_stored_line(lines, self.config)
+                columns = document_columns(documents, texts, lines, predicted, tokenizer, self.config)
                 split_of_line = np.repeat(
                     [SPLITS.index(document.split) for document in documents], columns["line_count"]
                 )
                 for index, file in enumerate(row_files):
                     rows = cut(lines.take(np.flatnonzero(split_of_line == index)), self.config)
                     file.write_table(pa.table([arrow_rows(rows, tokenizer.vocabulary_size)], schema=row_schema))
+                validation_file.write_table(validation_lines(documents, predicted[split_of_line == VALIDATION]))
+                training_file.write_table(training_lines(documents, highest))
                 documents_file.write_table(pa.table(columns, schema=DOCUMENT_SCHEMA))
                 predicted_tokens += sum(columns["predicted_tokens"])
         return predicted_tokens
@@ -142,16 +161,16 @@ def document_columns(
     documents: list[CorpusDocument],
     texts: list[list[str]],
     lines: TokenRows,
+    predicted: np.ndarray,
     tokenizer: TextTokenizer,
     config: SequencesConfig,
 ) -> dict[str, list[Any]]:
-    """Columns of the table `documents` but document_id."""
+    """Columns of the table `documents` but document_id. predicted: (lines,) tokens, of predicted_by_stored_line()."""
     line_counts = [len(text) for text in texts]
     bounds = ends(np.array(line_counts, np.int64))
     line_texts = [line for text in texts for line in text]
-    predicted, rest_bits = predicted_by_line(lines, config.mode), np.zeros(len(lines))
+    rest_bits = np.zeros(len(lines))
     if config.long_lines == "truncate":
-        predicted = np.minimum(predicted, config.context_length)
         kept = beginnings(tokenizer, line_texts, lines, config.context_length)
         line_texts, lines, rest_bits = kept.texts, kept.lines, kept.rest_bits
     unknown_tokens, restoration_bits = tokenization_loss(tokenizer, line_texts, lines, config.mode)
@@ -169,6 +188,34 @@ def document_columns(
         "unknown_tokens": sums_between(unknown_tokens, bounds).tolist(),
         "restoration_bits": sums_between(restoration_bits + rest_bits, bounds).tolist(),
     }
+
+
+def predicted_by_stored_line(lines: TokenRows, config: SequencesConfig) -> np.ndarray:
+    """(lines,) int64: predicted tokens of each line in its stored rows."""
+    predicted = predicted_by_line(lines, config.mode)
+    return np.minimum(predicted, config.context_length) if config.long_lines == "truncate" else predicted
+
+
+def validation_lines(documents: list[CorpusDocument], predicted: np.ndarray) -> pa.Table:
+    """Rows of the table `validation_lines` but line_id. predicted: (lines,) tokens of the lines of that split."""
+    digests = [digest for document in documents if document.split == "valid" for digest in digests_of(document)]
+    return pa.table([np.array(digests, np.uint64), predicted], schema=VALIDATION_LINE_SCHEMA)
+
+
+def training_lines(documents: list[CorpusDocument], highest: int) -> pa.Table:
+    """The different digests, at most `highest`, of the training lines."""
+    digests = {digest for document in documents if document.split == "train" for digest in digests_of(document)}
+    kept = sorted(digest for digest in digests if digest <= highest)
+    return pa.table([np.array(kept, np.uint64)], schema=TRAINING_LINE_SCHEMA)
+
+
+def digests_of(document: CorpusDocument) -> list[int]:
+    return line_digests([line.encode() for line in document.lines])
+
+
+def highest_line_digest(corpus_bytes: int) -> int:
+    """The digests of training lines up to this one are listed, so that about as many are as SKETCHED_BYTES have."""
+    return (2**64 - 1) * SKETCHED_BYTES // max(SKETCHED_BYTES, corpus_bytes)
 
 
 def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:

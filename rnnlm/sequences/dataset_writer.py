@@ -20,7 +20,7 @@ from rnnlm.corpora.small_corpora import explain_empty_split
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.home import Home, digest_of, write_json
 from rnnlm.runtime.engines import OpenEngine, in_this_process
-from rnnlm.sequences.corpus_shards import Shard, arrow_rows, tokenize_shards
+from rnnlm.sequences.corpus_shards import Shard, arrow_rows, highest_line_digest, tokenize_shards
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import record_of
 from rnnlm.sequences.dataset_parts import rows_from_arrow
@@ -91,6 +91,7 @@ def store_sequences(
             "block_length": config.block_length,
             "vocabulary_size": text_tokenizer.vocabulary_size,
             "splits_given": "text" not in corpus.files,
+            "highest_line_digest": highest_line_digest(corpus.corpus_bytes),
             "provenance": json.dumps(provenance, sort_keys=True),
         }
         with new_database(partial, config) as connection, memory_shortage_explained(config):
@@ -180,8 +181,8 @@ class DatasetWriter:
         self.parts = parts
         connection.execute(statement("schema/split"))
         create_token_type(connection, tokenizer.vocabulary_size)
-        for name in ("schema/documents", "schema/tokens", "schema/dataset"):
-            connection.execute(statement(name))
+        for name in ("documents", "validation_lines", "training_lines", "tokens", "dataset"):
+            connection.execute(statement(f"schema/{name}"))
 
     def write(self, shards: list[Shard]) -> None:
         if self.parts is None:
@@ -189,6 +190,7 @@ class DatasetWriter:
         else:
             self.write_parts(shards, self.parts)
         self.insert_documents(shards)
+        self.insert_lines(shards)
         self.insert_tokens()
 
     def insert_sequences(self, shards: list[Shard]) -> None:
@@ -228,6 +230,16 @@ class DatasetWriter:
             document_ids = pa.array(np.arange(first, first + len(documents)))
             insert(self.connection, "queries/insert_documents", documents.append_column("document_id", document_ids))
             first += len(documents)
+
+    def insert_lines(self, shards: list[Shard]) -> None:
+        first = 0
+        for shard in shards:
+            lines = pq.read_table(shard.validation_lines)
+            line_ids = pa.array(np.arange(first, first + len(lines)))
+            insert(self.connection, "queries/insert_validation_lines", lines.append_column("line_id", line_ids))
+            first += len(lines)
+        for shard in shards:
+            insert(self.connection, "queries/insert_training_lines", pq.read_table(shard.training_lines))
 
     def insert_tokens(self) -> None:
         vocabulary_size = self.tokenizer.vocabulary_size

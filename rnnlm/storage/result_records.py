@@ -61,12 +61,13 @@ class SamplesRecord(StageRecord):
 
 
 class Evidence(Record):
-    """Losses of a candidate and an earlier version on the same documents; see rnnlm/evaluation/paired."""
+    """Losses of a candidate and an earlier version on the same lines; see rnnlm/evaluation/paired."""
 
-    documents: int  # of validation text that neither was trained on, or blocks of their lines
-    blocks: bool = False
-    units: int  # drawn by the bootstrap: the documents, or at most 10,000 groups of them
-    byte_count: int  # of all documents
+    documents: int  # of the validation split, which neither was trained on
+    lines: int | None = None  # of these documents: those that judge; None: all, in a version of rnnlm 0.3 or older
+    blocks: bool = False  # True: the units are runs of lines, because there are few documents
+    units: int  # drawn by the bootstrap: the documents or runs of lines, or at most 10,000 groups of them
+    byte_count: int  # of all judging lines
     candidate_nats_per_byte: float
     champion_nats_per_byte: float
     difference: float  # candidate minus champion, nats per byte: negative if the candidate is better
@@ -75,6 +76,10 @@ class Evidence(Record):
     confidence: float  # see rnnlm/evaluation/paired/bootstrap.py
     resamples: int
     comparison: int = 1  # its number with this champion
+
+    def relative(self, nats_per_byte: float) -> float:
+        """Return a difference in nats per byte as a share of the earlier version's; 0 if that is 0."""
+        return nats_per_byte / self.champion_nats_per_byte if self.champion_nats_per_byte else 0.0
 
 
 class ListedVersion(Record):
@@ -115,7 +120,10 @@ class RegisteredVersion(StageRecord):
     alias: Alias
     reason: str
     uri: str  # models:/NAME@ALIAS
-    evidence: Evidence | None = None  # None: no champion, or no documents to compare on
+    evidence: Evidence | None = None  # None: no champion, or no lines to compare on
+    own_evidence: Evidence | None = None  # on those lines that the champion itself had held out
+    kept: int = 0  # nights in a row on which the champion was kept, this one included
+    kept_since: str = ""  # the first of them: ISO 8601, UTC
     created: str = ""  # ISO 8601, UTC
     repaired: bool = False  # it was registered before, and this call wrote its damaged files again
     url: str = ""  # of its page in MLflow

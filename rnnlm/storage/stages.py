@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 # made again. The versions of libraries that a stage depends on enter its key beside it.
 STAGE_VERSIONS = {
     "corpus": 4,
-    "tokenizer": 5,
-    "sequences": 3,
+    "tokenizer": 6,
+    "sequences": 4,
     "copies": 1,
-    "training": 5,
+    "training": 6,
     "evaluation": 3,
     "samples": 2,
     "surprise": 1,
@@ -34,7 +34,7 @@ STAGE_VERSIONS = {
     "training-costs": 1,
     "comparison": 2,
     "ngram": 1,
-    "scoring": 3,
+    "scoring": 4,
     "reference-scores": 2,
     "bundle": 6,  # of a registered model
 }

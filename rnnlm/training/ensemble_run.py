@@ -22,6 +22,7 @@ from rnnlm.metrics import perplexity
 from rnnlm.models.ensemble import joined
 from rnnlm.models.model_factory import load_network
 from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.sequences.validation_lines import choosing_tokens
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import DatasetRecord, EnsembleMember, RunRecord, Split
 from rnnlm.storage.stages import copy_to_storage, stage, stage_key
@@ -81,25 +82,12 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
     return members, dataset
 
 
-def ensemble_config(members: Sequence[Member]) -> PipelineConfig:
-    """The configuration of the first member, with the largest sample of validation text on which one was chosen.
-
-    Samples of a split are nested, so a comparison that leaves the largest one out leaves all of them out.
-    """
-    config = members[0].config
-    tokens = [member.config.training.validation.tokens for member in members]
-    known = [one for one in tokens if one is not None]
-    largest = max(known) if len(known) == len(tokens) else None
-    validation = config.training.validation.model_copy(update={"tokens": largest})
-    return config.model_copy(update={"training": config.training.model_copy(update={"validation": validation})})
-
-
 @stage("training")
 def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord) -> RunRecord:
     """A complete run in home.runs with the members' networks and, where they have some, counts.
 
-    The shares of the networks, and then those of the counts, are fitted on the validation split. A finished one is
-    found again.
+    The shares of the networks, and then those of the counts, are fitted on the validation lines that may choose. A
+    finished one is found again.
     """
     config = members[0].config
     order = max(member.config.model.counts for member in members)
@@ -118,7 +106,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
             return np.stack([stored_network_nll(home, dataset, one.run, split, batch_size) for one in members])
 
         nll_nats = losses_of("valid")
-        shares = best_shares(nll_nats)
+        shares = best_shares(nll_nats[:, choosing_tokens(dataset)])
         networks = [load_network(member.run.model_folder) for member in members]
         ensemble = joined(networks, shares)
         together, seconds = ensemble.nll_of_mean(nll_nats), None

@@ -31,9 +31,9 @@ from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, save_model
 from rnnlm.sequences.batches import Batch
-from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches, training_loader
+from rnnlm.sequences.data_feed import TrainingBatches, training_loader
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
-from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.records import DatasetRecord, ProcessChange
 from rnnlm.storage.sql_statements import statement
@@ -86,10 +86,10 @@ def train(
     if job.start is not None:
         begin_with(model, dataset.tokenizer_folder, job.start)
 
-    source = tuning_sample(StoredSplit(dataset, "valid"), training.validation.tokens)
+    sample = TuningSample(dataset, training.validation.tokens)
 
     def validation_batches(rank: int = 0, size: int = 1) -> Iterator[Batch]:
-        return evaluation_batches(source, dataset.mode, job.validation_batch_size, rank, size)
+        return sample.batches(job.validation_batch_size, rank, size)
 
     if not job.model.has_network:
         write_model(model, folder / "model", dataset)
@@ -147,7 +147,7 @@ def train(
         model.load_state_dict(best_weights)
         if training.temperature_scaling:
             temperature, nats = scale_temperature(model, validation_batches)
-            best_perplexity = perplexity(nats / source.predicted_count)
+            best_perplexity = perplexity(nats / sample.predicted_count)
             message = "training: temperature %.3f, sampled validation perplexity %.2f"
             logger.info(message, temperature, best_perplexity)
         write_model(model, folder / "model", dataset)

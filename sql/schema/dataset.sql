@@ -8,5 +8,6 @@ create table dataset (
     block_length bigint not null,
     vocabulary_size bigint not null,
     splits_given boolean not null, -- false: decided by digest
+    highest_line_digest ubigint not null, -- larger digests are not in training_lines
     provenance json not null -- everything in dataset_id: settings, versions, stage
 );

@@ -1,42 +1,72 @@
-"""The paired bootstrap over documents: is a difference more than chance? (Koehn 2004, Efron and Tibshirani 1993)
+"""The paired bootstrap: is a difference more than chance? (Koehn 2004, Efron and Tibshirani 1993)
 
 Draw n of the n units with replacement and compute the difference in nats per byte, many times. The spread of the
-results is that of other samples of the same kind of text. Tokens would be the wrong units: those of one document are
-correlated. Blocks of lines of one document are, too: their correlation widens the bounds (Newey and West 1987).
+results is that of other samples of the same kind of text. Tokens would be the wrong units: those of one line are
+correlated. A unit is what judges in one document or, if there are few documents, a run of neighbouring judging lines.
+Neighbouring units are alike, too: their correlation widens the bounds (Newey and West 1987).
 
-With registry.policy=better a champion is compared with many candidates on much the same documents, one every night.
-Each chance of a false alarm is small, but they add up. So the k-th comparison with one champion may err with
+A candidate that must be better is one of many that are compared with a champion on much the same lines, one every
+night. Each chance of a false alarm is small, but they add up. So the k-th comparison with one champion may err with
 probability (1 - confidence) / (k (k + 1)). These sum to 1 - confidence over any number of nights (alpha spending, Lan
 and DeMets 1983): at most the probability that a champion is ever replaced by a model that is not better.
 """
 
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import duckdb
 import numpy as np
+from scipy.stats import t
 
 from rnnlm.config import RegistryConfig
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.result_records import Evidence
 from rnnlm.storage.sql_statements import literal, statement
 
+FEW_DOCUMENTS = 200  # of fewer, the units are at most as many runs of lines
 MAXIMUM_UNITS = 10_000  # of more documents, runs of neighbours are drawn together, to keep a resample quick
 DRAWN_AT_ONCE = 2_000_000  # units
 
 
-def measure_evidence(losses: Path, config: RegistryConfig, comparison: int = 1, *, blocks: bool = False) -> Evidence:
-    """The evidence in a file of write_paired_losses, which must hold at least one document.
+def measure_evidence(
+    losses: Path,
+    config: RegistryConfig,
+    comparison: int = 1,
+    *,
+    must_be_better: bool = False,
+    only_lines: np.ndarray | None = None,
+) -> Evidence | None:
+    """The evidence in a file of write_paired_losses; None if it has no line.
 
-    comparison: number of this comparison among those with the same champion, from 1. blocks: the documents are blocks.
+    comparison: number of this comparison among those with the same champion, from 1. must_be_better: see
+    evidence_from(). only_lines: (lines,) uint64 digests of the only lines that count; None: all count.
     """
-    parameters = {"losses": literal(losses)}
+    digests = None if only_lines is None else only_lines.tolist()
+    parameters = {"losses": literal(losses), "only_lines": digests}
     with duckdb.connect(config={"threads": 1}) as connection:  # one thread sums in one order
         (totals,) = table(connection, "promotion/measure_losses", parameters)
         pairs = connection.sql(statement("promotion/pair_losses"), params=parameters).to_arrow_table()
-        excess_nats, byte_counts = (unit_sums(pairs.column(name).to_numpy()) for name in ("excess_nats", "byte_count"))
-    return evidence_from(totals, excess_nats, byte_counts, config, comparison, blocks=blocks)
+    if not len(pairs):
+        return None
+    columns = (pairs[name].to_numpy() for name in ("document_id", "excess_nats", "byte_count"))
+    units, blocks = units_of_lines(*columns)
+    return evidence_from(totals, *units, config, comparison, must_be_better=must_be_better, blocks=blocks)
+
+
+def units_of_lines(
+    document_ids: np.ndarray, excess_nats: np.ndarray, byte_counts: np.ndarray
+) -> tuple[tuple[np.ndarray, np.ndarray], bool]:
+    """(lines,) each, in the order of the text → (units,) excess and bytes; True if the units are runs of lines."""
+    starts = np.flatnonzero(np.diff(document_ids, prepend=-1))
+    blocks = len(starts) < FEW_DOCUMENTS
+    if blocks:
+        starts = run_starts(len(document_ids), FEW_DOCUMENTS)
+    return (unit_sums(np.add.reduceat(excess_nats, starts)), unit_sums(np.add.reduceat(byte_counts, starts))), blocks
+
+
+def run_starts(count: int, maximum: int) -> np.ndarray:
+    """(runs,) int64: where runs of neighbours of about equal length begin, at most `maximum` of them."""
+    return np.linspace(0, count, min(count, maximum), endpoint=False).astype(np.int64)
 
 
 def evidence_from(
@@ -46,13 +76,17 @@ def evidence_from(
     config: RegistryConfig,
     comparison: int = 1,
     *,
+    must_be_better: bool = False,
     blocks: bool = False,
 ) -> Evidence:
-    """totals: the fields of Evidence that sums give. excess_nats, byte_counts: (units,), in the order of the text."""
+    """totals: the fields of Evidence that sums give. excess_nats, byte_counts: (units,), in the order of the text.
+
+    must_be_better: the candidate is promoted only if it is shown to be, so the confidence of each comparison is spent.
+    """
     differences = resampled_differences(excess_nats, byte_counts, config.resamples, config.seed)
-    confidence = config.confidence if config.policy == "newer" else spent_confidence(config.confidence, comparison)
-    widening = correlation_widening(excess_nats, byte_counts) if blocks else 1.0
-    lower, upper = confidence_bounds(totals["difference"], differences, confidence, widening)
+    confidence = spent_confidence(config.confidence, comparison) if must_be_better else config.confidence
+    widening = correlation_widening(excess_nats, byte_counts)
+    lower, upper = confidence_bounds(totals["difference"], differences, byte_counts, confidence, widening)
     return Evidence(
         **totals,
         blocks=blocks,
@@ -85,21 +119,25 @@ def correlation_widening(excess_nats: np.ndarray, byte_counts: np.ndarray) -> fl
 
 
 def confidence_bounds(
-    difference: float, resampled: np.ndarray, confidence: float, widening: float = 1.0
+    difference: float, resampled: np.ndarray, byte_counts: np.ndarray, confidence: float, widening: float = 1.0
 ) -> tuple[float, float]:
     """One-sided bounds below and above the difference, from the standard error of the resamples.
 
-    A normal quantile: the resamples themselves say little about probabilities as small as one in 10,000.
+    A quantile of Student's t: the resamples themselves say little about probabilities as small as one in 10,000, and
+    of few units their spread is uncertain, and a little too small. byte_counts: (units,); units of unlike sizes are
+    worth fewer ones of equal size (Satterthwaite 1946).
     """
-    margin = NormalDist().inv_cdf(confidence) * widening * float(resampled.std(ddof=1))
+    sizes = byte_counts.astype(np.float64)
+    worth = float((sizes**2).sum() ** 2 / (sizes**4).sum())
+    freedom = max(1.0, worth - 1)
+    deviation = float(resampled.std(ddof=1)) * (worth / freedom) ** 0.5
+    margin = float(t.ppf(confidence, freedom)) * widening * deviation
     return difference - margin, difference + margin
 
 
 def unit_sums(values: np.ndarray) -> np.ndarray:
     """(units,), at most MAXIMUM_UNITS: sums over runs of neighbours of about equal length."""
-    count = min(len(values), MAXIMUM_UNITS)
-    starts = np.linspace(0, len(values), count, endpoint=False).astype(np.int64)
-    summed: np.ndarray = np.add.reduceat(values, starts)
+    summed: np.ndarray = np.add.reduceat(values, run_starts(len(values), MAXIMUM_UNITS))
     return summed
 
 

@@ -1,104 +1,75 @@
-"""The documents that two models may be compared on: validation text that the training of neither has seen."""
+"""The text that two models may be compared on: validation lines that neither was trained or chosen on."""
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import numpy as np
 
+from rnnlm.corpora.line_digests import chooses, line_digests
+from rnnlm.corpora.source_index import read_source_index
 from rnnlm.errors import CorpusError
-from rnnlm.sequences.dataset_reader import StoredSplit, connect
+from rnnlm.evaluation.paired.seen_text import ABOVE_ALL, bound_of, seen_lines
+from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
-from rnnlm.sequences.tuning_sample import tuning_sample
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.storage.sql_statements import literal, statement
+from rnnlm.storage.sql_statements import literal
 
 TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: one loss per token for each of two models
-KEPT_FINGERPRINTS = 2_000_000  # with a registered version: 14 MB
-FEW_DOCUMENTS = 200  # fewer are cut into blocks of lines
-ABOVE_ALL = "g"  # follows every hexadecimal digit
-BOUND = b"below"  # in a file's metadata: it has all fingerprints below this one, and no other
 
 
 @dataclass(frozen=True)
 class HoldoutDocument:
-    """A document of the corpus: a paragraph, or 50 lines if there are no paragraphs."""
+    """A document of the corpus, whole, with the numbers of its lines that judge."""
 
     document_id: int
     source_file: str  # within the corpus folder
     byte_offset: int
     byte_count: int
     sha256: str  # hexadecimal
+    judging: tuple[int, ...] = ()  # from 0
+    digests: tuple[int, ...] = ()  # of the lines that judge
 
 
-def write_known_digests(
-    dataset: DatasetRecord, evaluation_tokens: int | None, path: Path, ancestors: Path | None = None
-) -> int:
-    """Write a Parquet file with the distinct fingerprints of the documents that training has seen; return their number.
+def judging_documents(
+    dataset: DatasetRecord,
+    folder: Path,
+    seen: Sequence[Path],
+    maximum: int | None = None,
+    seed: int = 0,
+    fewest_lines: int = 0,
+    *,
+    lines_are_known: bool = True,
+) -> list[HoldoutDocument]:
+    """Return the validation documents with lines that may judge two models, in the corpus's order.
 
-    These are the training split and the part of the validation split that the checkpoint and the temperature were
-    chosen on (training.validation.tokens). The file is kept with a registered version, whose dataset may be gone when
-    it is compared. Fingerprints do not change with cleaning. Their first 16 hexadecimal digits are kept: of 100 million
-    documents, one in 10 million compared with 10,000 others is mistaken. ancestors: such a file of the model that
-    training started from, whose documents have been seen too.
-
-    Of a corpus with more than KEPT_FINGERPRINTS documents, only fingerprints below a bound are kept, and models are
-    compared on documents below it: a theta sketch (Dasgupta et al. 2016, https://arxiv.org/abs/1510.01455). The number
-    is then an estimate.
+    folder: of the corpus. seen: the files of write_seen_text() of both. See holdout_documents() and judging_lines().
+    If fewer than `fewest_lines` are left, lines that occur in training elsewhere judge, too: a text that repeats its
+    lines, such as a log, has no others. lines_are_known: False if a file does not list the lines that were seen; then
+    only whole paragraphs are compared, whose fingerprints it has.
     """
-    sample = tuning_sample(StoredSplit(dataset, "valid"), evaluation_tokens)
-    sample.close()
-    below = bound_of(ancestors) if ancestors else ABOVE_ALL
-    with connect(dataset) as connection:
-
-        def tokens_before(row: int) -> int:
-            (found,) = table(connection, "queries/measure_tokens_before", {"split": "valid", "row": row})
-            return int(found["tokens"])
-
-        [(documents,)] = connection.execute(statement("promotion/count_documents")).fetchall()
-        if documents > KEPT_FINGERPRINTS:
-            below = min(below, f"{2**64 * KEPT_FINGERPRINTS // documents:016x}")
-        parameters = {
-            "firsts": [tokens_before(first) for first, _ in sample.ranges],
-            "lasts": [tokens_before(last) for _, last in sample.ranges],
-            "below": below,
-        }
-        digests = connection.sql(statement("promotion/read_known_digests"), params=parameters).to_arrow_table()
-    if ancestors is not None:
-        seen = pc.utf8_slice_codeunits(pq.read_table(ancestors, schema=digests.schema)["sha256"], 0, 16)
-        both = pa.concat_tables([digests, pa.table({"sha256": seen.filter(pc.less(seen, below))})])
-        digests = both.group_by("sha256").aggregate([]).sort_by("sha256")
-    # Sorted digests share their beginnings: this encoding takes 7 bytes for each.
-    pq.write_table(
-        digests.replace_schema_metadata({BOUND: below}),
-        path,
-        compression="zstd",
-        use_dictionary=False,
-        column_encoding={"sha256": "DELTA_BYTE_ARRAY"},
-    )
-    return len(digests) if below == ABOVE_ALL else round(len(digests) * 2**64 / int(below, 16))
-
-
-def bound_of(path: Path) -> str:
-    """The file has all fingerprints below this one."""
-    return (pq.read_schema(path).metadata or {}).get(BOUND, ABOVE_ALL.encode()).decode()
+    documents = holdout_documents(dataset, seen, maximum, seed)
+    if not lines_are_known:
+        documents = [document for document in documents if is_whole_paragraph(folder, document)]
+    found = judging_lines(folder, documents, seen_lines(seen), min(map(bound_of, seen)))
+    if sum(len(document.judging) for document in found) < fewest_lines:
+        return judging_lines(folder, documents)
+    return found
 
 
 def holdout_documents(
-    dataset: DatasetRecord, known_digests: list[Path], maximum: int | None = None, seed: int = 0
+    dataset: DatasetRecord, seen: Sequence[Path], maximum: int | None = None, seed: int = 0
 ) -> list[HoldoutDocument]:
-    """The dataset's validation documents, in the corpus's order, that are in none of the files of write_known_digests.
+    """The dataset's validation documents, in the corpus's order, that are in none of the files of write_seen_text().
 
     Documents above the bound of one of the files are left out: it is unknown whether they were seen. If there are
     more than `maximum`, a random sample is drawn. The same seed draws the same documents from the same text.
     """
     parameters = {
-        "known_digests": [literal(path) for path in known_digests],
-        "below": min(map(bound_of, known_digests)),
+        "seen": [literal(path) for path in seen],
+        "below": min(map(bound_of, seen)),
         "maximum": maximum,
         "seed": str(seed),
     }
@@ -107,23 +78,60 @@ def holdout_documents(
     return [HoldoutDocument(**row) for row in rows]
 
 
-def cut_into_blocks(folder: Path, documents: list[HoldoutDocument]) -> list[HoldoutDocument]:
-    """Blocks of whole consecutive lines, of about equal size: FEW_DOCUMENTS of them, if there are so many lines.
+def judging_lines(
+    folder: Path, documents: list[HoldoutDocument], seen: np.ndarray | None = None, below: str = ABOVE_ALL
+) -> list[HoldoutDocument]:
+    """Return the documents that have lines which judge, with the numbers of these.
 
-    With few documents, their difference between two models says little: there are too few to measure its spread.
+    A line judges if it is not blank, its digest does not let it choose, it was not seen, and it does not repeat an
+    earlier one. seen: (lines,) uint64 digests, sorted, which are complete `below` that fingerprint; lines above it are
+    left out. None: lines that were seen and repetitions judge, too.
     """
-    total = sum(document.byte_count for document in documents)
-    blocks: list[HoldoutDocument] = []
+    found: list[HoldoutDocument] = []
+    earlier: set[int] = set()
     for document in documents:
-        offset, waiting = document.byte_offset, b""
-        lines = read_text(folder, document).encode("utf-8").splitlines(keepends=True)
-        for number, line in enumerate(lines, start=1):
-            waiting += line
-            if len(waiting) * FEW_DOCUMENTS >= total or number == len(lines):
-                digest = hashlib.sha256(waiting).hexdigest()
-                blocks.append(HoldoutDocument(len(blocks), document.source_file, offset, len(waiting), digest))
-                offset, waiting = offset + len(waiting), b""
-    return blocks
+        lines = read_text(folder, document).encode().removesuffix(b"\n").split(b"\n")
+        digests = line_digests(lines)
+        may_judge = ~chooses(np.array(digests, np.uint64))
+        if seen is not None:
+            may_judge &= ~is_in(seen, np.array(digests, np.uint64))
+        judging = []
+        for number in np.flatnonzero(may_judge).tolist():
+            is_new = seen is None or (digests[number] not in earlier and f"{digests[number]:016x}" < below)
+            if lines[number].strip() and is_new:
+                judging.append(number)
+                earlier.add(digests[number])
+        if judging:
+            of_judging = tuple(digests[number] for number in judging)
+            found.append(replace(document, judging=tuple(judging), digests=of_judging))
+    return found
+
+
+def is_in(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """(n,) bool: whether each number is one of the ascending ones."""
+    places = np.searchsorted(ascending, numbers)
+    found: np.ndarray = np.append(ascending, np.uint64(0))[places] == numbers
+    return found & (places < len(ascending))
+
+
+def is_whole_paragraph(folder: Path, document: HoldoutDocument) -> bool:
+    """Return True if blank lines, or the borders of a source, surround the document.
+
+    rnnlm 0.3 and older cut longer paragraphs elsewhere, so only whole ones have the same fingerprint.
+    """
+    path = inside(folder, document.source_file)
+    end = document.byte_offset + document.byte_count
+    of_sources = read_source_index(folder, path.stem).starts_between(document.byte_offset - 1, end + 1)
+    borders = {0, path.stat().st_size, *of_sources}
+    return all(place in borders or follows_blank_line(path, place) for place in (document.byte_offset, end))
+
+
+def follows_blank_line(path: Path, place: int) -> bool:
+    with path.open("rb") as stream:
+        stream.seek(max(0, place - 1_024))
+        before = stream.read(min(place, 1_024))
+    lines = before.split(b"\n")  # the last one is empty: `place` is where a line begins
+    return len(lines) > 2 and not lines[-2].strip()
 
 
 def read_texts(folder: Path, documents: list[HoldoutDocument]) -> Iterator[list[tuple[HoldoutDocument, str]]]:

@@ -1,9 +1,10 @@
-"""The loss of each document under each of two models: a Parquet file with one row per document and model."""
+"""The loss of each judging line under each of two models: a Parquet file with one row per line and model."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -13,14 +14,17 @@ from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_text
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
+from rnnlm.sequences.segmentation import ends
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
 PAIRED_LOSSES_SCHEMA = pa.schema(
     [
         ("role", pa.string()),  # candidate or champion
         ("document_id", pa.int64()),  # in the candidate's dataset
-        ("sha256", pa.string()),
-        ("byte_count", pa.int64()),  # UTF-8, line ends included
+        ("line", pa.int64()),  # in the document, from 0
+        ("digest", pa.uint64()),  # of the line: see rnnlm/corpora/line_digests.py
+        ("sha256", pa.string()),  # of the document
+        ("byte_count", pa.int64()),  # UTF-8, the line's end included
         ("tokens", pa.int64()),  # predicted
         ("nll_nats", pa.float64()),  # of the tokens, summed
         ("restoration_bits", pa.float64()),  # what restores the text from its tokens
@@ -46,25 +50,35 @@ def load_contestant(folder: Path, device: str = "cpu") -> Contestant:
 def write_paired_losses(
     contestants: dict[str, Contestant], documents: list[HoldoutDocument], corpus_folder: Path, path: Path
 ) -> None:
-    """Write a file of PAIRED_LOSSES_SCHEMA; contestants: role → model. Each document is scored from state zero."""
+    """Write a file of PAIRED_LOSSES_SCHEMA; contestants: role → model.
+
+    Each document is read whole, from state zero; the losses of its judging lines are written.
+    """
     with pq.ParquetWriter(path, PAIRED_LOSSES_SCHEMA, compression="zstd") as writer:
         for texts in read_texts(corpus_folder, documents):
             for role, contestant in contestants.items():
-                writer.write_table(pa.Table.from_pylist(loss_rows(role, contestant, texts), PAIRED_LOSSES_SCHEMA))
+                writer.write_table(line_rows(role, contestant, texts))
 
 
-def loss_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> list[dict[str, Any]]:
-    losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut)
-    return [
-        {
-            "role": role,
-            "document_id": document.document_id,
-            "sha256": document.sha256,
-            "byte_count": document.byte_count,
-            "tokens": loss.tokens,
-            "nll_nats": loss.summed_nll_nats,
-            "restoration_bits": loss.restoration_bits,
-            "total_nats": loss.total_nats,
-        }
-        for (document, _), loss in zip(texts, losses, strict=True)
-    ]
+def line_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> pa.Table:
+    """One row per judging line."""
+    documents = [document for document, _ in texts]
+    losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut).lines
+    line_numbers = [np.array(document.judging, np.int64) for document in documents]
+    counts = [len(numbers) for numbers in line_numbers]
+    first_lines = ends(losses.counts)[:-1]
+    places = np.concatenate([first + numbers for first, numbers in zip(first_lines, line_numbers, strict=True)])
+    restoration_bits, nll_nats = losses.restoration_bits[places], losses.nll_nats[places]
+    columns = {
+        "role": [role] * len(places),
+        "document_id": np.repeat([document.document_id for document in documents], counts),
+        "line": np.concatenate(line_numbers),
+        "digest": np.concatenate([np.array(document.digests, np.uint64) for document in documents]),
+        "sha256": np.repeat([document.sha256 for document in documents], counts),
+        "byte_count": losses.byte_count[places],
+        "tokens": losses.tokens[places],
+        "nll_nats": nll_nats,
+        "restoration_bits": restoration_bits,
+        "total_nats": nll_nats + restoration_bits * math.log(2),
+    }
+    return pa.table(columns, schema=PAIRED_LOSSES_SCHEMA)

@@ -71,8 +71,9 @@ def pair_difference(
     """
     difference = float(excess_nats.sum() / byte_counts.sum())
     if len(excess_nats) > 1:
-        resampled = resampled_differences(unit_sums(excess_nats), unit_sums(byte_counts), RESAMPLES, seed)
-        lower, upper = confidence_bounds(difference, resampled, (1 + CONFIDENCE) / 2)
+        units = unit_sums(excess_nats), unit_sums(byte_counts)
+        resampled = resampled_differences(*units, RESAMPLES, seed)
+        lower, upper = confidence_bounds(difference, resampled, units[1], (1 + CONFIDENCE) / 2)
     else:
         lower, upper = -np.inf, np.inf
     return PairDifference(

@@ -15,7 +15,7 @@ from rnnlm.corpora.splits import carve, corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.storage.records import CorpusRecord, DatasetRecord
+from rnnlm.storage.records import CorpusRecord, DatasetRecord, Split
 from tests.rnnlm.corpora.test_file_formats import write
 
 
@@ -39,8 +39,10 @@ def test_few_lines_fill_three_splits(home: Home, tmp_path: Path, count: int) -> 
     corpus = obtain(home, tmp_path / "a.txt", lines(count))
     found = Counter(document.split for document in corpus_documents(corpus))
     assert set(found) == {"train", "valid", "test"}
-    assert sum(found.values()) == count  # a document a line
-    assert found["train"] > count * 0.6 or count < 10
+    assert (sum(found.values()) == count) == (count < 100)  # a document a line if there are few
+    in_split = Counter(document.split for document in corpus_documents(corpus) for _ in document.lines)
+    assert in_split["train"] > count * 0.6 or count < 10
+    assert count * 0.15 <= in_split["valid"] <= count * 0.35  # enough to judge a model by half of them
     assert set(prepare(home, tmp_path / "a.txt", lines(count)).predicted_tokens) == {"train", "valid", "test"}
 
 
@@ -79,7 +81,7 @@ def test_a_share_of_zero_stays_zero_and_the_message_names_it(home: Home, tmp_pat
 )
 @settings(max_examples=200, derandomize=True, deadline=None, database=None)
 def test_enlarged_shares_leave_no_split_empty(fractions: list[float], valid: float, test: float) -> None:
-    shares = enlarged_shares(fractions, {"valid": valid, "test": test})
+    shares = enlarged_shares(dict.fromkeys(fractions, 1), {"valid": valid, "test": test})
     keys = [int(fraction * 2**64).to_bytes(8, "big") for fraction in fractions]
     assert {carve(key, shares) for key in keys} == {"train", "valid", "test"}
 
@@ -99,3 +101,30 @@ def test_many_unknown_validation_words_cause_a_warning(
         prepare_dataset(home, PipelineConfig.model_validate(settings))
     assert ("unknown to the word tokenizer" in caplog.text) is warns
     assert ("tokenizer.kind=bpe or tokenizer.kind=char" in caplog.text) is warns
+
+
+def test_a_validation_split_of_too_few_lines_is_enlarged_and_no_other() -> None:
+    fractions = [(number + 0.5) / 1_000 for number in range(1_000)]
+    usual: dict[Split, float] = {"valid": 0.05, "test": 0.05}
+    assert enlarged_shares(dict.fromkeys(fractions, 2), usual) == usual  # 100 lines
+    assert enlarged_shares(dict.fromkeys(fractions, 1), usual) == {"test": 0.05, "valid": pytest.approx(0.06)}
+    assert enlarged_shares(dict.fromkeys(fractions[::10], 1), usual)["valid"] == pytest.approx(
+        0.2, abs=0.01
+    )  # 20 of 100
+    chosen: dict[Split, float] = {"valid": 0.3, "test": 0.05}
+    assert enlarged_shares(dict.fromkeys(fractions[::10], 1), chosen) == chosen
+
+
+def test_what_is_held_out_of_a_growing_small_text_was_not_trained_on_before(home: Home, tmp_path: Path) -> None:
+    """The shares fall while the text grows, so a document hardly ever leaves the training split."""
+    trained: set[str] = set()
+    moved = held_out = 0
+    for count in range(200, 1_400, 100):
+        corpus = obtain(home, tmp_path / "a.txt", lines(count))
+        splits: dict[str, set[str]] = {"train": set(), "valid": set(), "test": set()}
+        for document in corpus_documents(corpus):
+            splits[document.split] |= set(document.lines)
+        moved += len(splits["valid"] & trained)
+        held_out += len(splits["valid"])
+        trained |= splits["train"]
+    assert moved < 0.05 * held_out

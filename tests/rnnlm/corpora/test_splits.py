@@ -35,6 +35,71 @@ def test_growth_keeps_every_document_in_its_split(home: Home, tmp_path: Path) ->
     assert {split for split, _ in before} == {"train", "valid", "test"}
 
 
+LINES = [f"record {number} holds {number * number}\n" for number in range(3_000)]
+
+
+@pytest.mark.parametrize(
+    ("inserted", "where"),
+    [(1, 0), (300, 0), (1, 1_500), (50, 2_999)],
+    ids=["a line at the beginning", "many at the beginning", "a line inside", "some near the end"],
+)
+def test_lines_inserted_into_text_without_paragraphs_move_no_other_line(
+    home: Home, tmp_path: Path, inserted: int, where: int
+) -> None:
+    before = {
+        line: split for split, text in store(home, tmp_path / "a.txt", "".join(LINES)) for line in text.split("\n")
+    }
+    new = [f"new {number}\n" for number in range(inserted)]
+    grown = store(home, tmp_path / "a.txt", "".join([*LINES[:where], *new, *LINES[where:]]))
+    after = {line: split for split, text in grown for line in text.split("\n")}
+    moved = [line for line in before if line and after[line] != before[line]]
+    assert len(moved) <= 60  # those of the blocks that now begin or end elsewhere
+    assert len(set(before.values())) == 3
+
+
+def test_blocks_end_at_lines_of_their_own_choice_and_are_not_long() -> None:
+    blocks = list(splits.paragraphs(line.encode() for line in LINES))
+    assert b"".join(blocks) == "".join(LINES).encode()
+    counts = [block.count(b"\n") for block in blocks]
+    assert 6 < sum(counts) / len(counts) < 10
+    assert max(counts) <= splits.DOCUMENT_LINES
+    same = list(splits.paragraphs([b"the same\n"] * 175))
+    assert [block.count(b"\n") for block in same] in ([50, 50, 50, 25], [1] * 175)
+    wide = list(splits.paragraphs([b"x" * 3_000 + b"%d\n" % number for number in range(100)]))
+    assert max(map(len, wide)) <= splits.DOCUMENT_BYTES
+
+
+def test_a_paragraph_of_up_to_fifty_lines_is_one_document() -> None:
+    text = [*LINES[:50], "\n", *LINES[:51], " \n", "\n", *LINES[:3]]
+    first, *middle, last = (block.decode() for block in splits.paragraphs(line.encode() for line in text))
+    assert first == "".join([*LINES[:50], "\n"])
+    assert last == "".join(LINES[:3])
+    assert len(middle) > 2
+    assert "".join(middle) == "".join([*LINES[:51], " \n", "\n"])
+
+
+@pytest.mark.parametrize(("before", "after"), [(30, 70), (70, 130), (90, 101)])
+def test_text_held_out_before_the_number_of_files_passes_the_limit_is_held_out_afterwards(
+    home: Home, tmp_path: Path, before: int, after: int
+) -> None:
+    """From fewer than 50 files to fewer than 100, and from these to more, a model always meets unseen text."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    def splits_of(count: int) -> dict[str, set[str]]:
+        for number in range(count):
+            text = "".join(f"file {number} line {line}\n\n" for line in range(20))
+            (folder / f"{number:04}.txt").write_text(text)
+        found: dict[str, set[str]] = {"train": set(), "valid": set(), "test": set()}
+        for document in corpus_documents(obtain_corpus(home, SHARES.model_copy(update={"source": str(folder)}))):
+            found[document.split].add(document.sha256)
+        return found
+
+    earlier, later = splits_of(before), splits_of(after)
+    unseen = later["valid"] - earlier["train"]
+    assert len(unseen) > 0.3 * len(later["valid"])
+
+
 @pytest.mark.parametrize("blank_share", [0.0, 0.02, 0.3, 0.9])
 @pytest.mark.parametrize("searched_bytes", [20, 10_000])
 def test_byte_ranges_are_whole_documents_of_any_text(

@@ -8,9 +8,12 @@ from typing import Any
 from safetensors.numpy import load_file, save_file
 
 from rnnlm.config import PipelineConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import RunRecord
 from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.storage.stages import mark_complete
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training.training_run import UNMARKED
 from tests.configs import plain_config
 from tests.registrar import Registrar
@@ -60,11 +63,25 @@ def contest_config(folder: Path) -> PipelineConfig:
 class Contest(Registrar):
     """Registers a trained model, or the same with so much noise in its weights."""
 
+    nights = 0
+
     def register(self, quality: str, *, force: bool = False, **settings: Any) -> RegisteredVersion:
         """settings: of RegistryConfig, in place of the contest's."""
         registry = self.config.registry.model_copy(update=settings)
         config = self.config.model_copy(update={"registry": registry})
         return self(force=force, run=self.run_of(quality), config=config)
+
+    def read_newer_text(self, folder: Path) -> None:
+        """From now on candidates have read a text with one paragraph more than the last one."""
+        write_contest_corpus(folder)
+        self.nights += 1
+        with (folder / "train.txt").open("a", encoding="utf-8") as train:
+            train.write(
+                "".join(f"the cat {'really ' * night}sees the dog .\n\n" for night in range(1, self.nights + 1))
+            )
+        corpus = obtain_corpus(self.home, self.config.corpus.model_copy(update={"source": str(folder)}))
+        tokenizer = train_tokenizer(self.home, corpus, self.config.tokenizer)
+        self.dataset = store_sequences(self.home, corpus, tokenizer, self.config.sequences)
 
     def run_of(self, quality: str) -> RunRecord:
         """A finished run of its own."""

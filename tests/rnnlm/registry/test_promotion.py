@@ -4,7 +4,16 @@ import pytest
 
 from rnnlm.config import RegistryConfig
 from rnnlm.registry.champion_history import Change
-from rnnlm.registry.promotion import Decision, best_champion, decide, joined, undecidable
+from rnnlm.registry.decision_text import interval_in_words
+from rnnlm.registry.promotion import (
+    Decision,
+    best_champion,
+    decide,
+    joined,
+    kept_before,
+    undecidable,
+    with_own_text,
+)
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import registered_name
 from rnnlm.storage.result_records import Evidence
@@ -53,7 +62,7 @@ def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, a
         (0.0, 0.0, 0.0, "champion", "newer, and at most 1% worse"),
         (0.005, 0.001, 0.012, "champion", "newer, and at most 1% worse"),  # worse, within 0.013
         (0.005, -0.004, 0.014, "challenger", "not shown to be as good"),
-        (0.0, -0.3, 0.3, "champion", "newer, and not worse on these documents"),  # too little text to tell more
+        (0.0, -0.3, 0.3, "champion", "newer, and not worse on these lines"),  # too little text to tell more
         (0.001, -0.3, 0.3, "challenger", "not shown to be as good"),
         (0.5, 0.4, 0.6, "challenger", "worse"),
         (float("inf"), float("nan"), float("nan"), "challenger", "not shown to be as good"),
@@ -70,21 +79,73 @@ def test_a_newer_candidate_wins_unless_worse_than_the_margin(
 
 
 @pytest.mark.parametrize("config", [NEWER, BETTER])
-@pytest.mark.parametrize(("units", "alias"), [(49, "challenger"), (50, "champion")])
+@pytest.mark.parametrize(("units", "alias"), [(9, "challenger"), (10, "champion")])
 def test_fewer_than_the_minimum_of_units_never_takes_over(units: int, alias: str, config: RegistryConfig) -> None:
     decision = decide(evidence(-0.2, -0.1, units), 3, config)
     assert decision.alias == alias
-    assert ("only 49 documents to compare on, fewer than 50" in decision.reason) == (units == 49)
+    assert ("only 9 documents to compare on, fewer than 10" in decision.reason) == (units == 9)
     blocks = evidence(-0.2, -0.1, units).model_copy(update={"blocks": True})
-    assert "blocks of lines" in decide(blocks, 3, config).reason
-    assert decide(evidence(-0.2, -0.1, units), 3, RegistryConfig(minimum_units=40)).alias == "champion"
+    assert "runs of lines" in decide(blocks, 3, config).reason
+    assert decide(evidence(-0.2, -0.1, units), 3, RegistryConfig(minimum_units=9)).alias == "champion"
 
 
 def test_the_reason_gives_figures_interval_and_units() -> None:
-    assert decide(evidence(-0.1511, -0.0489), 3, NEWER).reason == (
-        "better: 1.2000 nats per byte against 1.3000 of champion version 3, a difference of -0.1000 (one-sided 95% "
-        "bounds -0.1511 and -0.0489, 10,000 resamples of 412 documents, 88,123 bytes, comparison 1 with it)"
+    assert decide(evidence(-0.1511, -0.0489).model_copy(update={"lines": 1_204}), 3, NEWER).reason == (
+        "better: 7.7% better than champion version 3, between 3.8% and 11.6% better (1.2000 against 1.3000 nats per "
+        "byte on 1,204 lines that neither has read, 412 documents, one-sided 95% bounds, comparison 1 with it)"
     )
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "words"),
+    [
+        (-0.0143, -0.0039, "between 0.3% and 1.1% better"),
+        (-0.0143, 0.0039, "between 0.3% worse and 1.1% better"),
+        (0.0039, 0.0143, "between 0.3% and 1.1% worse"),
+        (0.0, 0.0, "between 0.0% and 0.0% better"),
+    ],
+)
+def test_an_interval_is_told_in_words(lower: float, upper: float, words: str) -> None:
+    assert interval_in_words(evidence(lower, upper)) == words
+
+
+OWN = evidence(0.02, 0.04, difference=0.03).model_copy(update={"lines": 90})
+
+
+@pytest.mark.parametrize(
+    ("own", "alias"),
+    [
+        (OWN, "challenger"),  # 2.3 % worse on the champion's own text
+        (OWN.model_copy(update={"difference": 0.012}), "champion"),  # within the margin
+        (OWN.model_copy(update={"lower": -0.01}), "champion"),  # perhaps by chance
+        (OWN.model_copy(update={"units": 9}), "champion"),  # too little text to tell
+        (None, "champion"),
+        (evidence(0.02, 0.04, difference=0.03), "champion"),  # all of tonight's lines are its own
+    ],
+)
+def test_a_loss_on_the_champion_s_own_text_needs_approval(own: Evidence | None, alias: str) -> None:
+    lines = 100 if own and own.lines else None
+    won = Decision("champion", "better: …", evidence(-0.2, -0.1).model_copy(update={"lines": lines}))
+    decision = with_own_text(won, own, 3, NEWER)
+    assert decision.alias == alias
+    if alias == "challenger":
+        assert decision.reason == (
+            "waits for approval (rnnlm promote), because on the text that champion version 3 has held out it is 2.3% "
+            "worse, between 1.5% and 3.1% worse; on all of tonight's: better: …"
+        )
+    lost = won._replace(alias="challenger")
+    assert with_own_text(lost, own, 3, NEWER).alias == "challenger"
+
+
+def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
+    nights = [
+        version(2, parent_version="1", alias="challenger", kept="1"),
+        version(3, parent_version="1", alias="challenger", kept="2", evidence="{}"),
+        version(4, parent_version="1", alias="champion"),
+        version(5, parent_version="4", alias="challenger", kept="1"),
+    ]
+    assert [kept_before(nights, champion) for champion in (1, 4, 5)] == [2, 1, 0]
+    assert kept_before(nights[1:], 1) == 2  # `rnnlm prune` has removed the first
 
 
 def test_a_defeat_by_the_best_champion_keeps_the_evidence_about_the_champion() -> None:

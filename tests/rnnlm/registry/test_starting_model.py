@@ -10,7 +10,7 @@ import pytest
 
 from rnnlm.config import ModelConfig
 from rnnlm.errors import ModelError
-from rnnlm.evaluation.paired.holdout_documents import write_known_digests
+from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.home import Home
 from rnnlm.registry.bundle import TRAINING_DOCUMENTS, model_digest
 from rnnlm.registry.lineage import show_version
@@ -193,7 +193,7 @@ def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> Run
 
 def unseen_fingerprints(contest: Contest, folder: Path) -> list[str]:
     """Fingerprints of the validation documents that a run on the contest's dataset has not seen."""
-    write_known_digests(contest.dataset, contest.config.training.validation.tokens, folder / "own.parquet")
+    write_seen_text(contest.dataset, folder / "own.parquet")
     seen = set(pq.read_table(folder / "own.parquet")["sha256"].to_pylist())
     with connect(contest.dataset) as connection:
         rows = connection.execute("select distinct fingerprint from documents where split = 'valid'").fetchall()

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from rnnlm.config import SequencesConfig
-from rnnlm.evaluation.document_losses import DocumentLosses, document_losses
+from rnnlm.evaluation.document_losses import DocumentLosses, LineLosses, document_losses
 from rnnlm.models.model_factory import load_model
 from rnnlm.scoring.document_reader import InputDocument, documents_table
 from rnnlm.scoring.document_scores import SCORES_SCHEMA, Scorer, surprising
@@ -61,6 +61,9 @@ def test_the_most_surprising_tokens_come_with_their_place_and_their_bits(tokeniz
         restoration_bits=nothing,
         token_ids=np.tile(ids, 2),
         nll_nats=np.tile(nats, 2),
+        lines=LineLosses(
+            counts=nothing, tokens=nothing, nll_nats=nothing, restoration_bits=nothing, byte_count=nothing
+        ),
     )
     pieces = pa.array(tokenizer.pieces(range(tokenizer.vocabulary_size)))
     found = surprising(losses, pieces, 3).to_pylist()

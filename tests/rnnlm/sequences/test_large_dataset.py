@@ -6,8 +6,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from rnnlm.evaluation.paired import holdout_documents as grounds
-from rnnlm.evaluation.paired.holdout_documents import holdout_documents, write_known_digests
+from rnnlm.evaluation.paired import seen_text
+from rnnlm.evaluation.paired.holdout_documents import holdout_documents
+from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import record_of
 from rnnlm.sequences.dataset_report import measure_dataset
@@ -35,6 +36,11 @@ insert into documents
 select number, split, 'text.txt', text, 30 * number, 30, 1, sha256(key), sha256('letters' || key), key, 4, 0, 0
 from contents order by number
 """
+INSERT_VALIDATION_LINES = """
+insert into validation_lines
+select row_number() over (order by number) - 1, hash(text), 4 from contents where split = 'valid' order by number
+"""
+INSERT_TRAINING_LINES = "insert into training_lines select hash(text) from contents where split = 'train'"
 INSERT_SEQUENCES = """
 insert into shifted_sequences
 select
@@ -49,11 +55,22 @@ from contents order by split, sequence_id
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> DatasetRecord:
     folder = tmp_path_factory.mktemp("large")
     with duckdb.connect(str(folder / "sequences.duckdb"), config={"memory_limit": "2GiB"}) as connection:
-        for name in ("split", "token_id", "documents", "shifted_sequences", "tokens", "dataset"):
+        for name in (
+            "split",
+            "token_id",
+            "documents",
+            "validation_lines",
+            "training_lines",
+            "shifted_sequences",
+            "tokens",
+            "dataset",
+        ):
             connection.execute(statement(f"schema/{name}"))
         connection.execute(CONTENTS, {"documents": DOCUMENTS})
         connection.execute(INSERT_DOCUMENTS)
         connection.execute(INSERT_SEQUENCES)
+        connection.execute(INSERT_VALIDATION_LINES)
+        connection.execute(INSERT_TRAINING_LINES)
         incoming = connection.sql(
             f"select id::token_id as token_id, 't' || id as token from range({VOCABULARY}) t (id)"
         )
@@ -105,8 +122,8 @@ def test_the_description_is_exact_or_a_near_estimate(dataset: DatasetRecord) -> 
 
 @pytest.mark.slow
 def test_two_models_are_compared_on_a_bounded_number_of_documents(dataset: DatasetRecord, tmp_path: Path) -> None:
-    seen = write_known_digests(dataset, 1_000, tmp_path / "known.parquet")
+    seen = write_seen_text(dataset, tmp_path / "known.parquet")
     assert seen == pytest.approx(SHARES["train"] * (DOCUMENTS - REPEATED), rel=0.01)
-    assert (tmp_path / "known.parquet").stat().st_size < 8 * grounds.KEPT_FINGERPRINTS
+    assert (tmp_path / "known.parquet").stat().st_size < 8 * seen_text.KEPT_FINGERPRINTS
     documents = holdout_documents(dataset, [tmp_path / "known.parquet"] * 2, 10_000, 1)
     assert len({document.sha256 for document in documents}) == 10_000

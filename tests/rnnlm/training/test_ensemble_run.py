@@ -13,7 +13,7 @@ from rnnlm.home import Home, read_json, write_json
 from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.model_factory import load_model
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.training.ensemble_run import Member, ensemble_config, find_members, make_ensemble
+from rnnlm.training.ensemble_run import Member, find_members, make_ensemble
 from rnnlm.training.model_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
@@ -63,17 +63,6 @@ def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
     (run.model_folder / "model.safetensors").write_bytes(b"")
     assert not make_ensemble(home, members, dataset).skipped  # a damaged one is made again
     assert not [path for path in home.runs.iterdir() if path.name.startswith(".")]
-
-
-@pytest.mark.parametrize(
-    ("of_members", "of_both"), [((500, 20_000), 20_000), ((20_000, 500), 20_000), ((500, None), None)]
-)
-def test_text_on_which_any_member_was_chosen_is_no_evidence(
-    toy_config: PipelineConfig, toy_run: RunRecord, of_members: tuple[int | None, ...], of_both: int | None
-) -> None:
-    configs = [changed(toy_config, {"training.validation.tokens": tokens}) for tokens in of_members]
-    mixed = ensemble_config([Member(toy_run, config) for config in configs])
-    assert mixed.training.validation.tokens == of_both
 
 
 def test_an_ensemble_is_fetched_from_the_storage(

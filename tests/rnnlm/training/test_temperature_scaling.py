@@ -14,9 +14,7 @@ from rnnlm.home import Home, read_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.sequences.batches import Batch
-from rnnlm.sequences.data_feed import evaluation_batches
-from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.model_run import run_training
 from rnnlm.training.temperature_scaling import divide_logits, fit_temperature
@@ -117,9 +115,9 @@ def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_
     assert (plain.temperature, scaled.temperature) == (1.0, read_json(scaled.folder / "run.json")["temperature"])
     assert scaled.temperature != pytest.approx(1.0, abs=1e-3)
     assert scaled.best_validation_perplexity < plain.best_validation_perplexity
-    source = tuning_sample(StoredSplit(toy_dataset, "valid"), scaling.training.validation.tokens)
+    sample = TuningSample(toy_dataset, scaling.training.validation.tokens)
     model = load_model(scaled.model_folder)
-    nats, tokens = nll_of_batches(model, evaluation_batches(source, toy_dataset.mode, 64))
+    nats, tokens = nll_of_batches(model, sample.batches(64))
     assert math.exp(nats / tokens) == pytest.approx(scaled.best_validation_perplexity, rel=1e-6)
     weights = load_model(plain.model_folder).stack.cells[0].U
     assert torch.equal(model.stack.cells[0].U, weights)

@@ -17,9 +17,7 @@ from rnnlm.evaluation.batch_losses import nll_of_batches
 from rnnlm.home import Home
 from rnnlm.models import devices
 from rnnlm.models.model_factory import load_model
-from rnnlm.sequences.data_feed import evaluation_batches
-from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.tuning_sample import tuning_sample
+from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import is_complete, mark_complete
 from rnnlm.training.model_run import run_training
@@ -161,12 +159,12 @@ def test_validation_uses_a_sample_of_bounded_size(
     for tokens in (None, 100):
         config = changed(toy_config, {"training.validation.tokens": tokens})
         run = run_training(home, config, toy_dataset, untracked)
-        source = tuning_sample(StoredSplit(toy_dataset, "valid"), tokens)
+        sample = TuningSample(toy_dataset, tokens)
         network = load_model(run.model_folder)
-        nats, count = nll_of_batches(network, evaluation_batches(source, toy_dataset.mode, 64))
+        nats, count = nll_of_batches(network, sample.batches(64))
         assert run.best_validation_perplexity == pytest.approx(math.exp(nats / count), rel=1e-6)
-        found[tokens] = source.predicted_count
-    assert found == {None: 140, 100: 100}
+        found[tokens] = sample.predicted_count
+    assert found == {None: 160, 100: 100}
 
 
 @pytest.mark.parametrize("bias", ["zero", "unigram"])

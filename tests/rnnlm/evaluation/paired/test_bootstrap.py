@@ -16,12 +16,23 @@ from rnnlm.evaluation.paired.bootstrap import (
     resampled_differences,
     spent_confidence,
     unit_sums,
+    units_of_lines,
 )
 from rnnlm.evaluation.paired.paired_losses import PAIRED_LOSSES_SCHEMA
+from rnnlm.storage.result_records import Evidence
 
 BYTES = [10, 20, 70]
 CANDIDATE = [10.0, 30.0, 60.0]  # nats of each document: 100 in all
 CHAMPION = [12.0, 28.0, 80.0]  # 120
+
+
+def evidence_of(
+    losses: Path, config: RegistryConfig | None = None, *, must_be_better: bool = False, lines: list[int] | None = None
+) -> Evidence:
+    only_lines = None if lines is None else np.array(lines, np.uint64)
+    found = measure_evidence(losses, config or RegistryConfig(), must_be_better=must_be_better, only_lines=only_lines)
+    assert found is not None
+    return found
 
 
 def write_losses(path: Path, candidate: list[float], champion: list[float], byte_counts: list[int]) -> Path:
@@ -30,6 +41,8 @@ def write_losses(path: Path, candidate: list[float], champion: list[float], byte
         {
             "role": role,
             "document_id": number,
+            "line": 0,
+            "digest": number,
             "sha256": f"{number:064x}",
             "byte_count": byte_count,
             "tokens": 3,
@@ -46,8 +59,8 @@ def write_losses(path: Path, candidate: list[float], champion: list[float], byte
 
 def test_the_sums_equal_those_by_hand(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
-    evidence = measure_evidence(losses, RegistryConfig(policy="better"))
-    assert (evidence.documents, evidence.units, evidence.byte_count) == (3, 3, 100)
+    evidence = evidence_of(losses, must_be_better=True)
+    assert (evidence.documents, evidence.lines, evidence.units, evidence.byte_count) == (3, 3, 3, 100)
     assert evidence.candidate_nats_per_byte == pytest.approx(1.0)
     assert evidence.champion_nats_per_byte == pytest.approx(1.2)
     assert evidence.difference == pytest.approx(-0.2)
@@ -57,14 +70,34 @@ def test_the_sums_equal_those_by_hand(tmp_path: Path) -> None:
 
 def test_bounds_equal_those_of_a_slow_bootstrap(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
-    evidence = measure_evidence(losses, RegistryConfig(policy="better", resamples=500, confidence=0.9, seed=7))
+    evidence = evidence_of(losses, RegistryConfig(resamples=500, confidence=0.9, seed=7), must_be_better=True)
     draw = np.random.Generator(np.random.PCG64(7))
     differences = []
     for row in draw.integers(0, 3, (500, 3)):
         excess = sum(CANDIDATE[number] - CHAMPION[number] for number in row)
         differences.append(excess / sum(BYTES[number] for number in row))
-    margin = 1.6448536 * np.std(differences, ddof=1)  # one-sided 95 %: half of what 0.9 leaves
+    # One-sided 95 %: half of what 0.9 leaves. Units of 10, 20 and 70 bytes are worth 5400² / 24,180,000 of equal size.
+    worth = 29_160_000 / 24_180_000
+    margin = 6.3137515 * worth**0.5 * np.std(differences, ddof=1)  # Student's t of one degree of freedom, the fewest
     assert [evidence.lower, evidence.upper] == pytest.approx([-0.2 - margin, -0.2 + margin])
+
+
+def test_lines_of_one_document_are_one_unit_and_few_documents_are_cut_into_runs_of_lines() -> None:
+    documents = np.repeat(np.arange(300), 3)
+    (excess, sizes), blocks = units_of_lines(documents, np.ones(900), np.full(900, 2.0))
+    assert (blocks, len(excess), set(excess), set(sizes)) == (False, 300, {3.0}, {6.0})
+    (excess, _), blocks = units_of_lines(documents // 100, np.ones(900), np.full(900, 2.0))
+    assert (blocks, len(excess), excess.sum()) == (True, 200, 900)
+    (excess, _), blocks = units_of_lines(np.zeros(7, int), np.ones(7), np.ones(7))
+    assert (blocks, len(excess)) == (True, 7)
+
+
+def test_only_the_lines_asked_for_count(tmp_path: Path) -> None:
+    losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
+    assert evidence_of(losses, lines=[0, 1, 2, 99]) == evidence_of(losses)
+    two = evidence_of(losses, lines=[0, 2])
+    assert (two.lines, two.byte_count, two.difference) == (2, 80, pytest.approx((70 - 92) / 80))
+    assert measure_evidence(losses, RegistryConfig(), only_lines=np.array([99], np.uint64)) is None
 
 
 def test_error_probabilities_sum_to_the_promised_one() -> None:
@@ -75,33 +108,33 @@ def test_error_probabilities_sum_to_the_promised_one() -> None:
 
 def test_a_model_is_not_better_than_itself(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CANDIDATE, BYTES)
-    for blocks in (False, True):  # without a difference there is no correlation either
-        evidence = measure_evidence(losses, RegistryConfig(), blocks=blocks)
-        assert (evidence.difference, evidence.lower, evidence.upper) == (0.0, 0.0, 0.0)
+    evidence = evidence_of(losses)  # without a difference there is no correlation either
+    assert (evidence.difference, evidence.lower, evidence.upper) == (0.0, 0.0, 0.0)
 
 
 def test_many_documents_are_drawn_in_runs_of_neighbours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bootstrap, "MAXIMUM_UNITS", 2)
     assert unit_sums(np.array([1, 2, 3, 4, 5])).tolist() == [3, 12]
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
-    evidence = measure_evidence(losses, RegistryConfig())
+    evidence = evidence_of(losses)
     assert (evidence.documents, evidence.units) == (3, 2)
     assert evidence.difference == pytest.approx(-0.2)
 
 
 def is_better(excess: np.ndarray, sizes: np.ndarray, confidence: float, seed: int, resamples: int = 400) -> bool:
     resampled = resampled_differences(excess, sizes, resamples, seed)
-    return confidence_bounds(excess.sum() / sizes.sum(), resampled, confidence)[1] < 0
+    return confidence_bounds(excess.sum() / sizes.sum(), resampled, sizes, confidence)[1] < 0
 
 
-def test_equal_models_differ_no_more_often_than_promised() -> None:
-    """300 pairs of models whose documents differ by chance alone: about 5 % come out as better."""
+@pytest.mark.parametrize("units", [10, 30, 250])
+def test_equal_models_differ_no_more_often_than_promised(units: int) -> None:
+    """600 pairs of models whose units differ by chance alone: about 5 % come out as better."""
     draw = np.random.default_rng(0)
     found = 0
-    for trial in range(300):
-        sizes = draw.integers(50, 500, 250)
-        found += is_better(draw.normal(0, 0.1, 250) * sizes, sizes, 0.95, trial)
-    assert 0.02 * 300 <= found <= 0.09 * 300
+    for trial in range(600):
+        sizes = draw.integers(50, 500, units)
+        found += is_better(draw.normal(0, 0.1, units) * sizes, sizes, 0.95, trial, 200)
+    assert 0.025 * 600 <= found <= 0.075 * 600
 
 
 @pytest.mark.long

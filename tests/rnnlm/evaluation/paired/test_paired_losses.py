@@ -3,21 +3,21 @@
 import math
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.config import SequencesConfig
-from rnnlm.corpora.splits import text_fingerprint
+from rnnlm.corpora.line_digests import line_digest
 from rnnlm.evaluation.document_losses import document_losses
-from rnnlm.evaluation.paired.holdout_documents import holdout_documents
+from rnnlm.evaluation.paired.holdout_documents import holdout_documents, judging_lines
 from rnnlm.evaluation.paired.paired_losses import load_contestant, write_paired_losses
+from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.home import read_json, write_json
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.training.train import write_model
 from tests.configs import plain_model
-from tests.rnnlm.evaluation.paired.conftest import TRAIN, VALID, Ground
+from tests.rnnlm.evaluation.paired.conftest import VALID, Ground
 
 
 @pytest.fixture
@@ -32,30 +32,33 @@ def new_model(ground: Ground, folder: Path, seed: int) -> Path:
 
 
 def compare(ground: Ground, candidate: Path, champion: Path, folder: Path) -> Path:
-    digests, losses = folder / "digests.parquet", folder / "losses.parquet"
-    fingerprints = pa.array([text_fingerprint(text.encode()) for text in TRAIN])
-    pq.write_table(pa.table({"sha256": fingerprints}), digests)
+    seen, losses = folder / "seen.parquet", folder / "losses.parquet"
+    write_seen_text(ground.dataset, seen)
     contestants = {"candidate": load_contestant(candidate), "champion": load_contestant(champion)}
-    write_paired_losses(contestants, holdout_documents(ground.dataset, [digests]), ground.corpus_folder, losses)
+    documents = judging_lines(ground.corpus_folder, holdout_documents(ground.dataset, [seen]), None)
+    write_paired_losses(contestants, documents, ground.corpus_folder, losses)
     return losses
 
 
-def test_each_document_has_the_loss_of_scoring_it_alone(ground: Ground, folder: Path, tmp_path: Path) -> None:
+def test_each_judging_line_has_its_loss_within_its_document(ground: Ground, folder: Path, tmp_path: Path) -> None:
     champion = new_model(ground, tmp_path / "other", seed=1)
     facts = read_json(champion / "rnnlm.json")
     write_json(champion / "rnnlm.json", facts | {"mode": "stream"})  # reads the blank lines, too
     rows = pq.read_table(compare(ground, folder, champion, tmp_path)).to_pylist()
-    assert [row["role"] for row in rows] == ["candidate"] * 3 + ["champion"] * 3
+    assert [(row["role"], row["line"]) for row in rows] == [("candidate", 0)] * 2 + [("champion", 0)] * 2
     for role, model, cut in (
         ("candidate", folder, SequencesConfig()),
         ("champion", champion, SequencesConfig(mode="stream")),
     ):
         contestant = load_contestant(model)
-        for row, number in zip((row for row in rows if row["role"] == role), (0, 2, 4), strict=True):
-            (loss,) = document_losses(contestant.model, contestant.tokenizer, [VALID[number]], cut)
-            assert row["total_nats"] == pytest.approx(loss.total_nats, rel=1e-5)
-            assert (row["tokens"], row["byte_count"]) == (loss.tokens, len(VALID[number]))
-    zebra = [row for row in rows if row["role"] == "candidate"][2]
+        for row, number in zip((row for row in rows if row["role"] == role), (0, 4), strict=True):
+            line, tokenizer = VALID[number].strip(), contestant.tokenizer
+            (loss,) = document_losses(contestant.model, tokenizer, [VALID[number]], cut)
+            tokens = len(tokenizer.encode(line)) + 1  # <eos>
+            assert row["nll_nats"] == pytest.approx(loss.nll_nats[:tokens].sum(), rel=1e-5)
+            assert (row["tokens"], row["byte_count"]) == (tokens, len(line) + 1)
+            assert row["digest"] == line_digest(line.encode())
+    zebra = [row for row in rows if row["role"] == "candidate"][1]
     # `runs` and `zebra` are not in the training split: 8 bits for each of their bytes and ends.
     assert zebra["restoration_bits"] >= 8 * (len("runs") + len("zebra") + 2)
     assert zebra["total_nats"] == pytest.approx(zebra["nll_nats"] + zebra["restoration_bits"] * math.log(2))

@@ -1,0 +1,89 @@
+"""What the training of a model has seen: fingerprints of its documents and of their lines, in one Parquet file.
+
+The file is kept with a registered version, whose dataset may be gone when it is compared.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rnnlm.sequences.dataset_reader import connect
+from rnnlm.sequences.sql_tables import table
+from rnnlm.sequences.validation_lines import all_lines_choose
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import statement
+
+KEPT_FINGERPRINTS = 2_000_000  # with a registered version: 14 MB
+ABOVE_ALL = "g"  # follows every hexadecimal digit
+BOUND = b"below"  # in a file's metadata: it has all fingerprints below this one, and no other
+LINES = b"lines"  # in a file's metadata, if it lists the lines, too
+SEEN_SCHEMA = pa.schema({"sha256": pa.string(), "is_line": pa.bool_()})
+
+
+def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None = None) -> int:
+    """Write the fingerprints of the documents and lines that training has seen; return the number of documents.
+
+    These are those of the training split. If all validation lines may choose, because there are very few, the documents
+    of the validation split are seen, too. A document's fingerprint is that of its letters, which cleaning does not
+    change; its first 16 hexadecimal digits are kept: of 100 million documents, one in 10 million compared with 10,000
+    others is mistaken. A line's is its line_digest. ancestors: such a file of the model that training started from,
+    whose text has been seen too. If it lists no lines, because it is of rnnlm 0.3 or older, neither does this one.
+
+    Of a corpus with more than KEPT_FINGERPRINTS documents and lines, only fingerprints below a bound are kept, and
+    models are compared on text below it: a theta sketch (Dasgupta et al. 2016, https://arxiv.org/abs/1510.01455). The
+    number is then an estimate.
+    """
+    below = bound_of(ancestors) if ancestors else ABOVE_ALL
+    with connect(dataset) as connection:
+        (size,) = table(connection, "promotion/count_seen_text", {})
+        listed = (size["highest_line_digest"] + 1) / 2**64  # share of the lines
+        if listed < 1:
+            below = min(below, f"{size['highest_line_digest']:016x}")
+        if (count := size["documents"] + size["training_lines"] / listed) > KEPT_FINGERPRINTS:
+            below = min(below, f"{round(2**64 * KEPT_FINGERPRINTS / count):016x}")
+        parameters = {"below": below, "validation_too": all_lines_choose(dataset)}
+        seen = connection.sql(statement("promotion/read_seen_text"), params=parameters).to_arrow_table()
+    seen = seen.cast(SEEN_SCHEMA)
+    with_lines = ancestors is None or lists_lines(ancestors)
+    if ancestors is not None:
+        theirs = pq.read_table(ancestors)
+        if not with_lines:
+            seen = seen.filter(pc.invert(seen["is_line"]))
+            theirs = theirs.append_column("is_line", pa.array([False] * len(theirs)))
+        theirs = theirs.set_column(0, "sha256", pc.utf8_slice_codeunits(theirs["sha256"], 0, 16))
+        theirs = theirs.cast(SEEN_SCHEMA).filter(pc.less(theirs["sha256"], below))
+        both = pa.concat_tables([seen, theirs]).group_by(SEEN_SCHEMA.names).aggregate([])
+        seen = both.sort_by([("is_line", "ascending"), ("sha256", "ascending")])
+    # Sorted digests share their beginnings: this encoding takes 7 bytes for each.
+    pq.write_table(
+        seen.replace_schema_metadata({BOUND: below, **({LINES: b"listed"} if with_lines else {})}),
+        path,
+        compression="zstd",
+        use_dictionary=False,
+        column_encoding={"sha256": "DELTA_BYTE_ARRAY"},
+    )
+    documents = len(seen.filter(pc.invert(seen["is_line"])))
+    return documents if below == ABOVE_ALL else round(documents * 2**64 / int(below, 16))
+
+
+def bound_of(path: Path) -> str:
+    """The file has all fingerprints below this one."""
+    return (pq.read_schema(path).metadata or {}).get(BOUND, ABOVE_ALL.encode()).decode()
+
+
+def lists_lines(path: Path) -> bool:
+    """Return True if the file of write_seen_text() has lines, too. Those of rnnlm 0.3 and older have none."""
+    return LINES in (pq.read_schema(path).metadata or {})
+
+
+def seen_lines(paths: Sequence[Path]) -> np.ndarray:
+    """(lines,) uint64, sorted: the digests of the lines that any of the files of write_seen_text() lists."""
+    found = [np.zeros(0, np.uint64)]
+    for path in filter(lists_lines, paths):
+        lines = pq.read_table(path, filters=pc.field("is_line"))["sha256"].to_pylist()
+        found.append(np.fromiter((int(line, 16) for line in lines), np.uint64, len(lines)))
+    return np.unique(np.concatenate(found))

@@ -1,0 +1,38 @@
+"""The lines of a dataset's validation split, and which of its tokens may choose between models."""
+
+import numpy as np
+
+from rnnlm.corpora.line_digests import chooses
+from rnnlm.sequences.dataset_reader import connect
+from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.sql_statements import statement
+
+
+def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
+    """(predicted tokens,) bool: those of the validation split, in the order of the text, on which models are chosen.
+
+    If no line chooses, because there are very few, all do.
+    """
+    digests, predicted = validation_lines(dataset)
+    chosen = np.repeat(chooses(digests), predicted)
+    return chosen if chosen.any() else np.ones(len(chosen), bool)
+
+
+def all_lines_choose(dataset: DatasetRecord) -> bool:
+    """Return True if no validation line is left to judge: there are so few that all of them choose."""
+    return bool(choosing_tokens(dataset).all())
+
+
+def validation_lines(dataset: DatasetRecord) -> tuple[np.ndarray, np.ndarray]:
+    """(lines,) uint64 digests and (lines,) int64 predicted tokens of the validation split's lines, in order."""
+    with connect(dataset) as connection:
+        lines = connection.sql(statement("queries/read_validation_lines")).to_arrow_table()
+    return lines["digest"].to_numpy(), lines["predicted_tokens"].to_numpy()
+
+
+def first_tokens_of_rows(dataset: DatasetRecord) -> np.ndarray:
+    """(rows,) the number of predicted tokens before each row of the validation split."""
+    with connect(dataset) as connection:
+        rows = connection.sql(statement("queries/read_row_lengths"), params={"split": "valid"}).to_arrow_table()
+    predicted = rows["predicted_tokens"].to_numpy()
+    return np.cumsum(predicted) - predicted

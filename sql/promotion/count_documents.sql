@@ -1,2 +1,0 @@
--- Grain: one row: the number of documents of all splits.
-select count(*) from documents;

@@ -226,7 +226,7 @@ def publish_summary(
         description=f"What the run on {corpus_name} has done: scores, decision, stages, samples",
     )
     left_out = record.corpus.left_out if isinstance(record, PipelineRecord) else ()
-    changes = registration_events(record.registered, record.evaluation, corpus_name)
+    changes = registration_events(record.registered, corpus_name)
     raise_events((night_ended(corpus_name, record, left_out), *changes))
     results = {PROMOTED: record.is_promoted, UNCHANGED: record.is_unchanged}
     tag_run(corpus_name, config.preset, *(tag for tag, holds in results.items() if holds))

@@ -98,12 +98,12 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
         EVENT_TEXT,
     ),
     f"rnnlm: champion kept {KEPT_IN_A_ROW} times": (
-        f"{KEPT_IN_A_ROW} candidates in a row were compared with the champion, and none replaced it.",
+        f"{KEPT_IN_A_ROW} candidates in a row did not replace the champion, with or without evidence.",
         event_trigger(CHAMPION_KEPT, **{CANDIDATES: str(KEPT_IN_A_ROW)}),
         EVENT_TEXT,
     ),
     "rnnlm: perplexity regressed": (
-        "A version needs clearly more bits per byte than the version registered before it.",
+        "On the same lines a candidate is shown to be worse than the champion, and by 3% or more.",
         event_trigger(PERPLEXITY_REGRESSED),
         EVENT_TEXT,
     ),

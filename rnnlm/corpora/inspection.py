@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rnnlm.config import CorpusConfig, PipelineConfig
+from rnnlm.corpora.decision_ground import DecisionGround, decision_ground
 from rnnlm.corpora.download import configured_source
 from rnnlm.corpora.file_formats import Opener
 from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
@@ -47,6 +48,8 @@ class Inspection(Record):
     words: int
     scripts: dict[str, float]  # → share of the letters
     documents: dict[str, int]  # split → documents; all 0 if the text was not read up to the files of all splits
+    ground: DecisionGround | None  # on which a candidate would be compared with the champion; None: unknown
+    minimum_units: int  # with fewer no candidate is promoted
     training_seconds: float  # estimate for `rnnlm run` with default settings on 2 idle CPU cores
     undecodable: tuple[Undecodable, ...]
     refusal: str | None  # the error that a run would end with
@@ -86,6 +89,7 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
         scripts: dict[str, float] = {}
         documents: dict[str, int] = dict.fromkeys(SPLITS, 0)
         advice: tuple[str, ...] = ()
+        ground = None
         if writer.any_text:
             corpus = written_corpus(writer, config)
             lines, words, scripts = measure_text(corpus)
@@ -94,6 +98,7 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
             if splits_are_known:  # else the files of some splits may not have been reached
                 documents |= Counter(document.split for document in corpus_documents(corpus))
                 empty = [split for split in SPLITS if not documents[split]]
+                ground = None if empty else decision_ground(corpus)
                 if empty and not refusal:
                     refusal = f"{config.public_source}: {explain_empty_split(corpus, empty[0])}"
         return Inspection(
@@ -109,6 +114,8 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
             words=words,
             scripts=scripts,
             documents=documents,
+            ground=ground,
+            minimum_units=pipeline.registry.minimum_units,
             training_seconds=SECONDS_TO_START + writer.corpus_bytes * SECONDS_PER_BYTE,
             undecodable=tuple(
                 Undecodable(name=opener.name_of(error.label), problem=error.place, guess=error.guess)

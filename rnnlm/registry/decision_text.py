@@ -20,6 +20,17 @@ def verdict(registered: RegisteredVersion) -> str:
     return before.rpartition(" (")[0] + after.partition(")")[2] if found else registered.reason
 
 
+def difference_in_words(evidence: Evidence) -> str:
+    """Return the paired difference with its interval: `1.8% better (between 1.1% and 2.5% better)`."""
+    return f"{better_or_worse(evidence.relative(evidence.difference))} ({interval_in_words(evidence)})"
+
+
+def own_text_in_words(own_evidence: Evidence) -> str:
+    """Return the difference on those of the lines that the champion itself had held out."""
+    lines = f"{own_evidence.lines:,} lines" if own_evidence.lines else "lines"
+    return f"{difference_in_words(own_evidence)} on the {lines} that the champion itself had held out"
+
+
 def evidence_in_words(evidence: Evidence, version: int, called: str = "champion") -> str:
     """`1.8% better than champion version 3, between 1.1% and 2.5% better (1.2005 against 1.2225 nats per byte on …)`.
 

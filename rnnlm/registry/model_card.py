@@ -11,7 +11,7 @@ from rnnlm.generation.sample_page import samples_page
 from rnnlm.home import read_json
 from rnnlm.models.count_model import FILE as COUNTS
 from rnnlm.models.kinds import kind_of
-from rnnlm.registry.promotion import unit_noun
+from rnnlm.registry.decision_text import difference_in_words
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import Evidence, ListedVersion
@@ -130,7 +130,8 @@ def memory_limit(model: ModelConfig) -> str:
 def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evidence | None) -> str:
     """Markdown for the top of a version's page: its scores beside those of the champion it was compared with.
 
-    Perplexities of two datasets, whose vocabularies differ, are shown without their difference.
+    First comes the paired difference. Scores of two datasets, which are of other text or other tokens, are shown
+    without their difference.
     """
     test, valid = candidate.evaluation.scores["test"], candidate.evaluation.scores["valid"]
     same_dataset = parent.dataset_id == candidate.dataset.dataset_id
@@ -139,21 +140,17 @@ def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evide
         ("test bits per byte", test.bits_per_byte, parent.bits_per_byte, ".3f"),
         ("validation perplexity", valid.perplexity, parent.validation_perplexity, ".2f"),
     ]
-    if evidence is not None:
-        label = f"nats per byte, {evidence.documents:,} {unit_noun(evidence)} new to both"
-        rows.append((label, evidence.candidate_nats_per_byte, evidence.champion_nats_per_byte, ".4f"))
     table = [
         {
             "": name,
             "this version": f"{ours:{digits}}",
             f"version {parent.version}": "" if theirs is None else f"{theirs:{digits}}",
-            "change": f"{ours / theirs - 1:+.1%}"
-            if theirs is not None and ("perplexity" not in name or same_dataset)
-            else "",
+            "change": f"{ours / theirs - 1:+.1%}" if theirs is not None and same_dataset else "",
         }
         for name, ours, theirs, digits in rows
     ]
-    return f"{COMPARISON} {parent.version}\n\n{markdown_table(table)}"
+    paired = f"{difference_in_words(evidence)}, on lines that neither has read.\n\n" if evidence else ""
+    return f"{COMPARISON} {parent.version}\n\n{paired[:1].upper()}{paired[1:]}{markdown_table(table)}"
 
 
 def description_of(card: str, comparison: str = "") -> str:

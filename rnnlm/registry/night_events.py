@@ -4,21 +4,22 @@
 |----------------------------|-----------------------------------------------------------------------------------|
 | rnnlm.night.ended          | always, unless the run failed: scores, decision, files that were not read         |
 | rnnlm.champion.replaced    | a candidate replaced the champion                                                 |
-| rnnlm.champion.kept        | one did not; label `rnnlm.candidates`: how many in a row, compared with this one  |
-| rnnlm.perplexity.regressed | the test split needs 3% more bits per byte than with the version registered before |
+| rnnlm.champion.kept        | one did not; label `rnnlm.candidates`: how many in a row, also without evidence    |
+| rnnlm.perplexity.regressed | on the same lines a candidate is shown to be worse than the champion, and 3% or more  |
 | rnnlm.night.stopped        | a gate has stopped the run before training                                        |
 | rnnlm.corpus.drifted       | the gate `drift` warns or stops                                                   |
 
-Bits per byte, the logarithm of perplexity per byte, can be compared although every night has a tokenizer of its own.
-A night that registers nothing new is only "ended". rnnlm.scores.drifted is in rnnlm/scoring/drift.py.
+Two models are compared on the same lines, in nats per byte, although every night has a tokenizer and a test split of
+its own; scores of different texts are never subtracted. A night that registers nothing new is only "ended".
+rnnlm.scores.drifted is in rnnlm/scoring/drift.py.
 """
 
 from typing import Any
 
 from rnnlm.registry.data_gates import CHAMPION_STAYS, GatesRecord
-from rnnlm.registry.decision_text import unchanged_since, verdict
+from rnnlm.registry.decision_text import difference_in_words, own_text_in_words, unchanged_since, verdict
 from rnnlm.storage.records import LeftOut, NightEvent
-from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, TrainedRecord
+from rnnlm.storage.result_records import Evidence, RegisteredVersion, TrainedRecord
 
 NIGHT_ENDED = "rnnlm.night.ended"
 CHAMPION_REPLACED = "rnnlm.champion.replaced"
@@ -26,9 +27,9 @@ CHAMPION_KEPT = "rnnlm.champion.kept"
 PERPLEXITY_REGRESSED = "rnnlm.perplexity.regressed"
 NIGHT_STOPPED = "rnnlm.night.stopped"
 CORPUS_DRIFTED = "rnnlm.corpus.drifted"
-CANDIDATES = "rnnlm.candidates"  # label: candidates in a row that were compared with the champion and did not win
+CANDIDATES = "rnnlm.candidates"  # label: candidates in a row that did not replace the champion
 LEFT_OUT_SHOWN = 5
-REGRESSION = 0.03  # relative rise of bits per byte: several times what another seed or a few new documents change
+REGRESSION = 0.03  # share of the champion's nats per byte: several times what another seed changes
 
 
 def gate_events(gates: GatesRecord) -> tuple[NightEvent, ...]:
@@ -58,9 +59,7 @@ def event(
     )
 
 
-def registration_events(
-    registered: RegisteredVersion, evaluation: EvaluationRecord, corpus_name: str
-) -> tuple[NightEvent, ...]:
+def registration_events(registered: RegisteredVersion, corpus_name: str) -> tuple[NightEvent, ...]:
     """The events of a new version; none if it was registered before."""
     if registered.skipped or registered.repaired:
         return ()
@@ -77,28 +76,26 @@ def registration_events(
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"
         labels = {CANDIDATES: str(candidates)}
         events.append(event(CHAMPION_KEPT, name, message, facts | {"candidates": candidates}, labels))
-    now = evaluation.scores["test"].bits_per_byte
-    before = registered.before.bits_per_byte if registered.before else None
-    if before is not None and now > before * (1 + REGRESSION):
+    if evidence is not None and evidence.lower > 0 and evidence.relative(evidence.difference) >= REGRESSION:
+        stays = "It is the champion." if registered.alias == "champion" else "The champion stays."
         message = (
-            f"{corpus_name}: {version} needs {now:.3f} bits per byte of the test split, "
-            f"{now / before - 1:.1%} more than the version before it ({before:.3f}). "
-        ) + ("It is the champion." if registered.alias == "champion" else "The champion stays.")
-        figures = {"bits_per_byte": now, "bits_per_byte_before": before}
-        events.append(event(PERPLEXITY_REGRESSED, name, message, facts | figures))
+            f"{corpus_name}: {version} is {difference_in_words(evidence)} than the champion on the same lines. {stays}"
+        )
+        events.append(event(PERPLEXITY_REGRESSED, name, message, facts | figures_of(evidence)))
     return tuple(events)
+
+
+def figures_of(evidence: Evidence | None) -> dict[str, Any]:
+    """The paired difference and its bounds, as shares of the champion's nats per byte; empty without evidence."""
+    if evidence is None:
+        return {}
+    return {name: evidence.relative(getattr(evidence, name)) for name in ("difference", "lower", "upper")}
 
 
 def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut, ...] = ()) -> NightEvent:
     """left_out: files of the source that were not read."""
     test, registered = record.evaluation.scores["test"], record.registered
     version = f"{registered.name} version {registered.version}"
-    score = f"{test.bits_per_byte:.3f} bits per byte of the test split (perplexity {test.perplexity:.2f})"
-    rival = registered.rival
-    if rival is not None and rival.bits_per_byte is not None:
-        noun = "the champion before" if registered.alias == "champion" else "the champion"
-        change = test.bits_per_byte / rival.bits_per_byte - 1
-        score += f", {change:+.1%} against {noun}, version {rival.version} ({rival.bits_per_byte:.3f})"
     if record.is_unchanged:
         decision = f"{unchanged_since(record)}; {version} is {registered.alias}"
     elif record.is_promoted:
@@ -109,7 +106,12 @@ def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut
         decision = f"{version} is the champion already"
     else:
         decision = f"{version} does not replace the champion: {verdict(registered)}"
-    lines = [f"{score}.", f"{decision[0].upper()}{decision[1:]}." if record.is_unchanged else f"{decision}."]
+    lines = [f"{decision[0].upper()}{decision[1:]}." if record.is_unchanged else f"{decision}."]
+    if registered.own_evidence is not None:
+        lines.append(f"It is {own_text_in_words(registered.own_evidence)}.")
+    if registered.kept > 1 and not record.is_unchanged:
+        lines.append(f"The champion has been kept for {registered.kept} nights, since {registered.kept_since[:10]}.")
+    lines.append(f"Its own test split: {test.bits_per_byte:.3f} bits per byte (perplexity {test.perplexity:.2f}).")
     if left_out:
         shown = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:LEFT_OUT_SHOWN])
         more = f"; and {len(left_out) - LEFT_OUT_SHOWN} more" if len(left_out) > LEFT_OUT_SHOWN else ""
@@ -122,7 +124,8 @@ def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut
         "promoted": record.is_promoted,
         "unchanged": record.is_unchanged,
         "bits_per_byte": test.bits_per_byte,
-        "champion_bits_per_byte": rival.bits_per_byte if rival else None,
+        "kept": registered.kept,
         "left_out": len(left_out),
+        **figures_of(registered.evidence),
     }
     return event(NIGHT_ENDED, registered.name, "\n".join(lines), payload)

@@ -23,6 +23,7 @@ def inspection_text(found: Inspection) -> str:
         "documents": ""
         if found.refusal or not any(found.documents.values())
         else f"{sum(found.documents.values()):,}: {counted(found.documents)}",
+        "decisions": decisions(found),
         "time": "" if found.refusal else training_time(found),
         "advice": found.advice,
     }
@@ -45,6 +46,24 @@ def inspection_text(found: Inspection) -> str:
         more = [f"and {len(some) - NAMES_SHOWN:,} more (--json lists all)"] if len(some) > NAMES_SHOWN else []
         lines += [*wrapped(f"{reason}:", "  "), *wrapped(", ".join([*some[:NAMES_SHOWN], *more]), "    ")]
     return "\n".join([*lines, *section("a run would end with:", (found.refusal or "").splitlines())])
+
+
+def decisions(found: Inspection) -> str:
+    """Whether nights on this text can decide between two models, on how much, and which difference they can show."""
+    ground = found.ground
+    if found.refusal or ground is None:
+        return ""
+    what = "documents" if ground.documents == ground.units else "runs of lines"
+    if ground.units < found.minimum_units:
+        return (
+            f"none: {count(ground.lines, 'held-out line')} to judge a new model by, and {found.minimum_units} are "
+            "needed (registry.minimum_units); add text"
+        )
+    least = "" if found.whole else "at least "
+    return (
+        f"possible, on {least}{count(ground.lines, 'held-out line')} in {ground.units:,} {what}: differences of about "
+        f"{ground.detectable:.1%} and more can be shown"
+    )
 
 
 def training_time(found: Inspection) -> str:

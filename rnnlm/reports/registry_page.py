@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config.moved_settings import flatten
 from rnnlm.display.text_layout import fact_lines, markdown_table
-from rnnlm.registry.promotion import unit_noun
+from rnnlm.registry.decision_text import unit_noun
 from rnnlm.storage.result_records import Evidence, ListedVersion, RegisteredVersion
 
 if TYPE_CHECKING:  # their import would load torch
@@ -13,22 +13,33 @@ if TYPE_CHECKING:  # their import would load torch
     from rnnlm.registry.lineage import VersionDetails
 
 
-def evidence_report(evidence: Evidence) -> str:
-    """Markdown: the cost of both on the same documents, and the bounds of the difference."""
-    confidence = f"{100 * evidence.confidence:.4g}%"
-    figures = {
+def evidence_report(evidence: Evidence, own_evidence: Evidence | None = None) -> str:
+    """Markdown: what both cost on the same lines, and the bounds of the difference.
+
+    own_evidence: the same on those lines that the champion itself had held out.
+    """
+    rows = [evidence_row("all lines", evidence)]
+    if own_evidence is not None:
+        rows.append(evidence_row("the champion's own", own_evidence))
+    note = (
+        f"Nats per byte, on held-out lines that neither was trained or chosen on: {evidence.byte_count:,} bytes of "
+        f"{evidence.documents:,} documents. The difference is a share of the champion's, with one-sided "
+        f"{100 * evidence.confidence:.4g}% bounds from {evidence.resamples:,} resamples of {evidence.units:,} "
+        f"{unit_noun(evidence)}; less is better."
+    )
+    return f"{markdown_table(rows)}\n\n{note}"
+
+
+def evidence_row(what: str, evidence: Evidence) -> dict[str, str]:
+    lower, upper = (f"{evidence.relative(bound):+.1%}" for bound in (evidence.lower, evidence.upper))
+    return {
+        "": what,
+        "lines": "" if evidence.lines is None else f"{evidence.lines:,}",
         "candidate": f"{evidence.candidate_nats_per_byte:.4f}",
         "champion": f"{evidence.champion_nats_per_byte:.4f}",
-        "difference": f"{evidence.difference:+.4f}",
-        f"{confidence} one-sided lower bound": f"{evidence.lower:+.4f}",
-        f"{confidence} one-sided upper bound": f"{evidence.upper:+.4f}",
+        "difference": f"{evidence.relative(evidence.difference):+.1%}",
+        "bounds": f"{lower} to {upper}",
     }
-    table = markdown_table([{"": name, "nats per byte": figure} for name, figure in figures.items()])
-    note = (
-        f"{evidence.documents:,} {unit_noun(evidence)} of validation text that neither was trained on, "
-        f"{evidence.byte_count:,} bytes; {evidence.resamples:,} resamples of {evidence.units:,} units."
-    )
-    return f"### Candidate against champion\n\n{table}\n\n{note}"
 
 
 def registered_lines(registered: RegisteredVersion) -> list[str]:

@@ -7,7 +7,7 @@ from rnnlm.display.templates import render
 from rnnlm.display.text_layout import TableRows
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.evaluation.seed_scores import seed_rows
-from rnnlm.registry.decision_text import unchanged_since, verdict
+from rnnlm.registry.decision_text import difference_in_words, unchanged_since, verdict
 from rnnlm.reports.registry_page import evidence_report
 from rnnlm.storage.records import StageRecord
 from rnnlm.storage.result_records import EvaluationRecord, ListedVersion, RegisteredVersion, TrainedRecord
@@ -34,7 +34,7 @@ def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_w
         score_warnings=score_warnings,
         registered=registered,
         verdict=verdict(registered),
-        evidence=registered.evidence and evidence_report(registered.evidence),
+        evidence=registered.evidence and evidence_report(registered.evidence, registered.own_evidence),
         stages=record.stages,
         stage_state=stage_state,
         curve=None if record.run.skipped else record.logged.small_loss_curve,
@@ -53,16 +53,20 @@ def headline(record: TrainedRecord) -> str:
     test = record.evaluation.scores["test"]
     if record.is_unchanged:
         return unchanged_since(record)
+    registered = record.registered
     result = "new champion" if record.is_promoted else "the champion stays"
-    if record.registered.alias == "champion" and not record.is_promoted:
+    if registered.alias == "champion" and not record.is_promoted:
         result = "already champion"
+    if registered.evidence is not None:
+        return f"{result}, {difference_in_words(registered.evidence)} on the same lines"
     return f"{result}, test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte"
 
 
 def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion, dataset: str) -> TableRows:
     """The scores of this run's version beside the champion and the version before it.
 
-    dataset: the run's id. Perplexities of two datasets, whose vocabularies differ, are shown without their difference.
+    dataset: the run's id. Scores of two datasets, which are of other text or other tokens, are shown without their
+    difference: the evidence of the decision has it.
     """
     test, valid = evaluation.scores["test"], evaluation.scores["valid"]
     others: dict[str, ListedVersion] = {}
@@ -79,7 +83,7 @@ def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion,
     return [
         {"": name, f"this run (version {registered.version})": f"{ours:{digits}}"}
         | {
-            head: compared(ours, getattr(other, field), digits, field == "bits_per_byte" or other.dataset_id == dataset)
+            head: compared(ours, getattr(other, field), digits, other.dataset_id == dataset)
             for head, other in others.items()
         }
         for name, ours, field, digits in scores

@@ -19,11 +19,11 @@ import numpy as np
 from scipy.stats import t
 
 from rnnlm.config import RegistryConfig
+from rnnlm.corpora.decision_ground import FEW_DOCUMENTS
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.result_records import Evidence
 from rnnlm.storage.sql_statements import literal, statement
 
-FEW_DOCUMENTS = 200  # of fewer, the units are at most as many runs of lines
 MAXIMUM_UNITS = 10_000  # of more documents, runs of neighbours are drawn together, to keep a resample quick
 DRAWN_AT_ONCE = 2_000_000  # units
 

@@ -54,8 +54,9 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
         if not with_lines:
             seen = seen.filter(pc.invert(seen["is_line"]))
             theirs = theirs.append_column("is_line", pa.array([False] * len(theirs)))
+        theirs = theirs.cast(SEEN_SCHEMA)
         theirs = theirs.set_column(0, "sha256", pc.utf8_slice_codeunits(theirs["sha256"], 0, 16))
-        theirs = theirs.cast(SEEN_SCHEMA).filter(pc.less(theirs["sha256"], below))
+        theirs = theirs.filter(pc.less(theirs["sha256"], below))
         both = pa.concat_tables([seen, theirs]).group_by(SEEN_SCHEMA.names).aggregate([])
         seen = both.sort_by([("is_line", "ascending"), ("sha256", "ascending")])
     # Sorted digests share their beginnings: this encoding takes 7 bytes for each.

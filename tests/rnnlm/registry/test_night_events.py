@@ -6,50 +6,55 @@ from rnnlm.errors import DatasetError
 from rnnlm.registry.data_gates import GateResult, GatesRecord, Outcome
 from rnnlm.registry.night_events import CANDIDATES, gate_events, registration_events
 from rnnlm.storage.records import NightEvent
-from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion
+from rnnlm.storage.result_records import Evidence, RegisteredVersion
 from tests.rnnlm.registry.contest import NAME, Contest
 
 
-def events_of(contest: Contest, registered: RegisteredVersion, bits_per_byte: float | None = None) -> list[NightEvent]:
-    scores = contest.evaluation.scores
-    if bits_per_byte is not None:
-        scores = scores | {"test": scores["test"].model_copy(update={"bits_per_byte": bits_per_byte})}
-    return list(registration_events(registered, EvaluationRecord(scores=scores), "contest"))
+def events_of(registered: RegisteredVersion) -> list[NightEvent]:
+    return list(registration_events(registered, "contest"))
 
 
 @pytest.mark.long
 def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> None:
-    assert events_of(contest, contest.register("poor")) == []  # nothing was replaced
+    assert events_of(contest.register("poor")) == []  # nothing was replaced
 
     good = contest.register("good")
-    [replaced] = events_of(contest, good)
+    [replaced] = events_of(good)
     assert replaced.name == "rnnlm.champion.replaced"
     assert replaced.message == f"contest: {NAME} version 2 is the new champion: {good.reason}."
     assert (replaced.resource_id, replaced.payload["corpus"]) == (f"rnnlm.model.{NAME}", "contest")
-    assert events_of(contest, contest.register("good")) == []  # an unchanged night
+    assert events_of(contest.register("good")) == []  # an unchanged night
 
-    [worse] = events_of(contest, contest.register("fair"))
+    worse, regressed = events_of(contest.register("fair"))
     assert (worse.name, worse.labels) == ("rnnlm.champion.kept", {CANDIDATES: "1"})
-    [again] = events_of(contest, contest.register("poor", force=True))
+    assert regressed.name == "rnnlm.perplexity.regressed"
+    assert "% worse (between " in regressed.message
+    assert regressed.message.endswith(" than the champion on the same lines. The champion stays.")
+    again, _ = events_of(contest.register("poor", force=True))
     assert again.labels == {CANDIDATES: "2"}
     assert "Candidates in a row that did not replace it: 2." in again.message
 
 
-@pytest.mark.long
-def test_bits_per_byte_are_compared_with_the_version_before(contest: Contest) -> None:
-    contest.register("poor")
-    good = contest.register("good")
-    bits_per_byte = contest.evaluation.scores["test"].bits_per_byte
-
-    def regressions(rise: float) -> list[NightEvent]:
-        events = events_of(contest, good, bits_per_byte * rise)
-        return [one for one in events if one.name == "rnnlm.perplexity.regressed"]
-
-    assert regressions(1.029) == regressions(0.9) == []
-    [found] = regressions(1.031)
-    assert "3.1% more than the version before it" in found.message
-    assert found.message.endswith("It is the champion.")
-    assert found.payload["bits_per_byte_before"] == pytest.approx(bits_per_byte)
+@pytest.mark.parametrize(
+    ("difference", "lower", "regressed"),
+    [(0.029, 0.02, False), (0.03, 0.02, True), (0.05, -0.001, False), (-0.05, -0.06, False)],
+)
+def test_only_what_is_shown_to_be_clearly_worse_on_the_same_lines_is_a_regression(
+    difference: float, lower: float, regressed: bool
+) -> None:
+    """The champion needs one nat per byte. What the test splits of the two nights need does not matter."""
+    evidence = Evidence(
+        documents=300, lines=300, units=300, byte_count=9_000, candidate_nats_per_byte=1 + difference,
+        champion_nats_per_byte=1.0, difference=difference, lower=lower, upper=0.1, confidence=0.95, resamples=1_000,
+    )  # fmt: skip
+    version = RegisteredVersion(
+        name=NAME, version=3, alias="challenger", reason="worse", uri=f"models:/{NAME}/3", evidence=evidence, kept=1
+    )
+    names = [one.name for one in events_of(version)]
+    assert ("rnnlm.perplexity.regressed" in names) == regressed
+    without = version.model_copy(update={"evidence": None, "kept": 7})
+    [kept] = events_of(without)
+    assert kept.labels == {CANDIDATES: "7"}  # a night without evidence counts, too
 
 
 def gates(gate: str, outcome: Outcome) -> GatesRecord:

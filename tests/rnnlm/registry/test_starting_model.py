@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.config import ModelConfig
+from rnnlm.corpora.line_digests import chooses, line_digest
+from rnnlm.corpora.splits import text_fingerprint
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.home import Home
@@ -28,7 +30,7 @@ from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 from tests.configs import changed
 from tests.conftest import untracked
 from tests.registrar import Registrar
-from tests.rnnlm.registry.contest import NAME, Contest
+from tests.rnnlm.registry.contest import NAME, Contest, write_contest_corpus
 from tests.rnnlm.registry.test_champion_comparison import evidence_folder
 
 TOY = "rnnlm-toy"
@@ -206,18 +208,23 @@ def test_documents_that_an_ancestor_has_seen_are_no_evidence(contest: Contest, t
     contest.register("poor")
     candidate = contest(run=warm_run(contest, "good", unseen[:40]))
     assert candidate.evidence is not None
-    assert candidate.evidence.documents == len(unseen) - 40
+    valid = {text_fingerprint(text.encode()): text for text in write_contest_corpus(tmp_path / "texts")["valid"]}
+    texts = [valid[fingerprint].split("\n") for fingerprint in unseen[40:]]
+    judging = [lines for lines in texts if not all(chooses(line_digest(line.encode())) for line in lines if line)]
+    assert candidate.evidence.documents == len(judging) > 200
     assert candidate.alias == "champion"
     # Its own file has both, for the next candidate to be compared with it or to start from it.
     known = pq.read_table(evidence_folder(contest.home, 2) / TRAINING_DOCUMENTS)["sha256"].to_pylist()
-    own = pq.read_table(tmp_path / "own.parquet")["sha256"].to_pylist()
-    assert known == sorted({*own, *(fingerprint[:16] for fingerprint in unseen[:40])})
+    own = pq.read_table(tmp_path / "own.parquet", filters=[("is_line", "=", False)])["sha256"].to_pylist()
+    assert sorted(known) == sorted({*own, *(fingerprint[:16] for fingerprint in unseen[:40])})
+    documents = {text_fingerprint(text.encode()) for text in write_contest_corpus(tmp_path / "texts")["train"]}
+    documents |= set(unseen[:40])
     with reaching_mlflow(contest.home) as client:
         tags = read_version(client, NAME, 2).facts
-    assert (tags["started_from"], tags["training_documents"]) == (f"{NAME}/1", str(len(known)))
+    assert (tags["started_from"], tags["training_documents"]) == (f"{NAME}/1", str(len(documents)))
     next_one = contest.register("good", force=True)
     assert next_one.evidence is not None
-    assert next_one.evidence.documents == len(unseen) - 40
+    assert next_one.evidence.documents == len(judging)
 
 
 @pytest.mark.long

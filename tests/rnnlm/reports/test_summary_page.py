@@ -4,6 +4,9 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
+from rnnlm.registry.decision_text import evidence_in_words
 from rnnlm.registry.night_events import night_ended
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.storage.records import LeftOut, RunRecord, Sample
@@ -22,8 +25,9 @@ from rnnlm.tracking.run_names import short_date
 from tests.split_scores import split_score_of
 
 EVIDENCE = Evidence(
-    documents=300,
-    units=300,
+    documents=60,
+    lines=120,
+    units=120,
     byte_count=9000,
     candidate_nats_per_byte=1.2,
     champion_nats_per_byte=1.5,
@@ -92,23 +96,31 @@ def night(folder: Path, skipped: bool = False, **registered: object) -> TrainedR
 
 def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> None:
     page = summary_report("tickets", "smoke", night(tmp_path, before=BEFORE, rival=CHAMPION, evidence=EVIDENCE))
-    assert page.startswith("## tickets · smoke: the champion stays, test perplexity 80.00, 1.500 bits per byte")
+    better = "20.0% better (between 13.3% and 26.7% better)"  # 0.3, 0.2 and 0.4 of 1.5
+    assert page.startswith(f"## tickets · smoke: the champion stays, {better} on the same lines\n")
     assert "|  | this run (version 7) | champion (version 3) | last run's (version 6) |" in page
     assert "| test perplexity | 80.00 | 64.00 (+25.0%) | 100.00 (-20.0%) |" in page  # 80/64 = 1.25, 80/100 = 0.8
     assert "| test bits per byte | 1.500 | 1.600 (-6.2%) | 2.000 (-25.0%) |" in page
     assert "| validation perplexity | 81.00 |  | 90.00 (-10.0%) |" in page  # 81/90 = 0.9
     assert "`rnnlm-tickets` version 7 is **challenger**: worse: 1.2" in page
-    assert "| difference | -0.3000 |" in page
+    assert "| all lines | 120 | 1.2000 | 1.5000 | -20.0% | -26.7% to -13.3% |" in page
+    assert page.index("### Decision") < page.index("### Scores")
+    own = EVIDENCE.model_copy(update={"lines": 40, "candidate_nats_per_byte": 1.53, "difference": 0.03, "lower": 0.015})
+    page = summary_report("tickets", "smoke", night(tmp_path, rival=CHAMPION, evidence=EVIDENCE, own_evidence=own))
+    assert "| the champion's own | 40 | 1.5300 | 1.5000 | +2.0% | +1.0% to -13.3% |" in page
+    kept = night(tmp_path, evidence=EVIDENCE, kept=3, kept_since="2026-11-19T02:00:00+00:00")
+    assert "The champion has been kept for 3 nights, since 2026-11-19." in summary_report("tickets", "smoke", kept)
+    assert "The champion has been kept for 3 nights, since 2026-11-19." in night_ended("tickets", kept).message
 
 
-def test_perplexities_of_another_dataset_have_no_difference(tmp_path: Path) -> None:
+def test_scores_of_another_dataset_have_no_difference(tmp_path: Path) -> None:
     rival = CHAMPION.model_copy(update={"dataset_id": "e" * 64})
     page = summary_report("tickets", "smoke", night(tmp_path, before=BEFORE, rival=rival, evidence=EVIDENCE))
     assert "| test perplexity | 80.00 | 64.00 | 100.00 (-20.0%) |" in page
-    assert "| test bits per byte | 1.500 | 1.600 (-6.2%) | 2.000 (-25.0%) |" in page
+    assert "| test bits per byte | 1.500 | 1.600 | 2.000 (-25.0%) |" in page
 
 
-def test_scores_of_several_seeds_have_a_table_before_the_decision(tmp_path: Path) -> None:
+def test_scores_of_several_seeds_have_a_table(tmp_path: Path) -> None:
     test = MeanScore(
         split="test",
         model="network",
@@ -120,7 +132,7 @@ def test_scores_of_several_seeds_have_a_table_before_the_decision(tmp_path: Path
     )
     scores = SeedScores(run_ids=("a", "b"), scores=(test,))
     page = summary_report("tickets", "smoke", night(tmp_path).model_copy(update={"seeds": scores}))
-    assert "| test | network | 81.00 | 12.70 | 1.41 | 80.00 | 82.00 |\n\n### Decision" in page
+    assert "| test | network | 81.00 | 12.70 | 1.41 | 80.00 | 82.00 |\n\n### Stages" in page
     assert "### Seeds" not in summary_report("tickets", "smoke", night(tmp_path))
 
 
@@ -140,22 +152,27 @@ def test_an_unchanged_night_says_since_when_and_shows_no_path(tmp_path: Path) ->
 
 
 def test_a_nights_message_has_scores_and_decision(tmp_path: Path) -> None:
-    kept = night_ended("tickets", night(tmp_path, rival=CHAMPION, evidence=EVIDENCE, reason="worse: 1.2 nats per byte"))
+    reason = "worse: " + evidence_in_words(EVIDENCE, 3)
+    kept = night_ended(
+        "tickets", night(tmp_path, rival=CHAMPION, evidence=EVIDENCE, own_evidence=EVIDENCE, reason=reason)
+    )
     assert kept.message.splitlines() == [
-        # 1.5 / 1.6 = 0.9375
-        "1.500 bits per byte of the test split (perplexity 80.00), -6.2% against the champion, version 3 (1.600).",
-        "rnnlm-tickets version 7 does not replace the champion: worse: 1.2 nats per byte.",
+        "rnnlm-tickets version 7 does not replace the champion: worse: 20.0% better than champion version 3, between "
+        "13.3% and 26.7% better.",
+        "It is 20.0% better (between 13.3% and 26.7% better) on the 120 lines that the champion itself had held out.",
+        "Its own test split: 1.500 bits per byte (perplexity 80.00).",
     ]
-    assert (kept.payload["promoted"], kept.payload["champion_bits_per_byte"]) == (False, 1.6)
+    assert kept.payload["promoted"] is False
+    assert kept.payload["difference"] == pytest.approx(-0.2)
 
     files = tuple(LeftOut(name=f"{number}.json", reason="not JSON") for number in range(7))
     first = night(tmp_path, alias="champion", reason="there was no champion before it")
     assert night_ended("tickets", first, files).message.splitlines() == [
-        "1.500 bits per byte of the test split (perplexity 80.00).",
         "rnnlm-tickets version 7 is the new champion: there was no champion before it.",
+        "Its own test split: 1.500 bits per byte (perplexity 80.00).",
         "7 files were not read: 0.json: not JSON; 1.json: not JSON; 2.json: not JSON; 3.json: not JSON; "
         "4.json: not JSON; and 2 more.",
     ]
     moment = short_date(datetime(2026, 11, 21, 2, 4, 5, tzinfo=UTC))
-    same = night_ended("tickets", night(tmp_path, skipped=True, rival=CHAMPION)).message.splitlines()[1]
+    same = night_ended("tickets", night(tmp_path, skipped=True, rival=CHAMPION)).message.splitlines()[0]
     assert same == f"Unchanged since {moment}; rnnlm-tickets version 7 is challenger."

@@ -55,7 +55,7 @@ class CorpusConfig(Section):
     test_share: SplitShare = setting(0.05, "Share of documents for the test split, if the source has no such split.")
     maximum_documents: PositiveInt | None = setting(
         None,
-        "Largest number of training documents (paragraphs, or blocks of up to 50 lines): a sample by digest. "
+        "Largest number of training documents (paragraphs, or blocks of long ones): a sample by digest. "
         "Validation and test stay whole. null: all.",
         added_later=True,
     )

@@ -97,7 +97,7 @@ def documents_table(documents: Sequence[InputDocument]) -> pa.Table:
 
 
 def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
-    """One document per line or per paragraph, as in a corpus: up to the next blank lines, or 50 lines."""
+    """One document per line or per paragraph, as in a corpus."""
     with file_opener(path) as opener:
         lines = single_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
         if config.document == "line":

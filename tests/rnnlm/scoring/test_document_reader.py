@@ -78,7 +78,7 @@ def test_a_paragraph_is_a_document_of_the_corpus(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(data)
     texts = [document.text for document in read(tmp_path / "a.txt", document="paragraph")]
     assert texts == [part.decode() for part in paragraphs(data.splitlines(keepends=True))]
-    assert len(texts) == 3  # the blank lines end one, 50 lines another
+    assert len(texts) > 2  # the blank lines end one, and the rest is longer than 50 lines
 
 
 def test_the_strangest_line_is_read_and_marked_and_the_next_ones_too(tmp_path: Path) -> None:

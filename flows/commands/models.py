@@ -89,16 +89,23 @@ def models_show_command(session: Session, model: Model = None) -> None:
 
 def promote_command(
     session: Session,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="NAME/3 or NAME@challenger.")],
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="NAME/3 or NAME@challenger; NAME: the version that waits for approval."),
+    ],
     reason: Reason = "",
 ) -> None:
     """Make a version champion by hand, overriding the evidence.
 
+    With registry.approval=true this is the approval.
+
     rnnlm promote rnnlm-python-docs/3 --reason 'better on our tickets'
     """
-    from rnnlm.registry.promotion_commands import promote_by_hand
+    from rnnlm.registry.promotion_commands import promote_by_hand, waiting_version
 
     name, version = registered_name_and_version(session.home, model)
+    if model.removeprefix("models:/") == name:
+        version = waiting_version(session.home, name)
     with registry_turn(session.home):
         change = promote_by_hand(session.home, name, version, reason)
     print_change(session, change, name)

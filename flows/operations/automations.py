@@ -12,6 +12,7 @@ from rnnlm.registry.night_events import (
     CANDIDATES,
     CHAMPION_KEPT,
     CHAMPION_REPLACED,
+    CHAMPION_WAITING,
     CORPUS_DRIFTED,
     NIGHT_ENDED,
     PERPLEXITY_REGRESSED,
@@ -95,6 +96,11 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
     "rnnlm: champion replaced": (
         "A candidate replaced the champion.",
         event_trigger(CHAMPION_REPLACED),
+        EVENT_TEXT,
+    ),
+    "rnnlm: candidate waits for approval": (
+        "A candidate won, and registry.approval or a loss on the champion's own text asks for a person's approval.",
+        event_trigger(CHAMPION_WAITING),
         EVENT_TEXT,
     ),
     f"rnnlm: champion kept {KEPT_IN_A_ROW} times": (

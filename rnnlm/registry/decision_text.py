@@ -5,6 +5,7 @@ from datetime import datetime
 from rnnlm.storage.result_records import Evidence, RegisteredVersion, TrainedRecord
 from rnnlm.tracking.run_names import short_date
 
+WAITS = "waits for approval"  # a reason begins with it if a person has to make the version champion
 DETAILS = " nats per byte on "  # in the brackets of a reason: see evidence_in_words()
 
 

@@ -5,6 +5,7 @@
 | rnnlm.night.ended          | always, unless the run failed: scores, decision, files that were not read         |
 | rnnlm.champion.replaced    | a candidate replaced the champion                                                 |
 | rnnlm.champion.kept        | one did not; label `rnnlm.candidates`: how many in a row, also without evidence    |
+| rnnlm.champion.waiting     | a candidate won and waits for a person's approval                                 |
 | rnnlm.perplexity.regressed | on the same lines a candidate is shown to be worse than the champion, and 3% or more  |
 | rnnlm.night.stopped        | a gate has stopped the run before training                                        |
 | rnnlm.corpus.drifted       | the gate `drift` warns or stops                                                   |
@@ -17,13 +18,14 @@ rnnlm.scores.drifted is in rnnlm/scoring/drift.py.
 from typing import Any
 
 from rnnlm.registry.data_gates import CHAMPION_STAYS, GatesRecord
-from rnnlm.registry.decision_text import difference_in_words, own_text_in_words, unchanged_since, verdict
+from rnnlm.registry.decision_text import WAITS, difference_in_words, own_text_in_words, unchanged_since, verdict
 from rnnlm.storage.records import LeftOut, NightEvent
 from rnnlm.storage.result_records import Evidence, RegisteredVersion, TrainedRecord
 
 NIGHT_ENDED = "rnnlm.night.ended"
 CHAMPION_REPLACED = "rnnlm.champion.replaced"
 CHAMPION_KEPT = "rnnlm.champion.kept"
+CHAMPION_WAITING = "rnnlm.champion.waiting"
 PERPLEXITY_REGRESSED = "rnnlm.perplexity.regressed"
 NIGHT_STOPPED = "rnnlm.night.stopped"
 CORPUS_DRIFTED = "rnnlm.corpus.drifted"
@@ -70,6 +72,11 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
     if registered.alias == "champion" and evidence is not None:
         message = f"{corpus_name}: {version} is the new champion: {registered.reason}."
         events.append(event(CHAMPION_REPLACED, name, message, facts))
+    if registered.alias == "challenger" and registered.reason.startswith(WAITS):
+        link = f"\n{registered.url}" if registered.url else ""
+        approval = f"To approve: rnnlm promote {name}/{registered.version}{link}"
+        message = f"{corpus_name}: {version} {registered.reason}.\n{approval}"
+        events.append(event(CHAMPION_WAITING, name, message, facts | figures_of(evidence)))
     if registered.alias == "challenger":
         candidates = registered.kept
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
@@ -112,6 +119,8 @@ def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut
     if registered.kept > 1 and not record.is_unchanged:
         lines.append(f"The champion has been kept for {registered.kept} nights, since {registered.kept_since[:10]}.")
     lines.append(f"Its own test split: {test.bits_per_byte:.3f} bits per byte (perplexity {test.perplexity:.2f}).")
+    if registered.reason.startswith(WAITS) and registered.alias == "challenger":
+        lines.append(f"To approve: rnnlm promote {registered.name}/{registered.version}")
     if left_out:
         shown = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:LEFT_OUT_SHOWN])
         more = f"; and {len(left_out) - LEFT_OUT_SHOWN} more" if len(left_out) > LEFT_OUT_SHOWN else ""

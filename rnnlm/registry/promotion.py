@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rnnlm.config import RegistryConfig
 from rnnlm.registry.champion_history import read_history
-from rnnlm.registry.decision_text import better_or_worse, evidence_in_words, interval_in_words, unit_noun
+from rnnlm.registry.decision_text import WAITS, better_or_worse, evidence_in_words, interval_in_words, unit_noun
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.result_records import Alias, Evidence
 
@@ -75,7 +75,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
         return decision
     loss = better_or_worse(own_evidence.relative(own_evidence.difference))
     why = (
-        f"waits for approval (rnnlm promote), because on the text that champion version {champion} has held out it is "
+        f"{WAITS} (rnnlm promote), because on the text that champion version {champion} has held out it is "
         f"{loss}, {interval_in_words(own_evidence)}; on all of tonight's: {decision.reason}"
     )
     return decision._replace(alias="challenger", reason=why)
@@ -85,7 +85,7 @@ def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
     """The decision if a person has to approve each new champion (registry.approval)."""
     if decision.alias == "challenger" or decision.evidence is None or not config.approval:
         return decision
-    return decision._replace(alias="challenger", reason=f"waits for approval (rnnlm promote): {decision.reason}")
+    return decision._replace(alias="challenger", reason=f"{WAITS} (rnnlm promote): {decision.reason}")
 
 
 def joined(decision: Decision, beside_best: Decision | None, candidate: int, best: int) -> Decision:

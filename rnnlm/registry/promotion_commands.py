@@ -3,6 +3,7 @@
 from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.registry.champion_history import Change, champion_before, read_history, set_champion
+from rnnlm.registry.decision_text import WAITS
 from rnnlm.registry.model_lookup import find_version, known_models, registered_versions
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.registry_version import champion_of, read_versions
@@ -24,6 +25,21 @@ def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Cha
         if champion is not None and champion.number == version.number:
             raise ModelError(f"{name} version {version.number}: already champion")
         return set_champion(client, version, "hand", why)
+
+
+def waiting_version(home: Home, name: str) -> str:
+    """Return the number of the newest version that waits for approval. ModelError if none does."""
+    waiting = [
+        number
+        for number, version in registered_versions(home, name).items()
+        if version.facts.get("reason", "").startswith(WAITS) and "champion" not in version.aliases
+    ]
+    if not waiting:
+        raise ModelError(
+            f"{name}: no version waits for approval; name one, such as {name}/2 or {name}@challenger\n"
+            "(rnnlm models lists them)"
+        )
+    return str(max(waiting))
 
 
 def roll_back(home: Home, name: str, reason: str = "") -> Change:

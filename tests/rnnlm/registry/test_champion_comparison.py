@@ -11,11 +11,14 @@ import pytest
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
+from rnnlm.errors import ModelError
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
 from rnnlm.registry import bundle, promotion
 from rnnlm.registry.champion_comparison import PAIRED_LOSSES
 from rnnlm.registry.model_lookup import model_folder
+from rnnlm.registry.night_events import registration_events
+from rnnlm.registry.promotion_commands import promote_by_hand, waiting_version
 from rnnlm.registry.registry_version import read_version, set_facts
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
@@ -122,6 +125,23 @@ def test_what_may_become_champion(
     second = contest.register("poor", margin=0.9, **settings)
     assert (fair.kept, second.kept) == (1, 2)
     assert fair.kept_since == second.kept_since != ""
+
+
+@pytest.mark.long
+def test_the_version_that_waits_is_approved_by_the_model_s_name(contest: Contest, tmp_path: Path) -> None:
+    assert contest.register("poor", approval=True).alias == "champion"  # there is nothing that it would replace
+    with pytest.raises(ModelError, match="no version waits for approval"):
+        waiting_version(contest.home, NAME)
+    waiting = contest.register("good", approval=True)
+    assert waiting.reason.startswith("waits for approval (rnnlm promote): better: ")
+    event, kept = registration_events(waiting, "contest")
+    assert (event.name, kept.name) == ("rnnlm.champion.waiting", "rnnlm.champion.kept")
+    assert event.message.splitlines()[1] == f"To approve: rnnlm promote {NAME}/2"
+    contest.register("fair", force=True, promote="never")  # a later challenger does not wait
+    assert waiting_version(contest.home, NAME) == "2"
+    promote_by_hand(contest.home, NAME, "2")
+    with pytest.raises(ModelError, match="no version waits for approval"):
+        waiting_version(contest.home, NAME)
 
 
 @pytest.mark.long

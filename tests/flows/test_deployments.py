@@ -220,7 +220,7 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
     name = run_through(server, smoke, {"type": "RUNNING"}, {"type": "FAILED", "message": str(stopped.value)})
     assert main(["status", "--json"]) == 0
     gates = json.loads(capsys.readouterr().out)["gates"]
-    assert gates == f"{name} stopped: too far; at most 40.0% is allowed."
+    assert gates == f"{name} stopped: too far (at most 40.0%)."
 
     never_started = run_through(server, scoring, {"type": "CRASHED"})
     assert main(["status", "--json"]) == 0

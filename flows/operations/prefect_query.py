@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from flows.operations.home_servers import credentials
+from flows.operations.schedule_times import soonest_time
 from rnnlm.errors import ConfigError
 from rnnlm.runtime.polling import poll_until
 
@@ -84,13 +85,20 @@ class PrefectQuery:
         return found[0] if found else None
 
     def next_starts(self) -> dict[str, datetime]:
-        """`flow/deployment` → when its next run starts, the soonest first. Prefect plans a few runs of each."""
-        names = {one["id"]: name for name, one in self.deployments().items()}
+        """`flow/deployment` → when its next run starts, the soonest first.
+
+        Prefect plans a few runs of each, some seconds after a schedule is made; until then the time is computed.
+        """
+        deployments = self.deployments()
+        names = {one["id"]: name for name, one in deployments.items()}
         soonest: dict[str, datetime] = {}
         for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200):
             if run["deployment_id"] in names:
                 soonest.setdefault(names[run["deployment_id"]], datetime.fromisoformat(run["expected_start_time"]))
-        return soonest
+        for name, deployment in deployments.items():
+            if name not in soonest and (computed := soonest_time(deployment)):
+                soonest[name] = computed
+        return dict(sorted(soonest.items(), key=lambda item: item[1]))
 
     def logs(self, run_id: str, logger: str, **more: Any) -> list[dict[str, Any]]:
         """The run's log records, the newest first. logger: the beginning of its name."""

@@ -95,11 +95,12 @@ def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
 def schedule_row(
     name: str, deployment: dict[str, Any], next_run: datetime | None, last: dict[str, Any] | None
 ) -> ScheduleRow:
-    timing = deployment["schedules"][0]
+    schedules = deployment["schedules"]
+    timing = next((one for one in schedules if one["active"]), schedules[0])
     return ScheduleRow(
         name=name,
         corpus=deployment["parameters"].get("config", {}).get("corpus", {}).get("source", ""),
-        cron=timing["schedule"].get("cron") or "",
+        cron=timing["schedule"].get("cron") or "not a cron line",  # made in the Prefect UI
         timezone=timing["schedule"].get("timezone") or "UTC",
         active=timing["active"] and not deployment["paused"],
         own=OWN_SCHEDULE in deployment["tags"],
@@ -155,17 +156,3 @@ def check_name(name: str) -> None:
             f"--name {name!r}: expected up to {LONGEST_NAME} letters, digits, spaces, dots, underscores and dashes, "
             "a letter or digit first"
         )
-
-
-def check_timing(cron: str, timezone: str) -> None:
-    """ConfigError if `cron` is not a cron line, or `timezone` not a time zone."""
-    from prefect.client.schemas.schedules import CronSchedule
-    from pydantic import ValidationError
-
-    try:
-        CronSchedule(cron=cron, timezone=timezone)
-    except ValidationError as error:
-        [problem, *_] = error.errors()
-        option, value = ("--timezone", timezone) if problem["loc"][:1] == ("timezone",) else ("--cron", cron)
-        example = "Europe/Berlin" if option == "--timezone" else "'0 2 * * *' for every day at 02:00"
-        raise ConfigError(f"{option} {value!r}: expected {example}") from None

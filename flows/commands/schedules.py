@@ -87,7 +87,7 @@ def schedules_command(session: Session) -> None:
             "cron": row.cron,
             "zone": row.timezone,
             f"next, {here}": next_text(row),
-            f"last, {here}": f"{row.last_run.astimezone():%m-%d %H:%M} {row.last_state}" if row.last_run else "",
+            f"last, {here}": last_text(row),
         }
         for row in rows
     ]
@@ -101,6 +101,12 @@ def next_text(row: "ScheduleRow") -> str:
     if not row.active:
         return "paused"
     return f"{row.next_run.astimezone():%m-%d %H:%M}" if row.next_run else "never"
+
+
+def last_text(row: "ScheduleRow") -> str:
+    if row.last_run is None:
+        return ""
+    return f"{row.last_run.astimezone():%m-%d %H:%M} {row.last_state}{', by hand' if row.last_by_hand else ''}"
 
 
 def unschedule_command(session: Session, name: Name) -> None:

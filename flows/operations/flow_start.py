@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import fcntl
 import functools
+import itertools
 import logging
 import os
 import sys
@@ -18,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from prefect import Flow, flow
 from prefect.artifacts import create_link_artifact
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 from prefect.context import FlowRunContext
 from prefect.states import Failed
 
@@ -154,7 +156,24 @@ def flow_run_label() -> str:
     if schedule not in ("", subject):
         title = f"{schedule} · {title}"
     tag_run(*filter(None, (subject, preset, schedule)))
-    return run_name(title, preset, planned or datetime.now(UTC))
+    name = run_name(title, preset, planned or datetime.now(UTC))
+    with failures_ignored():
+        return distinct_name(context, name)
+    return name  # the server did not answer
+
+
+def distinct_name(context: FlowRunContext, name: str) -> str:
+    """Give the run its name; the second of a minute is `… 23 Nov 02:00 (2)`. Returns the name."""
+    run = context.flow_run
+    if run is None:
+        return name
+    like = FlowRunFilter(name=FlowRunFilterName(like_=name))
+    with find_home().lock("run-names"), get_client(sync_client=True) as client:
+        taken = {one.name for one in client.read_flow_runs(flow_run_filter=like) if one.id != run.id}
+        numbered = (f"{name} ({number})" for number in itertools.count(2))
+        free = next(one for one in itertools.chain([name], numbered) if one not in taken)
+        client.update_flow_run(run.id, name=free)
+    return free
 
 
 def own_schedule(context: FlowRunContext) -> str:

@@ -3,7 +3,7 @@
 import functools
 import os
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -19,6 +19,7 @@ WORK_POOL = "rnnlm"  # as in prefect.yaml
 # Types of a flow run's state
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
+SCHEDULED_TAG = "auto-scheduled"  # Prefect gives it to what its scheduler has planned; a resumed run keeps it
 
 
 def health_problem(address: str, *, trust_env: bool = True) -> str:
@@ -31,6 +32,11 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return str(error) or type(error).__name__
     return "" if status < 500 else f"status {status}"
+
+
+def is_night(run: dict[str, Any]) -> bool:
+    """Whether a schedule has started the run; a person, or another program, has started the others."""
+    return SCHEDULED_TAG in run["tags"]
 
 
 def wait_for_server(address: str) -> None:
@@ -79,10 +85,9 @@ class PrefectQuery:
         found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
         return found
 
-    def last_run(self, deployment_id: str, states: list[str]) -> dict[str, Any] | None:
-        """The deployment's last run in one of these states."""
-        found = self.flow_runs(states, "START_TIME_DESC", 1, deployment_id={"any_": [deployment_id]})
-        return found[0] if found else None
+    def last_runs(self, deployment_id: str, states: list[str]) -> list[dict[str, Any]]:
+        """The deployment's last runs in one of these states, the newest first."""
+        return self.flow_runs(states, "START_TIME_DESC", 100, deployment_id={"any_": [deployment_id]})
 
     def next_starts(self) -> dict[str, datetime]:
         """`flow/deployment` → when its next run starts, the soonest first.
@@ -92,8 +97,9 @@ class PrefectQuery:
         deployments = self.deployments()
         names = {one["id"]: name for name, one in deployments.items()}
         soonest: dict[str, datetime] = {}
-        for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200):
-            if run["deployment_id"] in names:
+        future = {"after_": datetime.now(UTC).isoformat()}  # what is due waits already
+        for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200, expected_start_time=future):
+            if run["deployment_id"] in names and run["state"]["name"] == "Scheduled":  # the others are tried again
                 soonest.setdefault(names[run["deployment_id"]], datetime.fromisoformat(run["expected_start_time"]))
         for name, deployment in deployments.items():
             if name not in soonest and (computed := soonest_time(deployment)):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from flows.operations.deployments import Plan, apply, create_work_pool, full_name, read_plans
-from flows.operations.prefect_query import FINISHED, PrefectQuery
+from flows.operations.prefect_query import FINISHED, PrefectQuery, is_night
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import expanded
@@ -32,6 +32,7 @@ class ScheduleRow(Record):
     next_run: datetime | None
     last_state: str  # "" if it never ran
     last_run: datetime | None
+    last_by_hand: bool  # whether the last run was not the schedule's
 
 
 def schedule(
@@ -85,7 +86,7 @@ def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
     """All deployments with a schedule, the user's own first."""
     soonest = query.next_starts()
     rows = [
-        schedule_row(name, one, soonest.get(name), query.last_run(one["id"], ["RUNNING", *FINISHED]))
+        schedule_row(name, one, soonest.get(name), query.last_runs(one["id"], ["RUNNING", *FINISHED]))
         for name, one in query.deployments().items()
         if one["schedules"]
     ]
@@ -93,9 +94,11 @@ def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
 
 
 def schedule_row(
-    name: str, deployment: dict[str, Any], next_run: datetime | None, last: dict[str, Any] | None
+    name: str, deployment: dict[str, Any], next_run: datetime | None, runs: list[dict[str, Any]]
 ) -> ScheduleRow:
+    """runs: the newest first."""
     schedules = deployment["schedules"]
+    last = runs[0] if runs else None
     timing = next((one for one in schedules if one["active"]), schedules[0])
     return ScheduleRow(
         name=name,
@@ -107,6 +110,7 @@ def schedule_row(
         next_run=next_run,
         last_state=last["state"]["name"] if last else "",
         last_run=last["start_time"] if last else None,
+        last_by_hand=last is not None and not is_night(last),
     )
 
 

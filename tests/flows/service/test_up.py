@@ -165,13 +165,13 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     up.wait_for(lambda: "rnnlm-toy" in up.rnnlm("status"), "champion")
     status = json.loads(up.rnnlm("status", "--json").splitlines()[0])
     assert status["champions"][0]["model"] == "rnnlm-toy"
-    nights = {night["schedule"]: night for night in status["nights"]}
+    nights = {night["schedule"]: night for night in status["by_hand"]}
     assert nights["short"]["state"] == "Completed"
     score, decision = nights["short"]["outcome"].splitlines()
     assert re.fullmatch(r"\d\.\d{3} bits per byte of the test split \(perplexity [\d.]+\)\.", score)
     assert decision == "rnnlm-toy version 1 is the new champion: there was no champion before it."
-    assert nights["short"]["next"]
-    assert "night      short: " in up.rnnlm("status")
+    assert {night["schedule"]: bool(night["next"]) for night in status["nights"]}["short"]
+    assert "by hand    short: " in up.rnnlm("status")
     up.rnnlm("trigger", "settle")  # as its schedule may do in the same seconds
     assert "ended      Completed" in up.rnnlm("trigger", "settle", "--wait")
     assert "deleted pipeline/mine" in up.rnnlm("unschedule", "mine")

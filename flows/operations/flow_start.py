@@ -20,6 +20,7 @@ from prefect import Flow, flow
 from prefect.artifacts import create_link_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import FlowRunContext
 from prefect.states import Failed
 
@@ -28,7 +29,7 @@ from flows.operations.run_limits import is_worth_a_retry
 from flows.operations.run_locks import lock_file, unlocked_name
 from rnnlm.config import CorpusConfig, PipelineConfig, Section
 from rnnlm.corpora.download import corpus_name
-from rnnlm.errors import RnnlmError
+from rnnlm.errors import RnnlmError, close_to
 from rnnlm.home import find_home
 from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.presets import change_preset, with_choices
@@ -48,9 +49,23 @@ def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Param
     """Decorator: a Prefect flow whose runs have names from flow_run_label, and whose failures are plain."""
 
     def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
-        return flow(name=name, flow_run_name=flow_run_label)(plain_failures(function))
+        hooks = [fail_with_unknown_parameters]
+        return flow(name=name, flow_run_name=flow_run_label, on_crashed=hooks)(plain_failures(function))
 
     return decorated
+
+
+def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Hook of crashed runs: a parameter that the flow does not have is a failure, which is not resumed.
+
+    Prefect's API accepts any name; the run's process then ends with "a general error" before the flow begins.
+    """
+    known = flow.parameters.properties
+    if unknown := sorted(flow_run.parameters.keys() - known.keys()):
+        hints = "".join(close_to(name, known) for name in unknown)
+        message = f"unknown parameters: {', '.join(unknown)}; expected {', '.join(known)}{hints}"
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(flow_run.id, Failed(message=message), force=True)
 
 
 def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

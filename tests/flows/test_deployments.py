@@ -191,6 +191,17 @@ def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, de
 
 
 @pytest.mark.slow
+def test_a_run_with_an_unknown_parameter_fails_with_the_reason(server: httpx.Client, deployed: list[str]) -> None:
+    smoke = server.get("/deployments/name/pipeline/smoke").json()
+    run = server.post(f"/deployments/{smoke['id']}/create_flow_run", json={"parameters": {"sed": 3}}).json()
+    command = [*PREFECT, "worker", "start", "--pool", "rnnlm", "--run-once", "--install-policy", "never"]
+    subprocess.run(command, cwd=CHECKOUT, capture_output=True, timeout=240, check=False)
+    state = server.get(f"/flow_runs/{run['id']}").json()["state"]
+    assert state["type"] == "FAILED"
+    assert state["message"].startswith("unknown parameters: sed; expected corpus, preset, ")
+
+
+@pytest.mark.slow
 def test_schedules_and_status_tell_the_next_and_the_last_run(
     server: httpx.Client, deployed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,7 @@
 """An interrupted run is started again as long as its attempts store something; else people are told."""
 
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -9,7 +10,9 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Crashed, Running
 
+from flows.operations.flow_start import fail_with_unknown_parameters
 from flows.operations.interrupted_runs import ATTEMPTS, resume_interrupted
+from flows.pipeline_flow import pipeline_flow
 from rnnlm.home import Home
 
 pytestmark = pytest.mark.long
@@ -74,3 +77,33 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     again = client.read_flow_run(last.id).state
     assert again is not None
     assert again.timestamp == timestamp
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({}, None),
+        ({"corpus": "zen", "seeds": 2}, None),
+        ({"config": {"nonsense": 1}}, None),  # the flow itself refuses it
+        ({"sed": 3}, "unknown parameters: sed; expected corpus, preset, "),
+        ({"corpus": "zen", "nonsense": 1, "a": 2}, "unknown parameters: a, nonsense; expected corpus, preset, "),
+    ],
+)
+def test_a_run_with_unknown_parameters_has_failed_and_is_not_started_again(
+    client: SyncPrefectClient, deployment: UUID, home: Home, parameters: dict[str, Any], problem: str | None
+) -> None:
+    run = newest(client, deployment)
+    given = client.create_flow_run_from_deployment(deployment, parameters=parameters)
+    client.delete_flow_run(run.id)
+    state = Crashed(message="Process exited with status code: 1. Process exited with a general error.")
+    client.set_flow_run_state(given.id, state, force=True)
+    fail_with_unknown_parameters(pipeline_flow, given, state)  # as Prefect's worker calls it
+    state = client.read_flow_run(given.id).state
+    assert state is not None
+    if problem is None:
+        assert state.is_crashed()
+    else:
+        assert state.is_failed()
+        assert str(state.message).startswith(problem)
+    assert resume_interrupted(client, home) == int(problem is None)
+    assert pipeline_flow.on_crashed_hooks == [fail_with_unknown_parameters]

@@ -150,6 +150,8 @@ def status_text(status: "HomeStatus") -> str:
         lines += listed("night", [f"{night.schedule}: {last}; {following}", *night.outcome.splitlines()])
     for one in status.by_hand:
         lines += listed("by hand", [f"{one.schedule}: {one.when} {one.state}", *one.outcome.splitlines()])
+    for line in status.without_champion:
+        lines += listed("champion", line.split("; "))  # the command in a line of its own
     if status.gates:
         lines.append(labelled("gates", status.gates))
     tables: dict[str, list[dict[str, Any]]] = {

@@ -49,8 +49,8 @@ def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Param
     """Decorator: a Prefect flow whose runs have names from flow_run_label, and whose failures are plain."""
 
     def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
-        hooks = [fail_with_unknown_parameters]
-        return flow(name=name, flow_run_name=flow_run_label, on_crashed=hooks)(plain_failures(function))
+        settings = flow(name=name, flow_run_name=flow_run_label, on_crashed=[fail_with_unknown_parameters])
+        return settings(plain_failures(function))
 
     return decorated
 

@@ -14,10 +14,10 @@ from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home, size_of
 from rnnlm.registry import data_gates
-from rnnlm.registry.champion_history import read_history
+from rnnlm.registry.champion_history import champion_before, read_history
 from rnnlm.registry.data_gates import CHAMPION_STAYS
-from rnnlm.registry.mlflow_database import champions_in_file
-from rnnlm.registry.model_lookup import list_models
+from rnnlm.registry.mlflow_database import champions_in_file, local_model_names
+from rnnlm.registry.model_lookup import list_models, registered_versions
 from rnnlm.registry.night_events import NIGHT_ENDED
 from rnnlm.registry.registry_version import RegistryVersion, read_versions
 from rnnlm.storage.records import Record
@@ -70,6 +70,7 @@ class HomeStatus(Record):
     gates: str = ""  # what the checks before training have found in the last night; "" if nothing
     errors: tuple[RunStatus, ...] = ()
     champions: tuple[ChampionStatus, ...] = ()
+    without_champion: tuple[str, ...] = ()  # one line for each such model, with the command that makes one
     disk_bytes: dict[str, int]
 
 
@@ -78,7 +79,14 @@ def read_status(home: Home) -> HomeStatus:
     # The server at PREFECT_API_URL may be a team's, without `rnnlm up` on this machine.
     api = running.prefect_api if running else os.environ.get("PREFECT_API_URL")
     servers = server_lines(home, running)
-    status = HomeStatus(home=str(home.root), servers=servers, disk_bytes=disk_bytes(home), champions=champions(home))
+    found = champions(home)
+    status = HomeStatus(
+        home=str(home.root),
+        servers=servers,
+        disk_bytes=disk_bytes(home),
+        champions=found,
+        without_champion=without_champion(home, {one.model for one in found}),
+    )
     if api is None or health_problem(api):
         return status
     try:
@@ -240,6 +248,35 @@ def champions_of_server(home: Home) -> dict[str, tuple[int, list[RegistryVersion
     found = [version for version in list_models(home) if "champion" in version.aliases]
     with reaching_mlflow(home) as client:
         return {one.name: (one.version, read_versions(client, one.name)) for one in found}
+
+
+def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
+    """Models of ours whose champion somebody has deleted in MLflow, or taken the alias of, with what to do."""
+    try:
+        lines = {name: repair_line(home, name) for name in sorted(model_names(home) - having_one)}
+    except TrackingError:
+        return ()
+    return tuple(f"{name}: no champion; {line}" for name, line in lines.items() if line)
+
+
+def model_names(home: Home) -> set[str]:
+    if not is_embedded(home):
+        return {version.name for version in list_models(home)}
+    names = set(local_model_names(home))  # also NAME@ALIAS
+    return {name for name in names if name.rpartition("@")[0] not in names}
+
+
+def repair_line(home: Home, name: str) -> str:
+    """The command that gives the model a champion. "" for a model of another program."""
+    versions = registered_versions(home, name)
+    if not versions:
+        return "no version is left, and the next run registers one" if name.startswith("rnnlm-") else ""
+    ours = {number for number, version in versions.items() if version.facts}
+    if not ours:
+        return ""
+    if champion_before(read_history(versions.values()), None, ours):
+        return f"rnnlm rollback {name}"
+    return f"rnnlm promote {name}/{max(ours)}"
 
 
 def champion_status(model: str, number: int, versions: list[RegistryVersion]) -> ChampionStatus:

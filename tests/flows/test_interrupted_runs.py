@@ -7,11 +7,13 @@ from uuid import UUID
 import pytest
 from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.objects import FlowRun
-from prefect.states import Crashed, Running
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running
 
 from flows.operations.flow_start import fail_with_unknown_parameters
-from flows.operations.interrupted_runs import ATTEMPTS, resume_interrupted
+from flows.operations.interrupted_runs import ATTEMPTS, STOPPED, mark_stopped, resume_interrupted
+from flows.operations.prefect_query import PrefectQuery
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.home import Home
 
@@ -95,9 +97,9 @@ def test_a_run_with_unknown_parameters_has_failed_and_is_not_started_again(
     run = newest(client, deployment)
     given = client.create_flow_run_from_deployment(deployment, parameters=parameters)
     client.delete_flow_run(run.id)
-    state = Crashed(message="Process exited with status code: 1. Process exited with a general error.")
-    client.set_flow_run_state(given.id, state, force=True)
-    fail_with_unknown_parameters(pipeline_flow, given, state)  # as Prefect's worker calls it
+    crashed: State[None] = Crashed(message="Process exited with status code: 1. Process exited with a general error.")
+    client.set_flow_run_state(given.id, crashed, force=True)
+    fail_with_unknown_parameters(pipeline_flow, given, crashed)  # as Prefect's worker calls it
     state = client.read_flow_run(given.id).state
     assert state is not None
     if problem is None:
@@ -107,3 +109,40 @@ def test_a_run_with_unknown_parameters_has_failed_and_is_not_started_again(
         assert str(state.message).startswith(problem)
     assert resume_interrupted(client, home) == int(problem is None)
     assert pipeline_flow.on_crashed_hooks == [fail_with_unknown_parameters]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "resumed"),
+    [
+        (Running(), STOPPED, 1),
+        (Crashed(message="Execution was terminated"), STOPPED, 1),
+        (Pending(), STOPPED, 1),
+        (State(type="CANCELLING"), "Cancelled", 0),
+        (Cancelled(), "Cancelled", 0),
+        (Completed(), "Completed", 0),
+        (Failed(), "Failed", 0),
+    ],
+)
+def test_a_run_that_an_orderly_end_stopped_is_called_so_and_started_again_once(
+    client: SyncPrefectClient, deployment: UUID, home: Home, before: State[None], after: str, resumed: int
+) -> None:
+    run = newest(client, deployment)
+    client.set_flow_run_state(run.id, Running(), force=True)
+    client.set_flow_run_state(run.id, before, force=True)
+    mark_stopped(PrefectQuery(str(PREFECT_API_URL.value())), [str(run.id)])
+    state = client.read_flow_run(run.id).state
+    assert state is not None
+    assert state.name == after
+    if after == STOPPED:
+        assert "the next rnnlm up starts it again" in str(state.message)
+    assert resume_interrupted(client, home) == resumed
+    assert resume_interrupted(client, home) == 0
+
+
+def test_stopping_in_order_however_often_does_not_give_a_run_up(
+    client: SyncPrefectClient, deployment: UUID, home: Home
+) -> None:
+    for _ in range(ATTEMPTS + 2):
+        run = interrupt(client, deployment, home, checkpoint=False)
+        mark_stopped(PrefectQuery(str(PREFECT_API_URL.value())), [str(run.id)])
+        assert resume_interrupted(client, home) == 1

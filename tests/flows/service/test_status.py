@@ -1,7 +1,9 @@
-"""What `rnnlm status` says of runs on a real Prefect server: what waits, whose night it was, what comes next."""
+"""What `rnnlm status` says of runs on a real Prefect server, and of models in a real MLflow store."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
@@ -13,14 +15,21 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL
 from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed, Late, Pending, Running, Scheduled
 
+from flows.command_line import main
 from flows.commands.service import status_text
 from flows.operations.prefect_query import SCHEDULED_TAG, PrefectQuery
 from flows.operations.schedules import list_schedules
 from flows.service.status import HomeStatus, runs_of
 from rnnlm.display.text_layout import LINE_WIDTH
+from rnnlm.tracking.mlflow_store import reaching_mlflow
+from tests.registrar import Registrar
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 pytestmark = pytest.mark.long
 NIGHT = [SCHEDULED_TAG]
+TOY = "rnnlm-toy"
 
 
 @pytest.fixture
@@ -133,3 +142,58 @@ def test_what_ended_before_it_began_is_listed_under_its_schedules_name(
     status, lines = printed(query)
     assert [run.name for run in (*status.last, *status.errors)] == ["tickets", "tickets"]
     assert random_name not in "\n".join(lines)
+
+
+def lose_version_1(client: "MlflowClient") -> None:
+    client.delete_model_version(TOY, "1")
+
+
+def lose_the_second_champion(client: "MlflowClient") -> None:
+    client.set_model_version_tag(TOY, "2", "alias", "champion")  # as before there was a history
+    client.set_registered_model_alias(TOY, "champion", "2")
+    client.delete_model_version(TOY, "2")
+
+
+def lose_the_alias(client: "MlflowClient") -> None:
+    client.delete_registered_model_alias(TOY, "champion")
+
+
+@pytest.mark.parametrize(
+    ("lose", "advice", "champion"),
+    [
+        (lose_version_1, "rnnlm promote rnnlm-toy/2", 2),
+        (lose_the_second_champion, "rnnlm rollback rnnlm-toy", 1),
+        (lose_the_alias, "rnnlm rollback rnnlm-toy", 1),
+    ],
+)
+def test_a_model_that_has_lost_its_champion_is_told_with_the_command_that_gives_it_one(
+    registered: Registrar,
+    capsys: pytest.CaptureFixture[str],
+    lose: Callable[["MlflowClient"], None],
+    advice: str,
+    champion: int,
+) -> None:
+    assert registered(force=True).version == 2
+    with reaching_mlflow(registered.home) as client:
+        client.create_registered_model("another-programs")
+        client.create_model_version("another-programs", str(registered.home.root))
+        lose(client)
+    assert main(["status"]) == 0
+    assert f"champion   {TOY}: no champion\n           {advice}\n" in capsys.readouterr().out
+    assert main(advice.split()[1:]) == 0
+    capsys.readouterr()
+    assert main(["status", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert status["without_champion"] == []
+    assert [(row["model"], row["version"]) for row in status["champions"]] == [(TOY, champion)]
+
+
+def test_a_model_without_any_version_waits_for_the_next_run(
+    registered: Registrar, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with reaching_mlflow(registered.home) as client:
+        client.delete_model_version(TOY, "1")
+    assert main(["status"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"{TOY}: no champion no version is left, and the next run registers one" in said
+    assert not registered().skipped

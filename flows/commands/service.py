@@ -143,7 +143,7 @@ def status_text(status: "HomeStatus") -> str:
         lines += listed("running", [run.name, f"since {run.when}{state}" + (f"; {run.note}" if run.note else "")])
     for run in status.waiting:
         by_hand = ", by hand" if run.by_hand else ""
-        lines.append(labelled("waiting", f"{run.name}{by_hand}: waits for {run.note}, due {run.when}"))
+        lines.append(labelled("waiting", f"{run.name}{by_hand}: due {run.when}, waits for {run.note}"))
     for night in status.nights:
         last = f"{night.when} {night.state}" if night.when else "has not run"
         following = f"next {night.next}" if night.next else "paused"
@@ -169,13 +169,18 @@ def status_text(status: "HomeStatus") -> str:
             {"model": row.model, "version": row.version, "since": row.since, "test bits/byte": row.bits_per_byte}
             for row in status.champions
         ],
-        "disk": [{"kind": kind, "MB": f"{size / 1e6:,.1f}"} for kind, size in status.disk_bytes.items()],
+        "disk": [{"kind": kind, "MB": f"{size / 1e6:,.1f}"} for kind, size in disk_rows(status).items()],
     }
     lines += text_tables(tables)
     lines += ["", "errors"] if status.errors else []
     for run in status.errors:
         lines += [f"  {run.when}  {run.name}", textwrap.indent(textwrap.fill(run.note, 74), "    ")]
     return "\n".join(lines)
+
+
+def disk_rows(status: "HomeStatus") -> dict[str, int]:
+    free = {} if status.free_bytes is None else {"free on this disk": status.free_bytes}
+    return status.disk_bytes | free
 
 
 def listed(name: str, lines: Sequence[str]) -> list[str]:

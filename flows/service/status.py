@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import httpx
 
 from flows.operations.home_servers import RunningHome, home_password, read_running
+from flows.operations.interrupted_runs import RESUMED, STOPPED
 from flows.operations.prefect_query import FINISHED, UNFINISHED, PrefectQuery, health_problem, is_night
 from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
@@ -27,10 +29,8 @@ RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
 UPKEEP = ["settle"]  # flows that run often and say little
 NIGHT = "pipeline"
-WAITS_FOR = {
-    "AwaitingConcurrencySlot": "the run before it",
-    "AwaitingRetry": "its retry",
-}  # state → what; else the worker
+# State → what the run waits for; otherwise for the worker.
+WAITS_FOR = {"AwaitingConcurrencySlot": "the run before it", "AwaitingRetry": "its retry"}
 
 
 class RunStatus(Record):
@@ -72,6 +72,7 @@ class HomeStatus(Record):
     champions: tuple[ChampionStatus, ...] = ()
     without_champion: tuple[str, ...] = ()  # one line for each such model, with the command that makes one
     disk_bytes: dict[str, int]
+    free_bytes: int | None = None  # on the home's disk; None: there is no home yet
 
 
 def read_status(home: Home) -> HomeStatus:
@@ -84,6 +85,7 @@ def read_status(home: Home) -> HomeStatus:
         home=str(home.root),
         servers=servers,
         disk_bytes=disk_bytes(home),
+        free_bytes=shutil.disk_usage(home.root).free if home.root.exists() else None,
         champions=found,
         without_champion=without_champion(home, {one.model for one in found}),
     )
@@ -107,8 +109,8 @@ def runs_of(query: PrefectQuery) -> dict[str, Any]:
     return {
         "nights": tuple(nights),
         "by_hand": tuple(by_hand),
-        "running": tuple(run_status(run, names, last_log_line(query, run)) for run in running),
-        "waiting": tuple(run_status(run, names, WAITS_FOR.get(run["state"]["name"], "the worker")) for run in waiting),
+        "running": tuple(run_status(run, names, progress(query, run)) for run in running),
+        "waiting": tuple(run_status(run, names, waits_for(query, run)) for run in waiting),
         "next": tuple(RunStatus(name=name, when=when, state="") for name, when in [*coming.items()][:RUNS_SHOWN]),
         "last": tuple(run_status(run, names) for run in last),
         "gates": next((gate_note(query, run) for run in last if query.flow_names.get(run["flow_id"]) == NIGHT), ""),
@@ -212,6 +214,23 @@ def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> Ru
 def began_or_due(run: dict[str, Any]) -> str:
     """Its start, or when it was due: it may have ended before it started."""
     return str(run["start_time"] or run["expected_start_time"])
+
+
+def progress(query: PrefectQuery, run: dict[str, Any]) -> str:
+    return "; ".join(filter(None, [resumption(query, run), last_log_line(query, run)]))
+
+
+def waits_for(query: PrefectQuery, run: dict[str, Any]) -> str:
+    what = WAITS_FOR.get(run["state"]["name"], "the worker")
+    return "; ".join(filter(None, [what, resumption(query, run)]))
+
+
+def resumption(query: PrefectQuery, run: dict[str, Any]) -> str:
+    """`resumes after a crash`, for a run that continues an interrupted one; "" for others."""
+    if RESUMED not in run["tags"]:
+        return ""
+    before = [one for one in query.last_runs(run["deployment_id"], FINISHED) if one["created"] < run["created"]]
+    return "resumes after a stop" if before and before[0]["state"]["name"] == STOPPED else "resumes after a crash"
 
 
 def message_of(run: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """What `rnnlm status` says of runs on a real Prefect server, and of models in a real MLflow store."""
 
 import json
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -17,10 +19,12 @@ from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed,
 
 from flows.command_line import main
 from flows.commands.service import status_text
+from flows.operations.interrupted_runs import RESUMED, STOPPED
 from flows.operations.prefect_query import SCHEDULED_TAG, PrefectQuery
 from flows.operations.schedules import list_schedules
 from flows.service.status import HomeStatus, runs_of
 from rnnlm.display.text_layout import LINE_WIDTH
+from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.registrar import Registrar
 
@@ -92,7 +96,8 @@ def test_what_has_not_begun_waits_under_its_schedules_name(
     assert status.running == ()
     [waiting] = [line for line in lines if line.startswith("waiting")]
     by_hand = "" if tags else ", by hand"
-    assert waiting.startswith(f"waiting    tickets{by_hand}: waits for {waits_for}, due ")
+    assert waiting.startswith(f"waiting    tickets{by_hand}: due ")
+    assert waiting.endswith(f", waits for {waits_for}")
     assert random_name not in "\n".join(lines)
     [coming] = status.next  # 29 February, not the run that waits
     assert (coming.name, coming.when[:5]) == ("pipeline/tickets", "02-29")
@@ -104,7 +109,9 @@ def test_a_run_that_waits_for_its_retry_keeps_its_name(
     retried: State[None] = AwaitingRetry(scheduled_time=datetime.now(UTC) + timedelta(minutes=5))
     name = run_through(client, tickets, NIGHT, Running(), retried)
     lines = printed(query)[1]
-    assert [line for line in lines if line.startswith(f"waiting    {name}: waits for its retry, due ")]
+    assert re.search(
+        rf"^waiting    {re.escape(name)}: due \d\d-\d\d \d\d:\d\d, waits for its retry$", "\n".join(lines), re.M
+    )
 
 
 def test_a_state_other_than_running_is_told(client: SyncPrefectClient, query: PrefectQuery, tickets: UUID) -> None:
@@ -133,6 +140,30 @@ def test_a_run_by_hand_is_not_the_schedules_night(
     assert [(one.state, one.outcome) for one in status.nights] == [("Failed", "the night's own")]
     assert status.by_hand == ()
     assert not list_schedules(query)[0].last_by_hand
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "what"),
+    [(Crashed(), "resumes after a crash"), (State(type="CANCELLED", name=STOPPED), "resumes after a stop")],
+)
+def test_a_run_that_continues_another_says_so(
+    client: SyncPrefectClient, query: PrefectQuery, tickets: UUID, interrupted: State[None], what: str
+) -> None:
+    run_through(client, tickets, NIGHT, Running(), Failed())
+    run_through(client, tickets, NIGHT, Running(), interrupted)
+    run_through(client, tickets, [*NIGHT, RESUMED], Pending())
+    [waiting] = printed(query)[0].waiting
+    assert waiting.note == f"the worker; {what}"
+    run_through(client, tickets, [*NIGHT, RESUMED], Running())
+    lines = printed(query)[1]
+    assert [line for line in lines if line.strip().startswith("since ") and line.endswith(f"; {what}")]
+
+
+def test_the_free_disk_is_told(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    home.make(home.root)
+    assert main(["status"]) == 0
+    [free] = [line for line in capsys.readouterr().out.splitlines() if "free on this disk" in line]
+    assert float(free.split()[-1].replace(",", "")) == pytest.approx(shutil.disk_usage(home.root).free / 1e6, rel=0.1)
 
 
 def test_what_ended_before_it_began_is_listed_under_its_schedules_name(

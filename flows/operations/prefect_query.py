@@ -34,6 +34,23 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
     return "" if status < 500 else f"status {status}"
 
 
+def access_problem(address: str) -> str:
+    """Why the Prefect API at `address` cannot be used with PREFECT_API_AUTH_STRING, or "" if it can.
+
+    /health answers everybody, so another home's server at the port looks healthy.
+    """
+    if problem := health_problem(address):
+        return problem
+    password = os.environ.get("PREFECT_API_AUTH_STRING")
+    try:
+        login = credentials(password) if password else None
+        status = httpx.get(f"{address.rstrip('/')}/admin/version", auth=login, timeout=10).status_code
+    except httpx.HTTPError as error:
+        return str(error) or type(error).__name__
+    refused = status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+    return "the one there asks for another password, so it may be another home's" if refused else ""
+
+
 def is_night(run: dict[str, Any]) -> bool:
     """Whether a schedule has started the run; a person, or another program, has started the others."""
     return SCHEDULED_TAG in run["tags"]

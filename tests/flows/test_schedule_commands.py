@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from prefect.server.schemas.schedules import CronSchedule
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.names import ArtifactKey, BlockDocumentName
 from prefect.types.names import Name as PrefectName
 from pydantic import TypeAdapter
@@ -23,7 +23,7 @@ from flows.command_line import main
 from flows.commands import schedules
 from flows.operations.automations import NOTIFIER
 from flows.operations.deployments import read_plans
-from flows.operations.prefect_query import WORK_POOL, PrefectQuery
+from flows.operations.prefect_query import WORK_POOL, PrefectQuery, access_problem
 from flows.operations.schedule_times import planned_times
 from flows.operations.schedules import absolute_source, check_name, own_plan
 from flows.service.home_processes import free_port
@@ -84,6 +84,35 @@ def test_a_server_that_refuses_ends_the_command_with_advice(
     said = capsys.readouterr().err
     assert f"Prefect answered with status {status}" in said
     assert advice in said
+
+
+class OtherHomesServer(BaseHTTPRequestHandler):
+    """Prefect's server of another home: healthy for everybody, with a password of its own."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path.endswith("/health") else 401)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None: ...
+
+
+def test_a_run_does_not_begin_on_another_homes_server(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), OtherHomesServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/api"
+        monkeypatch.setenv("PREFECT_API_URL", address)
+        monkeypatch.setenv("PREFECT_API_AUTH_STRING", "rnnlm:of this home")
+        problem = access_problem(address)
+        with temporary_settings({PREFECT_API_URL: address}):  # Prefect has read the environment already
+            assert main(["run", "--corpus", "zen", "--preset", "smoke"]) == 2
+        server.shutdown()
+    said = capsys.readouterr().err
+    assert "asks for another password, so it may be another home's" in problem
+    assert problem in said
+    assert "Traceback" not in said
+    assert not home.corpora.exists()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ Stopping: the worker is paused, the flow runs write their checkpoints and end, t
 import contextlib
 import functools
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -26,6 +25,7 @@ from types import FrameType
 
 import httpx
 
+from flows.operations.deployments import has_gpu
 from flows.operations.home_servers import LOCK, RunningHome, credentials, home_password, write_running
 from flows.operations.interrupted_runs import mark_stopped
 from flows.operations.prefect_environment import server_variables
@@ -244,7 +244,7 @@ def mlflow_command(home: Home, running: RunningHome) -> list[str]:
 
 def worker_command(running: RunningHome) -> list[str]:
     """A worker of all queues; without a GPU, of the queue `default`."""
-    queues = [] if shutil.which("nvidia-smi") else ["--work-queue", "default"]
+    queues = [] if has_gpu() else ["--work-queue", "default"]
     name = ["--name", worker_name(running), "--install-policy", "never"]
     return [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL, *name, *queues]
 

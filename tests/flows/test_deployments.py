@@ -25,8 +25,9 @@ from flows.operations.deployments import (
     deploy_all,
     read_plans,
 )
-from flows.operations.home_servers import credentials, home_password
+from flows.operations.home_servers import LOCK, RunningHome, credentials, home_password, write_running
 from flows.service.home_processes import free_port
+from flows.service.supervisor import worker_command
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
 from rnnlm.errors import DatasetError
@@ -40,6 +41,13 @@ from rnnlm.storage.records import NightEvent
 from tests.conftest import copy_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
+HOLD_LOCK = """
+import sys, time
+from rnnlm.home import find_home
+with find_home().lock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -159,6 +167,36 @@ def library_lines(client: httpx.Client, run_id: str) -> list[str]:
     query = {"logs": {"flow_run_id": {"any_": [run_id]}}}
     logs = client.post("/logs/filter", json=query).json()
     return [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_gpu", [False, True])
+def test_up_has_a_gpu_queue_only_with_a_gpu(
+    server: httpx.Client,
+    deployed: list[str],
+    server_home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    with_gpu: bool,
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if with_gpu:
+        (tmp_path / "nvidia-smi").touch(mode=0o755)
+    write_running(server_home, RunningHome(1, "2026-11-28T00:00:00+00:00", 1, 2))
+    up = subprocess.Popen([sys.executable, "-c", HOLD_LOCK, LOCK], stdout=subprocess.PIPE, text=True)
+    try:
+        assert up.stdout is not None
+        assert up.stdout.readline() == "held\n"
+        names = deploy_all(server_home)
+    finally:
+        up.kill()
+        up.communicate()
+    queues = {queue["name"] for queue in server.post("/work_pools/rnnlm/queues/filter", json={}).json()}
+    assert ("gpu" in queues) == ("train/train-gpu" in names) == with_gpu
+    assert (server.get("/deployments/name/train/train-gpu").status_code == 200) == with_gpu
+    assert worker_command(RunningHome(1, "", 1, 2)).count("--work-queue") == int(not with_gpu)
+    deploy_all(server_home)  # by hand, for workers of other machines: all of them
+    assert server.get("/deployments/name/train/train-gpu").status_code == 200
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.evaluation.seed_scores import seed_scores
 from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
+from rnnlm.registry.data_gates import GatesError
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events
 from rnnlm.reports.dataset_page import gates_report
@@ -131,13 +132,16 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
 
 
 def prepare(config: PipelineConfig) -> PreparedRecord:
-    """The stages before training. DatasetError if a gate stops the run."""
+    """The stages before training. Raise GatesError if a gate stops the run."""
     check_kind(config.model.kind)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
     tokenizer = learn_tokenizer(corpus, config.tokenizer, engine=config.sequences, force="tokenizer" in config.force)
     dataset = tokenize_corpus(corpus, tokenizer, config.sequences, force="sequences" in config.force)
     description = describe_sequences(dataset, force="sequences" in config.force)
-    gates = check_data(config, dataset)
+    try:
+        gates, stopped = check_data(config, dataset), None
+    except GatesError as error:
+        gates, stopped = error.gates, error  # raised again once the pages and events tell why
     prepared = PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset, score_warnings=gates.score_warnings)
     if not dataset.skipped:
         create_markdown_artifact(
@@ -147,13 +151,13 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
         )
     if events := gate_events(gates):
         raise_events(events)
-    if gates.with_outcome("stopped"):
+    if stopped:
         create_markdown_artifact(
             gates_report(gates),
             key=page_key(corpus.name, "summary"),
             description=f"Why there was no training on {corpus.name}",
         )
-    gates.raise_if_stopped()
+        raise stopped
     return prepared
 
 

@@ -16,6 +16,7 @@ from rnnlm.reports.surprise_page import surprise_page
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
 from rnnlm.tracking import mlflow_runs
+from tasks.operations.mlflow_pages import server_of_links
 
 
 @task(task_run_name="evaluate on {dataset.corpus_name}", cache_policy=NO_CACHE)
@@ -58,5 +59,12 @@ def sample_run(dataset: DatasetRecord, run: RunRecord, config: GenerationConfig,
 def log_results(
     run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: tuple[Path, ...] = ()
 ) -> LoggedRecord:
-    """Log a run's scores, samples, losses and plots to MLflow; without MLflow the pipeline continues."""
-    return mlflow_runs.log_run_results(find_home(), run, evaluation, samples, pictures)
+    """Log a run's scores, samples, losses and plots to MLflow; without MLflow the pipeline continues.
+
+    The pages are named only if another home's server does not answer at their address.
+    """
+    home = find_home()
+    logged = mlflow_runs.log_run_results(home, run, evaluation, samples, pictures)
+    if run.mlflow_run_id and server_of_links(home, run.mlflow_run_id) == "another":
+        return logged.model_copy(update={"run_url": None, "run_list_url": None})
+    return logged

@@ -22,6 +22,7 @@ from rnnlm.registry.version_tags import Candidate, registered_name
 from rnnlm.scoring import reference_scores
 from rnnlm.storage.records import DatasetRecord, NightEvent, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, SamplesRecord
+from tasks.operations.mlflow_pages import server_of_links
 from tasks.operations.registry_turn import registry_turn
 
 
@@ -59,7 +60,10 @@ def register_run(
     home = find_home()
     candidate = Candidate(config, dataset, run, evaluation, samples, told)
     with registry_turn(home):
-        return registration.register_model(home, candidate, force=force)
+        registered = registration.register_model(home, candidate, force=force)
+    if run.mlflow_run_id and server_of_links(home, run.mlflow_run_id) == "another":
+        return registered.model_copy(update={"url": ""})
+    return registered
 
 
 @task(task_run_name="tell automations", cache_policy=NO_CACHE)

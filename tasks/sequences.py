@@ -42,5 +42,10 @@ def describe_sequences(dataset: DatasetRecord, force: bool = False) -> str:
 
 @task(task_run_name="check {dataset.corpus_name}", cache_policy=NO_CACHE)
 def check_data(config: PipelineConfig, dataset: DatasetRecord) -> GatesRecord:
-    """Check a dataset before training: size, unknown words, duplicates, leakage and drift from the champion's text."""
-    return data_gates.check_gates(find_home(), config, dataset)
+    """Check a dataset before training: size, unknown words, duplicates, leakage and drift from the champion's text.
+
+    Raise GatesError, which has the measurements, if a gate stops the run.
+    """
+    gates = data_gates.check_gates(find_home(), config, dataset)
+    gates.raise_if_stopped()
+    return gates

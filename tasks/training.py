@@ -16,12 +16,13 @@ from rnnlm.config import PipelineConfig
 from rnnlm.home import find_home
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url, tracked_run, ui_answers
+from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url, tracked_run
 from rnnlm.tracking.run_names import page_key
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.ensemble_run import Member, make_ensemble
 from rnnlm.training.model_run import run_training
 from rnnlm.training.time_budget import fit_to_minutes
+from tasks.operations.mlflow_pages import server_of_links
 from tasks.operations.progress_artifact import shown_progress
 
 logger = logging.getLogger("rnnlm.training")
@@ -45,8 +46,10 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
     def open_shown_tracker(run_id: str) -> Iterator[RunTracker]:
         with open_tracker(home, config, dataset, run_id, find_origin()) as tracker:
             url = run_url(home, tracker.mlflow_run_id)
-            if url and ui_answers(home):
+            server = server_of_links(home, tracker.mlflow_run_id) if tracker.mlflow_run_id else "none"
+            if url and server == "ours":
                 logger.info("training: MLflow run %s", url)
+            url = None if server == "another" else url
             with shown_progress(page_key(dataset.corpus_name, "training"), url):
                 yield tracker
 

@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from flows.commands.options import complete_runs
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
 from rnnlm.display.text_layout import LINE_WIDTH, columns
+from rnnlm.home import Home
 from rnnlm.models.kinds import NETWORKS
 from rnnlm.presets import preset_settings, read_presets
 
@@ -35,7 +37,8 @@ def runs_command(
     """
     from rnnlm.tracking.run_comparison import list_runs
 
-    runs = list_runs(session.home)
+    runs = [as_it_ran(session.home, run) for run in list_runs(session.home)]
+    runs.sort(key=lambda run: run.started, reverse=True)
     if changes:
         runs.sort(key=lambda run: (run.corpus, run.validation_perplexity or math.inf))
     lines = columns([run_row(run) for run in runs]) if runs else ["no runs yet: rnnlm run"]
@@ -43,6 +46,16 @@ def runs_command(
         heads, rows = lines[: -len(runs)], lines[-len(runs) :]
         lines = [*heads, *(line for run, row in zip(runs, rows, strict=True) for line in (row, *change_lines(run)))]
     session.print_result("\n".join(lines), runs)
+
+
+def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
+    """The run with the time of its first measurement, if that is earlier: files of a restored home are all new."""
+    from rnnlm.training.history import HISTORY, read_measurements
+
+    for measured, _ in read_measurements(home.runs / run.run_id / HISTORY):
+        first = datetime.fromtimestamp(measured["time_milliseconds"] / 1000, UTC).isoformat(timespec="seconds")
+        return run.model_copy(update={"started": min(first, run.started)})
+    return run
 
 
 def change_lines(run: "RunOverview") -> list[str]:

@@ -20,6 +20,8 @@ from rnnlm.errors import ConfigError
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
+    from flows.operations.schedules import ScheduleRow
+
 FOLLOW_SECONDS = 2.0  # between two looks at the run
 SILENT_SECONDS = 600.0  # how long a server may be unreachable before nobody waits for it any more
 LOOKS_AFTER_END = 3  # the last log lines arrive some seconds after the final state
@@ -44,12 +46,13 @@ def schedule_command(
     rnnlm schedule --corpus /data/tickets/ --preset smoke
     rnnlm schedule --corpus notes.txt --cron '30 4 * * 1-5' --timezone Europe/Berlin --name notes
     """
-    from flows.operations.schedules import absolute_source, check_name, check_timing, list_schedules, schedule
+    from flows.operations.schedule_times import planned_times
+    from flows.operations.schedules import absolute_source, check_name, list_schedules, schedule
 
     settings = options.pipeline_config(absolute_source(corpus))
     name = name or corpus_name(settings.corpus)
     check_name(name)
-    check_timing(cron, timezone)
+    times = planned_times(cron, timezone)
     with prefect_query() as query:
         with prefect_client() as client:
             full, paused_example = schedule(client, name, settings, cron, timezone)
@@ -57,16 +60,19 @@ def schedule_command(
     own = full.partition("/")[2]
     text = [
         labelled("scheduled", f"{full}, {cron} {timezone}"),
+        *(labelled("" if index else "runs at", f"{one:%a %Y-%m-%d %H:%M %Z}") for index, one in enumerate(times)),
         labelled("next", f"rnnlm trigger {own}     (now)"),
         labelled("", "rnnlm schedules"),
     ]
     if paused_example:
         text.append(labelled("paused", "pipeline/nightly, the example on python-docs; resume it in the Prefect UI"))
-    session.print_result("\n".join(text), row)
+    session.print_result(
+        "\n".join(text), row.model_dump(mode="json") | {"times": [moment.isoformat() for moment in times]}
+    )
 
 
 def schedules_command(session: Session) -> None:
-    """List what runs on a schedule: corpus, time, and the next and last run in local time.
+    """List what runs on a schedule: time, zone, the next and last run in local time, and the corpus.
 
     rnnlm schedules
     """
@@ -74,18 +80,33 @@ def schedules_command(session: Session) -> None:
 
     with prefect_query() as query:
         rows = list_schedules(query)
+    here = time.strftime("%Z")
     table = [
         {
             "name": row.name,
-            "corpus": row.corpus if len(row.corpus) <= 24 else f"…{row.corpus[-23:]}",
-            "cron": row.cron if row.active else f"{row.cron} (paused)",
-            "next": f"{row.next_run.astimezone():%m-%d %H:%M}" if row.next_run else "",
-            "last": f"{row.last_run.astimezone():%m-%d %H:%M} {row.last_state}" if row.last_run else "",
+            "cron": row.cron,
+            "zone": row.timezone,
+            f"next, {here}": next_text(row),
+            f"last, {here}": last_text(row),
         }
         for row in rows
     ]
-    text = "\n".join(columns(table)) if table else "nothing is scheduled: rnnlm schedule --corpus my-folder/"
-    session.print_result(text, rows)
+    heads, *lines = columns(table) if table else ["nothing is scheduled: rnnlm schedule --corpus my-folder/"]
+    corpora = (f"  corpus {row.corpus}" if row.corpus else "" for row in rows)
+    lines = [line for pair in zip(lines, corpora, strict=True) for line in pair if line]
+    session.print_result("\n".join([heads, *lines]), rows)
+
+
+def next_text(row: "ScheduleRow") -> str:
+    if not row.active:
+        return "paused"
+    return f"{row.next_run.astimezone():%m-%d %H:%M}" if row.next_run else "never"
+
+
+def last_text(row: "ScheduleRow") -> str:
+    if row.last_run is None:
+        return ""
+    return f"{row.last_run.astimezone():%m-%d %H:%M} {row.last_state}{', by hand' if row.last_by_hand else ''}"
 
 
 def unschedule_command(session: Session, name: Name) -> None:

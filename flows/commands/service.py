@@ -139,27 +139,48 @@ def status_command(session: Session) -> None:
 def status_text(status: "HomeStatus") -> str:
     lines = [labelled("home", status.home), *listed("servers", status.servers or ["not up: rnnlm up"])]
     for run in status.running:
-        lines += listed("running", [run.name, f"since {run.when}" + (f"; {run.note}" if run.note else "")])
+        state = "" if run.state == "Running" else f"; {run.state}"
+        lines += listed("running", [run.name, f"since {run.when}{state}" + (f"; {run.note}" if run.note else "")])
+    for run in status.waiting:
+        by_hand = ", by hand" if run.by_hand else ""
+        lines.append(labelled("waiting", f"{run.name}{by_hand}: due {run.when}, waits for {run.note}"))
     for night in status.nights:
         last = f"{night.when} {night.state}" if night.when else "has not run"
         following = f"next {night.next}" if night.next else "paused"
         lines += listed("night", [f"{night.schedule}: {last}; {following}", *night.outcome.splitlines()])
+    for one in status.by_hand:
+        lines += listed("by hand", [f"{one.schedule}: {one.when} {one.state}", *one.outcome.splitlines()])
+    for line in status.without_champion:
+        lines += listed("champion", line.split("; "))  # the command in a line of its own
     if status.gates:
         lines.append(labelled("gates", status.gates))
     tables: dict[str, list[dict[str, Any]]] = {
         "next": [{"deployment": run.name, "when": run.when} for run in status.next],
-        "last": [{"run": shorten(run.name, 44), "when": run.when, "state": run.state} for run in status.last],
+        "last": [
+            {
+                "run": shorten(run.name, 42),
+                "when": run.when,
+                "state": run.state,
+                "by": "hand" if run.by_hand else "schedule",
+            }
+            for run in status.last
+        ],
         "champions": [
             {"model": row.model, "version": row.version, "since": row.since, "test bits/byte": row.bits_per_byte}
             for row in status.champions
         ],
-        "disk": [{"kind": kind, "MB": f"{size / 1e6:,.1f}"} for kind, size in status.disk_bytes.items()],
+        "disk": [{"kind": kind, "MB": f"{size / 1e6:,.1f}"} for kind, size in disk_rows(status).items()],
     }
     lines += text_tables(tables)
     lines += ["", "errors"] if status.errors else []
     for run in status.errors:
         lines += [f"  {run.when}  {run.name}", textwrap.indent(textwrap.fill(run.note, 74), "    ")]
     return "\n".join(lines)
+
+
+def disk_rows(status: "HomeStatus") -> dict[str, int]:
+    free = {} if status.free_bytes is None else {"free on this disk": status.free_bytes}
+    return status.disk_bytes | free
 
 
 def listed(name: str, lines: Sequence[str]) -> list[str]:

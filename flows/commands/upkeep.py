@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.commands.command import Session, fields
+from flows.operations.home_servers import read_running
 from flows.operations.run_locks import lock_restored_runs, oldest_living_run
 from rnnlm.errors import HomeError
 from rnnlm.upkeep.backup_archive import find_archive_damage, read_manifest
@@ -56,7 +57,8 @@ def backup_command(
     from rnnlm.reports.upkeep_page import backup_text
     from rnnlm.upkeep.backup import back_up
 
-    backup = back_up(session.home, place)
+    running = read_running(session.home)
+    backup = back_up(session.home, place, running.prefect_api if running else None)
     session.print_result(backup_text(backup), backup)
     if backup.damaged:
         raise HomeError(

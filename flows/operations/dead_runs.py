@@ -64,20 +64,25 @@ def settle_flow_run(client: "SyncPrefectClient", run_id: UUID) -> int | None:
         flow_run_filter=FlowRunFilter.model_validate({"id": {"any_": [run_id]}}),
         task_run_filter=TaskRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}),
     )
+    final = final_state(run.state)
     for task in tasks:
-        client.set_task_run_state(task.id, final_state(task.state), force=True)
+        client.set_task_run_state(task.id, final, force=True)
     if run.state is not None and run.state.is_final():
         return len(tasks)
-    client.set_flow_run_state(run_id, final_state(run.state), force=True)
-    logger.warning("flow run %s: its process was killed; marked as ended", run.name)
+    client.set_flow_run_state(run_id, final, force=True)
+    logger.warning("flow run %s: %s", run.name, "it was cancelled" if final.is_cancelled() else WAS_KILLED)
     return len(tasks) + 1
 
 
 def final_state(before: "State[Any] | None") -> "State[Any]":
-    """Cancelled for a run that was being cancelled when its process died, otherwise Crashed."""
+    """Return Cancelled for a run that was cancelled, or was being cancelled when its process died; otherwise Crashed.
+
+    Its tasks get the same.
+    """
     from prefect.states import Cancelled, Crashed
 
-    return Cancelled() if before is not None and before.is_cancelling() else Crashed(message=WAS_KILLED)
+    cancelled = before is not None and (before.is_cancelling() or before.is_cancelled())
+    return Cancelled() if cancelled else Crashed(message=WAS_KILLED)
 
 
 def crash_never_started(client: "SyncPrefectClient") -> int:

@@ -7,11 +7,13 @@ wherever rnnlm is installed.
 import copy
 import importlib
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from flows.operations.console import show_library_lines
+from flows.operations.home_servers import read_running
 from flows.operations.prefect_query import WORK_POOL, wait_for_server
 from rnnlm.home import Home
 from rnnlm.storage.package_files import package_file
@@ -40,6 +42,7 @@ JOB_TEMPLATE: dict[str, Any] = {
         },
     },
 }
+GPU_QUEUE = "gpu"  # as in prefect.yaml
 Plan = dict[str, Any]  # one entry of `deployments` in prefect.yaml
 MODEL_USERS = ("score", "filter")  # deployments that use a registered model, which a person may choose
 FORMER_MODEL = "models:/rnnlm-python-docs@champion"  # came with rnnlm before 2026-11-27; nobody has chosen it
@@ -59,8 +62,9 @@ def full_name(plan: Plan) -> str:
 def deploy_all(home: Home) -> list[str]:
     """Create the process work pool, the deployments of prefect.yaml and the automations; return the deployments' names.
 
-    Idempotent: running it again updates what exists, except what a person has chosen: see kept_choices. Also settles
-    runs that died together with the server, and starts interrupted ones again.
+    Idempotent: running it again updates what exists, except what a person has chosen: see kept_choices. What waits for
+    a GPU is left out if the only worker is that of `rnnlm up` on a machine without one. Also settles runs that died
+    together with the server, and starts interrupted ones again.
     """
     from prefect.client.orchestration import get_client
 
@@ -73,6 +77,9 @@ def deploy_all(home: Home) -> list[str]:
     plans = read_plans()
     with get_client(sync_client=True) as client:
         create_work_pool(client)
+        if read_running(home) and not has_gpu():
+            remove_gpu_queue(client, [plan for plan in plans if is_for_gpu(plan)])
+            plans = [plan for plan in plans if not is_for_gpu(plan)]
         for plan in plans:
             apply(client, plan)
         deploy_automations(client)
@@ -80,6 +87,29 @@ def deploy_all(home: Home) -> list[str]:
         settle_dead_runs(home)
         resume_interrupted(client, home)
     return [full_name(plan) for plan in plans]
+
+
+def has_gpu() -> bool:
+    """Whether the worker of `rnnlm up` takes runs from the queue `gpu`."""
+    return shutil.which("nvidia-smi") is not None
+
+
+def is_for_gpu(plan: Plan) -> bool:
+    return bool(plan["work_pool"]["work_queue_name"] == GPU_QUEUE)
+
+
+def remove_gpu_queue(client: "SyncPrefectClient", plans: list[Plan]) -> None:
+    """Delete the plans' deployments, and the queue unless another deployment uses it: no worker asks for its runs.
+
+    Prefect's UI would show it as not ready for ever.
+    """
+    for deployment in client.read_deployments():
+        if deployment.work_queue_name == GPU_QUEUE and deployment.name in {plan["name"] for plan in plans}:
+            client.delete_deployment(deployment.id)
+    used = {deployment.work_queue_name for deployment in client.read_deployments()}
+    for queue in client.read_work_queues(WORK_POOL):
+        if queue.name == GPU_QUEUE and GPU_QUEUE not in used:
+            client.delete_work_queue_by_id(queue.id)
 
 
 def create_work_pool(client: "SyncPrefectClient") -> None:

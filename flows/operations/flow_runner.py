@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from flows.operations.console import Detail, set_up_console, show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
 from flows.operations.prefect_environment import LOCAL_API
-from flows.operations.prefect_query import health_problem
+from flows.operations.prefect_query import access_problem, health_problem
 from flows.operations.temporary_server import drain_prefect_workers, temporary_server
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
@@ -33,13 +33,13 @@ def run_flow(
     set_up_console(detail)
     show_library_lines()
     server = get_current_settings().api.url  # None: neither the environment nor a profile names one
-    problem = health_problem(server) if server else ""
+    problem = access_problem(server) if server else ""
     if problem and server != LOCAL_API:
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )
     if problem:  # the address is from `rnnlm env`, and no server was started
-        logger.warning("no Prefect server answers at %s; the run uses a temporary one", server)
+        logger.warning("no Prefect server answers at %s (%s); the run uses a temporary one", server, problem)
     elif server:
         try:
             settle_or_warn(home)

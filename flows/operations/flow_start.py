@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import fcntl
 import functools
+import itertools
 import logging
 import os
 import sys
@@ -18,6 +19,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 from prefect import Flow, flow
 from prefect.artifacts import create_link_artifact
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import FlowRunContext
 from prefect.states import Failed
 
@@ -26,7 +29,7 @@ from flows.operations.run_limits import is_worth_a_retry
 from flows.operations.run_locks import lock_file, unlocked_name
 from rnnlm.config import CorpusConfig, PipelineConfig, Section
 from rnnlm.corpora.download import corpus_name
-from rnnlm.errors import RnnlmError
+from rnnlm.errors import RnnlmError, close_to
 from rnnlm.home import find_home
 from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.presets import change_preset, with_choices
@@ -47,9 +50,23 @@ def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Param
     """Decorator: a Prefect flow whose runs have names from flow_run_label, and whose failures are plain."""
 
     def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
-        return flow(name=name, flow_run_name=flow_run_label)(plain_failures(function))
+        settings = flow(name=name, flow_run_name=flow_run_label, on_crashed=[fail_with_unknown_parameters])
+        return settings(plain_failures(function))
 
     return decorated
+
+
+def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Hook of crashed runs: a parameter that the flow does not have is a failure, which is not resumed.
+
+    Prefect's API accepts any name; the run's process then ends with "a general error" before the flow begins.
+    """
+    known = flow.parameters.properties
+    if unknown := sorted(flow_run.parameters.keys() - known.keys()):
+        hints = "".join(close_to(name, known) for name in unknown)
+        message = f"unknown parameters: {', '.join(unknown)}; expected {', '.join(known)}{hints}"
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(flow_run.id, Failed(message=message), force=True)
 
 
 def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -172,7 +189,24 @@ def flow_run_label() -> str:
     if schedule not in ("", subject):
         title = f"{schedule} · {title}"
     tag_run(*filter(None, (subject, preset, schedule)))
-    return run_name(title, preset, planned or datetime.now(UTC))
+    name = run_name(title, preset, planned or datetime.now(UTC))
+    with failures_ignored():
+        return distinct_name(context, name)
+    return name  # the server did not answer
+
+
+def distinct_name(context: FlowRunContext, name: str) -> str:
+    """Give the run its name; the second of a minute is `… 23 Nov 02:00 (2)`. Returns the name."""
+    run = context.flow_run
+    if run is None:
+        return name
+    like = FlowRunFilter(name=FlowRunFilterName(like_=name))
+    with find_home().lock("run-names"), get_client(sync_client=True) as client:
+        taken = {one.name for one in client.read_flow_runs(flow_run_filter=like) if one.id != run.id}
+        numbered = (f"{name} ({number})" for number in itertools.count(2))
+        free = next(one for one in itertools.chain([name], numbered) if one not in taken)
+        client.update_flow_run(run.id, name=free)
+    return free
 
 
 def own_schedule(context: FlowRunContext) -> str:

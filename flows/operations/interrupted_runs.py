@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun
 
+    from flows.operations.prefect_query import PrefectQuery
+
 logger = logging.getLogger(__name__)
 RESUMED = "resumed"  # tag of a run that continues an interrupted one
+STOPPED = "Stopped"  # name of the state of a run that an orderly end of `rnnlm up` has stopped
 RESUMABLE_FLOWS = ("pipeline", "train")
 WITHIN = timedelta(days=1)  # an older run is left to the next schedule
 ATTEMPTS = 3  # interrupted runs in a row that may have stored nothing: a lack of memory kills each of them
@@ -44,14 +47,15 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
             tags=sorted({*last.tags, RESUMED}),
             idempotency_key=f"resume-{last.id}",
         )
-        logger.info("flow run %s was interrupted; it is started again", last.name)
+        how = "stopped with rnnlm up" if is_stopped(last) else "interrupted"
+        logger.info("flow run %s was %s; it is started again", last.name, how)
         resumed += 1
     return resumed
 
 
 def is_without_progress(home: Home, run: "FlowRun") -> bool:
-    """Whether the run was interrupted before it stored anything: a checkpoint, or the output of a stage."""
-    if not was_interrupted(run) or run.start_time is None:
+    """Whether the run was killed before it stored anything: a checkpoint, or the output of a stage."""
+    if not was_interrupted(run) or is_stopped(run) or run.start_time is None:
         return False
     begin, end = run.start_time.timestamp(), (run.end_time or datetime.now(UTC)).timestamp()
     return not any(begin <= path.stat().st_mtime <= end for path in stored_outputs(home) if path.exists())
@@ -116,4 +120,23 @@ def due_deployments(client: "SyncPrefectClient") -> set[str]:
 
 def was_interrupted(run: "FlowRun") -> bool:
     """Prefect calls a run Crashed if its process ended from outside, and Failed if its code raised an error."""
-    return run.state is not None and run.state.is_crashed()
+    return run.state is not None and (run.state.is_crashed() or is_stopped(run))
+
+
+def is_stopped(run: "FlowRun") -> bool:
+    return run.state is not None and run.state.is_cancelled() and run.state.name == STOPPED
+
+
+def mark_stopped(query: "PrefectQuery", run_ids: list[str]) -> None:
+    """Say of runs that were stopped together with `rnnlm up` that they were stopped: Prefect calls them Crashed.
+
+    A run that was being cancelled is cancelled, and one that has ended keeps its outcome.
+    """
+    for run in query.post("flow_runs/filter", flow_runs={"id": {"any_": run_ids}}):
+        state, resumable = run["state"]["type"], query.flow_names.get(run["flow_id"]) in RESUMABLE_FLOWS
+        after = "; the next rnnlm up starts it again, from its last checkpoint" if resumable else ""
+        final = {"type": "CANCELLED", "name": STOPPED, "message": f"Stopped with rnnlm up, in order{after}."}
+        if state == "CANCELLING":
+            final = {"type": "CANCELLED", "name": "Cancelled"}
+        if state not in ("COMPLETED", "FAILED", "CANCELLED"):
+            query.post(f"flow_runs/{run['id']}/set_state", state=final, force=True)

@@ -3,12 +3,13 @@
 import functools
 import os
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
 from flows.operations.home_servers import credentials
+from flows.operations.schedule_times import soonest_time
 from rnnlm.errors import ConfigError
 from rnnlm.runtime.polling import poll_until
 
@@ -18,6 +19,7 @@ WORK_POOL = "rnnlm"  # as in prefect.yaml
 # Types of a flow run's state
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
+SCHEDULED_TAG = "auto-scheduled"  # Prefect gives it to what its scheduler has planned; a resumed run keeps it
 
 
 def health_problem(address: str, *, trust_env: bool = True) -> str:
@@ -30,6 +32,28 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return str(error) or type(error).__name__
     return "" if status < 500 else f"status {status}"
+
+
+def access_problem(address: str) -> str:
+    """Why the Prefect API at `address` cannot be used with PREFECT_API_AUTH_STRING, or "" if it can.
+
+    /health answers everybody, so another home's server at the port looks healthy.
+    """
+    if problem := health_problem(address):
+        return problem
+    password = os.environ.get("PREFECT_API_AUTH_STRING")
+    try:
+        login = credentials(password) if password else None
+        status = httpx.get(f"{address.rstrip('/')}/admin/version", auth=login, timeout=10).status_code
+    except httpx.HTTPError as error:
+        return str(error) or type(error).__name__
+    refused = status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+    return "the one there asks for another password, so it may be another home's" if refused else ""
+
+
+def is_night(run: dict[str, Any]) -> bool:
+    """Whether a schedule has started the run; a person, or another program, has started the others."""
+    return SCHEDULED_TAG in run["tags"]
 
 
 def wait_for_server(address: str) -> None:
@@ -78,19 +102,26 @@ class PrefectQuery:
         found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
         return found
 
-    def last_run(self, deployment_id: str, states: list[str]) -> dict[str, Any] | None:
-        """The deployment's last run in one of these states."""
-        found = self.flow_runs(states, "START_TIME_DESC", 1, deployment_id={"any_": [deployment_id]})
-        return found[0] if found else None
+    def last_runs(self, deployment_id: str, states: list[str]) -> list[dict[str, Any]]:
+        """The deployment's last runs in one of these states, the newest first."""
+        return self.flow_runs(states, "START_TIME_DESC", 100, deployment_id={"any_": [deployment_id]})
 
     def next_starts(self) -> dict[str, datetime]:
-        """`flow/deployment` → when its next run starts, the soonest first. Prefect plans a few runs of each."""
-        names = {one["id"]: name for name, one in self.deployments().items()}
+        """`flow/deployment` → when its next run starts, the soonest first.
+
+        Prefect plans a few runs of each, some seconds after a schedule is made; until then the time is computed.
+        """
+        deployments = self.deployments()
+        names = {one["id"]: name for name, one in deployments.items()}
         soonest: dict[str, datetime] = {}
-        for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200):
-            if run["deployment_id"] in names:
+        future = {"after_": datetime.now(UTC).isoformat()}  # what is due waits already
+        for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200, expected_start_time=future):
+            if run["deployment_id"] in names and run["state"]["name"] == "Scheduled":  # the others are tried again
                 soonest.setdefault(names[run["deployment_id"]], datetime.fromisoformat(run["expected_start_time"]))
-        return soonest
+        for name, deployment in deployments.items():
+            if name not in soonest and (computed := soonest_time(deployment)):
+                soonest[name] = computed
+        return dict(sorted(soonest.items(), key=lambda item: item[1]))
 
     def logs(self, run_id: str, logger: str, **more: Any) -> list[dict[str, Any]]:
         """The run's log records, the newest first. logger: the beginning of its name."""

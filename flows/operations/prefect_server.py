@@ -24,12 +24,14 @@ def guarded_app() -> "ASGIApp":
     from prefect.server.api.server import create_app
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+    from flows.operations.busy_database import AgainIfBusy, busy_in_one_line
     from flows.operations.console import console_handlers, full_disk_logged_once
 
-    app = OwnOrigin(create_app(final=True))
+    app = OwnOrigin(AgainIfBusy(create_app(final=True)))
     full_disk = full_disk_logged_once()
     for handler in console_handlers():
         handler.addFilter(full_disk)
+        handler.addFilter(busy_in_one_line)
     return TrustedHostMiddleware(app, allowed_hosts=list(LOOPBACK_NAMES), www_redirect=False)
 
 

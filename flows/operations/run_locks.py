@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from rnnlm.home import Home
@@ -58,14 +58,14 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
             yield path, made, ended
 
 
-def has_dead_runs(home: Home, query: "PrefectQuery") -> bool:
-    """Whether a flow run's process has ended without an outcome, so that settle_dead_runs has something to do.
+def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
+    """Return the flow runs whose process has ended without an outcome: settle_dead_runs has something to do.
 
     Asked by plain HTTP, because importing Prefect takes seconds.
     """
     ended = [str(run_id_of(path)) for path, _, has_ended in run_locks(home) if has_ended]
     found = query.post("flow_runs/filter", flow_runs={"id": {"any_": ended}}) if ended else []
-    return any(run["state"]["type"] not in ("COMPLETED", "FAILED", "CANCELLED") for run in found)
+    return [run for run in found if run["state"]["type"] not in ("COMPLETED", "FAILED", "CANCELLED")]
 
 
 def oldest_living_run(home: Home) -> float | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from flows.operations.deployments import Plan, apply, create_work_pool, full_name, read_plans
-from flows.operations.prefect_query import FINISHED, PrefectQuery
+from flows.operations.prefect_query import FINISHED, PrefectQuery, is_night
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
 from rnnlm.home import expanded
@@ -32,6 +32,7 @@ class ScheduleRow(Record):
     next_run: datetime | None
     last_state: str  # "" if it never ran
     last_run: datetime | None
+    last_by_hand: bool  # whether the last run was not the schedule's
 
 
 def schedule(
@@ -85,7 +86,7 @@ def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
     """All deployments with a schedule, the user's own first."""
     soonest = query.next_starts()
     rows = [
-        schedule_row(name, one, soonest.get(name), query.last_run(one["id"], ["RUNNING", *FINISHED]))
+        schedule_row(name, one, soonest.get(name), query.last_runs(one["id"], ["RUNNING", *FINISHED]))
         for name, one in query.deployments().items()
         if one["schedules"]
     ]
@@ -93,19 +94,23 @@ def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
 
 
 def schedule_row(
-    name: str, deployment: dict[str, Any], next_run: datetime | None, last: dict[str, Any] | None
+    name: str, deployment: dict[str, Any], next_run: datetime | None, runs: list[dict[str, Any]]
 ) -> ScheduleRow:
-    timing = deployment["schedules"][0]
+    """runs: the newest first."""
+    schedules = deployment["schedules"]
+    last = runs[0] if runs else None
+    timing = next((one for one in schedules if one["active"]), schedules[0])
     return ScheduleRow(
         name=name,
         corpus=deployment["parameters"].get("config", {}).get("corpus", {}).get("source", ""),
-        cron=timing["schedule"].get("cron") or "",
+        cron=timing["schedule"].get("cron") or "not a cron line",  # made in the Prefect UI
         timezone=timing["schedule"].get("timezone") or "UTC",
         active=timing["active"] and not deployment["paused"],
         own=OWN_SCHEDULE in deployment["tags"],
         next_run=next_run,
         last_state=last["state"]["name"] if last else "",
         last_run=last["start_time"] if last else None,
+        last_by_hand=last is not None and not is_night(last),
     )
 
 
@@ -155,17 +160,3 @@ def check_name(name: str) -> None:
             f"--name {name!r}: expected up to {LONGEST_NAME} letters, digits, spaces, dots, underscores and dashes, "
             "a letter or digit first"
         )
-
-
-def check_timing(cron: str, timezone: str) -> None:
-    """ConfigError if `cron` is not a cron line, or `timezone` not a time zone."""
-    from prefect.client.schemas.schedules import CronSchedule
-    from pydantic import ValidationError
-
-    try:
-        CronSchedule(cron=cron, timezone=timezone)
-    except ValidationError as error:
-        [problem, *_] = error.errors()
-        option, value = ("--timezone", timezone) if problem["loc"][:1] == ("timezone",) else ("--cron", cron)
-        example = "Europe/Berlin" if option == "--timezone" else "'0 2 * * *' for every day at 02:00"
-        raise ConfigError(f"{option} {value!r}: expected {example}") from None

@@ -59,13 +59,15 @@ def stop_home(home: Home) -> bool:
     if running is not None:
         # It stops everything in order, so it gets time for all of it.
         stop_processes([psutil.Process(running.pid)], CHECKPOINT_SECONDS + 4 * STOP_SECONDS)
-    left = stop_flow_runs(home) + stop_services(home)
+    left = len(stop_flow_runs(home)) + stop_services(home)
     return running is not None or left > 0
 
 
-def stop_flow_runs(home: Home, seconds: float = CHECKPOINT_SECONDS) -> int:
-    """End the home's flow runs: each writes a checkpoint and reports its state. Returns how many there were."""
-    return stop_processes(list(find_home_processes(home).flow_runs.values()), seconds)
+def stop_flow_runs(home: Home, seconds: float = CHECKPOINT_SECONDS) -> list[str]:
+    """End the home's flow runs: each writes a checkpoint and reports its state. Returns their ids."""
+    found = find_home_processes(home).flow_runs
+    stop_processes(list(found.values()), seconds)
+    return list(found)
 
 
 def stop_services(home: Home) -> int:

@@ -2,23 +2,24 @@
 
 import logging
 import os
+import shutil
 import sqlite3
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 
 from flows.operations.home_servers import RunningHome, home_password, read_running
-from flows.operations.prefect_query import FINISHED, UNFINISHED, PrefectQuery, health_problem
+from flows.operations.interrupted_runs import RESUMED, STOPPED
+from flows.operations.prefect_query import FINISHED, UNFINISHED, PrefectQuery, health_problem, is_night
 from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home, size_of
 from rnnlm.registry import data_gates
-from rnnlm.registry.champion_history import read_history
+from rnnlm.registry.champion_history import champion_before, read_history
 from rnnlm.registry.data_gates import CHAMPION_STAYS
-from rnnlm.registry.mlflow_database import champions_in_file
-from rnnlm.registry.model_lookup import list_models
+from rnnlm.registry.mlflow_database import champions_in_file, local_model_names
+from rnnlm.registry.model_lookup import list_models, registered_versions
 from rnnlm.registry.night_events import NIGHT_ENDED
 from rnnlm.registry.registry_version import RegistryVersion, read_versions
 from rnnlm.storage.records import Record
@@ -28,17 +29,20 @@ RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
 UPKEEP = ["settle"]  # flows that run often and say little
 NIGHT = "pipeline"
+# State → what the run waits for; otherwise for the worker.
+WAITS_FOR = {"AwaitingConcurrencySlot": "the run before it", "AwaitingRetry": "its retry"}
 
 
 class RunStatus(Record):
     name: str
     when: str  # local time of its start: since when it runs, when it ran, or when it will
     state: str
-    note: str = ""  # how far it is, or why it failed
+    note: str = ""  # how far it is, what it waits for, or why it failed
+    by_hand: bool = False  # a person has started it, not a schedule
 
 
 class NightStatus(Record):
-    """The last night of a schedule of the pipeline, and the next."""
+    """The last night of a schedule of the pipeline, and the next; or its last run by hand."""
 
     schedule: str
     when: str  # local time; "" if it never ran
@@ -58,13 +62,17 @@ class HomeStatus(Record):
     home: str
     servers: tuple[str, ...] = ()  # one line each; empty: `rnnlm up` does not run
     nights: tuple[NightStatus, ...] = ()
-    running: tuple[RunStatus, ...] = ()  # also those that wait for the worker
+    by_hand: tuple[NightStatus, ...] = ()  # runs of schedules that a person has started after the last night
+    running: tuple[RunStatus, ...] = ()
+    waiting: tuple[RunStatus, ...] = ()  # due, and not begun
     next: tuple[RunStatus, ...] = ()
     last: tuple[RunStatus, ...] = ()
     gates: str = ""  # what the checks before training have found in the last night; "" if nothing
     errors: tuple[RunStatus, ...] = ()
     champions: tuple[ChampionStatus, ...] = ()
+    without_champion: tuple[str, ...] = ()  # one line for each such model, with the command that makes one
     disk_bytes: dict[str, int]
+    free_bytes: int | None = None  # on the home's disk; None: there is no home yet
 
 
 def read_status(home: Home) -> HomeStatus:
@@ -72,7 +80,15 @@ def read_status(home: Home) -> HomeStatus:
     # The server at PREFECT_API_URL may be a team's, without `rnnlm up` on this machine.
     api = running.prefect_api if running else os.environ.get("PREFECT_API_URL")
     servers = server_lines(home, running)
-    status = HomeStatus(home=str(home.root), servers=servers, disk_bytes=disk_bytes(home), champions=champions(home))
+    found = champions(home)
+    status = HomeStatus(
+        home=str(home.root),
+        servers=servers,
+        disk_bytes=disk_bytes(home),
+        free_bytes=shutil.disk_usage(home.root).free if home.root.exists() else None,
+        champions=found,
+        without_champion=without_champion(home, {one.model for one in found}),
+    )
     if api is None or health_problem(api):
         return status
     try:
@@ -83,17 +99,22 @@ def read_status(home: Home) -> HomeStatus:
 
 def runs_of(query: PrefectQuery) -> dict[str, Any]:
     """The fields of HomeStatus that Prefect knows."""
-    last, coming = last_runs(query, FINISHED), next_runs(query)
+    deployments, coming = query.deployments(), next_runs(query)
+    names = {one["id"]: one["name"] for one in deployments.values()}
+    last = last_runs(query, FINISHED)
+    running, waiting = unfinished_runs(query)
     since = {"after_": (datetime.now(UTC) - ERRORS_WITHIN).isoformat()}
+    failed = last_runs(query, ["FAILED", "CRASHED"], start_time=since)
+    nights, by_hand = schedule_runs(query, deployments, coming)
     return {
-        "nights": tuple(nights(query, coming)),
-        "running": tuple(run_status(run, last_log_line(query, run)) for run in unfinished_runs(query)),
+        "nights": tuple(nights),
+        "by_hand": tuple(by_hand),
+        "running": tuple(run_status(run, names, progress(query, run)) for run in running),
+        "waiting": tuple(run_status(run, names, waits_for(query, run)) for run in waiting),
         "next": tuple(RunStatus(name=name, when=when, state="") for name, when in [*coming.items()][:RUNS_SHOWN]),
-        "last": tuple(map(run_status, last)),
+        "last": tuple(run_status(run, names) for run in last),
         "gates": next((gate_note(query, run) for run in last if query.flow_names.get(run["flow_id"]) == NIGHT), ""),
-        "errors": tuple(
-            run_status(run, message_of(run)) for run in last_runs(query, ["FAILED", "CRASHED"], start_time=since)
-        ),
+        "errors": tuple(run_status(run, names, message_of(run)) for run in failed),
     }
 
 
@@ -113,20 +134,36 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
     )
 
 
-def nights(query: PrefectQuery, coming: dict[str, str]) -> Iterator[NightStatus]:
-    """One for each schedule of the pipeline that is active or has run. coming: from next_runs()."""
-    for name, deployment in query.deployments().items():
+def schedule_runs(
+    query: PrefectQuery, deployments: dict[str, dict[str, Any]], coming: dict[str, str]
+) -> tuple[list[NightStatus], list[NightStatus]]:
+    """The last night of each schedule of the pipeline that is active or has run, and the runs by hand after it.
+
+    coming: from next_runs().
+    """
+    nights, by_hand = [], []
+    for name, deployment in deployments.items():
         if not name.startswith(f"{NIGHT}/") or not deployment["schedules"]:
             continue
-        last = query.last_run(deployment["id"], FINISHED)
+        runs = query.last_runs(deployment["id"], FINISHED)
+        last = next(filter(is_night, runs), None)
         if last or name in coming:
-            yield NightStatus(
-                schedule=deployment["name"],
-                when=run_status(last).when if last else "",
-                state=last["state"]["name"] if last else "",
-                outcome=outcome_of(query, last) if last else "",
-                next=coming.get(name, ""),
-            )
+            nights.append(night_status(query, deployment["name"], last, coming.get(name, "")))
+        if runs and not is_night(runs[0]):
+            by_hand.append(night_status(query, deployment["name"], runs[0]))
+    return nights, by_hand
+
+
+def night_status(query: PrefectQuery, schedule: str, run: dict[str, Any] | None, following: str = "") -> NightStatus:
+    if run is None:
+        return NightStatus(schedule=schedule, when="", state="", outcome="", next=following)
+    return NightStatus(
+        schedule=schedule,
+        when=local_time(began_or_due(run)),
+        state=run["state"]["name"],
+        outcome=outcome_of(query, run),
+        next=following,
+    )
 
 
 def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
@@ -145,24 +182,55 @@ def next_runs(query: PrefectQuery) -> dict[str, str]:
     }
 
 
-def unfinished_runs(query: PrefectQuery) -> list[dict[str, Any]]:
-    """Runs that have begun, and those that are due and wait for the worker, as after `rnnlm trigger`."""
-    due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
-    waiting = last_runs(query, ["SCHEDULED"], order="EXPECTED_START_TIME_ASC", **due)
-    return last_runs(query, UNFINISHED) + waiting
+def unfinished_runs(query: PrefectQuery) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Runs that have begun, and runs that are due and wait, as after `rnnlm trigger`."""
+    now = datetime.now(UTC)
+    planned = last_runs(query, ["SCHEDULED"], order="EXPECTED_START_TIME_ASC", shown=100)
+    waiting = [run for run in planned if run["state"]["name"] in WAITS_FOR or is_due(run, now)]
+    taken = last_runs(query, UNFINISHED)
+    begun, starting = [run for run in taken if run["start_time"]], [run for run in taken if not run["start_time"]]
+    return begun, [*starting, *waiting][:RUNS_SHOWN]
+
+
+def is_due(run: dict[str, Any], now: datetime) -> bool:
+    return datetime.fromisoformat(run["expected_start_time"]) <= now
 
 
 def last_runs(
-    query: PrefectQuery, states: list[str], order: str = "START_TIME_DESC", **more: Any
+    query: PrefectQuery, states: list[str], order: str = "START_TIME_DESC", shown: int = RUNS_SHOWN, **more: Any
 ) -> list[dict[str, Any]]:
     """The last runs in one of these states, without upkeep."""
     found = query.flow_runs(states, order, 100, **more)
-    return [run for run in found if query.flow_names.get(run["flow_id"]) not in UPKEEP][:RUNS_SHOWN]
+    return [run for run in found if query.flow_names.get(run["flow_id"]) not in UPKEEP][:shown]
 
 
-def run_status(run: dict[str, Any], note: str = "") -> RunStatus:
-    when = local_time(run["start_time"] or run["expected_start_time"])  # it may have ended before it started
-    return RunStatus(name=run["name"], when=when, state=run["state"]["name"], note=note)
+def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> RunStatus:
+    """names: deployment's id → its name, for a run that has not begun: Prefect has given it a random one."""
+    name = run["name"] if run["run_count"] else names.get(run["deployment_id"], run["name"])
+    when, state = local_time(began_or_due(run)), run["state"]["name"]
+    return RunStatus(name=name, when=when, state=state, note=note, by_hand=not is_night(run))
+
+
+def began_or_due(run: dict[str, Any]) -> str:
+    """Its start, or when it was due: it may have ended before it started."""
+    return str(run["start_time"] or run["expected_start_time"])
+
+
+def progress(query: PrefectQuery, run: dict[str, Any]) -> str:
+    return "; ".join(filter(None, [resumption(query, run), last_log_line(query, run)]))
+
+
+def waits_for(query: PrefectQuery, run: dict[str, Any]) -> str:
+    what = WAITS_FOR.get(run["state"]["name"], "the worker")
+    return "; ".join(filter(None, [what, resumption(query, run)]))
+
+
+def resumption(query: PrefectQuery, run: dict[str, Any]) -> str:
+    """`resumes after a crash`, for a run that continues an interrupted one; "" for others."""
+    if RESUMED not in run["tags"]:
+        return ""
+    before = [one for one in query.last_runs(run["deployment_id"], FINISHED) if one["created"] < run["created"]]
+    return "resumes after a stop" if before and before[0]["state"]["name"] == STOPPED else "resumes after a crash"
 
 
 def message_of(run: dict[str, Any]) -> str:
@@ -199,6 +267,35 @@ def champions_of_server(home: Home) -> dict[str, tuple[int, list[RegistryVersion
     found = [version for version in list_models(home) if "champion" in version.aliases]
     with reaching_mlflow(home) as client:
         return {one.name: (one.version, read_versions(client, one.name)) for one in found}
+
+
+def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
+    """Models of ours whose champion somebody has deleted in MLflow, or taken the alias of, with what to do."""
+    try:
+        lines = {name: repair_line(home, name) for name in sorted(model_names(home) - having_one)}
+    except TrackingError:
+        return ()
+    return tuple(f"{name}: no champion; {line}" for name, line in lines.items() if line)
+
+
+def model_names(home: Home) -> set[str]:
+    if not is_embedded(home):
+        return {version.name for version in list_models(home)}
+    names = set(local_model_names(home))  # also NAME@ALIAS
+    return {name for name in names if name.rpartition("@")[0] not in names}
+
+
+def repair_line(home: Home, name: str) -> str:
+    """The command that gives the model a champion. "" for a model of another program."""
+    versions = registered_versions(home, name)
+    if not versions:
+        return "no version is left, and the next run registers one" if name.startswith("rnnlm-") else ""
+    ours = {number for number, version in versions.items() if version.facts}
+    if not ours:
+        return ""
+    if champion_before(read_history(versions.values()), None, ours):
+        return f"rnnlm rollback {name}"
+    return f"rnnlm promote {name}/{max(ours)}"
 
 
 def champion_status(model: str, number: int, versions: list[RegistryVersion]) -> ChampionStatus:

@@ -12,7 +12,6 @@ Stopping: the worker is paused, the flow runs write their checkpoints and end, t
 import contextlib
 import functools
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -26,10 +25,12 @@ from types import FrameType
 
 import httpx
 
+from flows.operations.deployments import has_gpu
 from flows.operations.home_servers import LOCK, RunningHome, credentials, home_password, write_running
+from flows.operations.interrupted_runs import mark_stopped
 from flows.operations.prefect_environment import server_variables
 from flows.operations.prefect_query import WORK_POOL, PrefectQuery, health_problem
-from flows.operations.run_locks import has_dead_runs
+from flows.operations.run_locks import find_dead_runs
 from flows.service.home_processes import HOST, STOP_SECONDS, check_port, stop_flow_runs, stop_services
 from flows.service.service_process import ServiceProcess, last_lines, log_file
 from rnnlm.errors import ConfigError, HomeError, RnnlmError
@@ -40,6 +41,12 @@ from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 START_SECONDS = 180.0  # for a server to answer, also on a busy machine
 WATCH_SECONDS = 0.5
 DEAD_RUN_SECONDS = 20.0  # between two looks for flow runs whose process was killed
+# Type of a dead run's state → what is said of it.
+WAS_KILLED = "its process was killed; it is settled, and resumed if it can be"
+WHAT_HAPPENED = {
+    "CANCELLING": "it was cancelled",
+    "CRASHED": "it was interrupted, and is resumed if it can be",
+}
 RNNLM = [sys.executable, "-m", "flows.command_line"]
 
 
@@ -167,8 +174,9 @@ class Supervisor:
     def restart_dead_runs(self) -> None:
         """Notice flow runs whose process was killed while the worker lives: out of memory, or `kill -9`."""
         with contextlib.suppress(httpx.HTTPError):  # Prefect is being started again; the next look will tell
-            if self.deploy.exit_code() is not None and has_dead_runs(self.home, self.query):
-                self.say("the process of a flow run was killed; the run is settled, and resumed if it can be")
+            if self.deploy.exit_code() is not None and (dead := find_dead_runs(self.home, self.query)):
+                for run in dead:
+                    self.say(f"flow run {run['name']}: {WHAT_HAPPENED.get(run['state']['type'], WAS_KILLED)}")
                 self.settle_and_resume()
 
     def settle_and_resume(self) -> None:
@@ -179,9 +187,14 @@ class Supervisor:
     def stop_all(self) -> None:
         """The flow runs first, so that they can report their state; idempotent."""
         self.worker.pause()
-        if stopped := stop_flow_runs(self.home):
-            self.say(f"stopped {stopped} flow runs; the next `rnnlm up` resumes them")
-        for service in (self.deploy, self.worker, self.mlflow, self.prefect):
+        stopped = stop_flow_runs(self.home)
+        for service in (self.deploy, self.worker):
+            service.stop(STOP_SECONDS)
+        if stopped:
+            with contextlib.suppress(httpx.HTTPError):  # Prefect has ended; the next start calls them Crashed
+                mark_stopped(self.query, stopped)  # after the worker, which would call them Crashed
+            self.say(f"flow runs stopped: {len(stopped)}; the next `rnnlm up` resumes them")
+        for service in (self.mlflow, self.prefect):
             service.stop(STOP_SECONDS)
         self.show_logs()
         self.say("stopped")
@@ -231,7 +244,7 @@ def mlflow_command(home: Home, running: RunningHome) -> list[str]:
 
 def worker_command(running: RunningHome) -> list[str]:
     """A worker of all queues; without a GPU, of the queue `default`."""
-    queues = [] if shutil.which("nvidia-smi") else ["--work-queue", "default"]
+    queues = [] if has_gpu() else ["--work-queue", "default"]
     name = ["--name", worker_name(running), "--install-policy", "never"]
     return [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL, *name, *queues]
 

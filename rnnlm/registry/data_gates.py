@@ -63,12 +63,26 @@ class GatesRecord(Record):
         return [result for result in self.results if result.outcome == outcome]
 
     def raise_if_stopped(self) -> None:
-        """DatasetError about the first gate that stops the run."""
-        for result in self.with_outcome("stopped"):
-            raise DatasetError(
-                f"{self.corpus_name}: {CHAMPION_STAYS}: {result.text}; at most {result.stop_at:.1%} "
-                f"is allowed.\nRepair the text, or raise gates.{result.gate}_stop_at (null: never stop)."
-            )
+        """Raise one GatesError about all gates that stop the run."""
+        if self.with_outcome("stopped"):
+            raise GatesError(self)
+
+
+class GatesError(DatasetError):
+    """One or more gates stop a run before training. The message names all of them, so that one night tells all."""
+
+    def __init__(self, gates: GatesRecord) -> None:
+        super().__init__(gates)
+        self.gates = gates
+
+    def __str__(self) -> str:
+        stopped = self.gates.with_outcome("stopped")
+        reasons = "; ".join(f"{result.text} (at most {result.stop_at:.1%})" for result in stopped)
+        limits = " and ".join(f"gates.{result.gate}_stop_at" for result in stopped)
+        return (
+            f"{self.gates.corpus_name}: {CHAMPION_STAYS}: {reasons}.\n"
+            f"Repair the text, or raise {limits} (null: never stop)."
+        )
 
 
 def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> GatesRecord:

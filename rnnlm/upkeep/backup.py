@@ -43,10 +43,11 @@ class BackupRecord(Record):
     seconds: float
 
 
-def back_up(home: Home, folder: Path) -> BackupRecord:
+def back_up(home: Home, folder: Path, own_prefect: str | None = None) -> BackupRecord:
     """Write a new archive into `folder`, verified; others there are not touched.
 
-    HomeError if the folder is in the home, or the home has lost its registry.
+    own_prefect: the address of this home's own Prefect server, whose database is in the backup. HomeError if the folder
+    is in the home, or the home has lost its registry.
     """
     start = time.time()
     folder = expanded(folder).resolve()
@@ -78,7 +79,7 @@ def back_up(home: Home, folder: Path) -> BackupRecord:
         bytes=sum(file.bytes for file in manifest.files.values()),
         versions=manifest.versions,
         damaged=manifest.damaged,
-        not_covered=not_covered(home),
+        not_covered=not_covered(home, own_prefect),
         seconds=time.time() - start,
     )
 
@@ -105,7 +106,7 @@ def databases(home: Home) -> Iterator[str]:
         yield PREFECT_DATABASE
 
 
-def not_covered(home: Home) -> tuple[str, ...]:
+def not_covered(home: Home, own_prefect: str | None = None) -> tuple[str, ...]:
     """Stores that the backup lacks because they are not in the home."""
     found = []
     if not is_embedded(home):
@@ -113,8 +114,9 @@ def not_covered(home: Home) -> tuple[str, ...]:
             f"MLflow at {redacted(tracking_uri(home))}: registry, metrics and registered models; back up its database "
             "and artifact store by their own means"
         )
-    if "PREFECT_API_URL" in os.environ:
-        found.append(f"Prefect at {redacted(os.environ['PREFECT_API_URL'])}, unless it uses this home's prefect.db")
+    prefect = os.environ.get("PREFECT_API_URL")
+    if prefect is not None and prefect.replace("//localhost:", "//127.0.0.1:").rstrip("/") != own_prefect:
+        found.append(f"Prefect at {redacted(prefect)}, unless it uses this home's prefect.db")
     return tuple(found)
 
 

@@ -19,7 +19,8 @@ from prefect.states import Cancelled, Completed, Failed, Pending, Running
 from flows.operations import dead_runs
 from flows.operations.dead_runs import WAS_KILLED, settle_dead_runs
 from flows.operations.prefect_query import PrefectQuery
-from flows.operations.run_locks import has_dead_runs, lock_file, unlocked_name
+from flows.operations.run_locks import find_dead_runs, lock_file, unlocked_name
+from flows.service.supervisor import WHAT_HAPPENED
 from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
 
@@ -80,15 +81,15 @@ def test_what_a_killed_process_ran_is_crashed_with_its_subflows_and_tasks(
     query = PrefectQuery(str(PREFECT_API_URL.value()))
     before = runs(home, client)
     assert len(before) == 2
-    assert not has_dead_runs(home, query)
+    assert not find_dead_runs(home, query)
     assert settle_dead_runs(home) == 0  # alive
     process.send_signal(signal.SIGKILL)
     process.wait()
     # States of tasks reach the server a little later.
     assert poll_until(lambda: unfinished_tasks(client, before) != [], 60, every_seconds=0.1)
-    assert has_dead_runs(home, query)
+    assert find_dead_runs(home, query)
     assert settle_dead_runs(home) >= 3
-    assert not has_dead_runs(home, query)
+    assert not find_dead_runs(home, query)
     for run in before:
         state = client.read_flow_run(run.id).state
         assert state is not None
@@ -107,11 +108,34 @@ def test_a_run_with_an_outcome_is_not_dead(home: Home, client: SyncPrefectClient
     lock.parent.mkdir(parents=True)
     lock.touch()
     query = PrefectQuery(str(PREFECT_API_URL.value()))
-    assert has_dead_runs(home, query)
+    assert find_dead_runs(home, query)
     client.set_flow_run_state(run.id, state, force=True)
-    assert not has_dead_runs(home, query)
+    assert not find_dead_runs(home, query)
     settle_dead_runs(home)
     assert not lock.exists()
+
+
+def test_a_cancelled_run_whose_process_has_ended_is_cancelled_and_not_called_killed(
+    home: Home, client: SyncPrefectClient, process: subprocess.Popen[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    before = runs(home, client)
+    assert poll_until(lambda: unfinished_tasks(client, before) != [], 60, every_seconds=0.1)
+    for run in before:
+        client.set_flow_run_state(run.id, State(type="CANCELLING"), force=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    query = PrefectQuery(str(PREFECT_API_URL.value()))
+    dead = find_dead_runs(home, query)
+    assert {WHAT_HAPPENED[run["state"]["type"]] for run in dead} == {"it was cancelled"}
+    assert settle_dead_runs(home) >= 2
+    assert unfinished_tasks(client, before) == []
+    for run in before:
+        state = client.read_flow_run(run.id).state
+        assert state is not None
+        assert state.is_cancelled()
+    told = [message for message in caplog.messages if message.startswith("flow run ")]
+    assert len(told) == 2
+    assert all(message.endswith(": it was cancelled") for message in told)
 
 
 def unfinished_tasks(client: SyncPrefectClient, of: list[FlowRun]) -> list[str]:

@@ -25,8 +25,9 @@ from flows.operations.deployments import (
     deploy_all,
     read_plans,
 )
-from flows.operations.home_servers import credentials, home_password
+from flows.operations.home_servers import LOCK, RunningHome, credentials, home_password, write_running
 from flows.service.home_processes import free_port
+from flows.service.supervisor import worker_command
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
 from rnnlm.errors import DatasetError
@@ -40,6 +41,13 @@ from rnnlm.storage.records import NightEvent
 from tests.conftest import copy_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
+HOLD_LOCK = """
+import sys, time
+from rnnlm.home import find_home
+with find_home().lock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -162,6 +170,36 @@ def library_lines(client: httpx.Client, run_id: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("with_gpu", [False, True])
+def test_up_has_a_gpu_queue_only_with_a_gpu(
+    server: httpx.Client,
+    deployed: list[str],
+    server_home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    with_gpu: bool,
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if with_gpu:
+        (tmp_path / "nvidia-smi").touch(mode=0o755)
+    write_running(server_home, RunningHome(1, "2026-11-28T00:00:00+00:00", 1, 2))
+    up = subprocess.Popen([sys.executable, "-c", HOLD_LOCK, LOCK], stdout=subprocess.PIPE, text=True)
+    try:
+        assert up.stdout is not None
+        assert up.stdout.readline() == "held\n"
+        names = deploy_all(server_home)
+    finally:
+        up.kill()
+        up.communicate()
+    queues = {queue["name"] for queue in server.post("/work_pools/rnnlm/queues/filter", json={}).json()}
+    assert ("gpu" in queues) == ("train/train-gpu" in names) == with_gpu
+    assert (server.get("/deployments/name/train/train-gpu").status_code == 200) == with_gpu
+    assert worker_command(RunningHome(1, "", 1, 2)).count("--work-queue") == int(not with_gpu)
+    deploy_all(server_home)  # by hand, for workers of other machines: all of them
+    assert server.get("/deployments/name/train/train-gpu").status_code == 200
+
+
+@pytest.mark.slow
 def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deployed: list[str]) -> None:
     from prefect.client.orchestration import get_client  # reads the environment, which the fixture sets
 
@@ -188,6 +226,17 @@ def test_bad_parameters_are_refused_before_a_run_exists(server: httpx.Client, de
     )
     assert answer.status_code in (409, 422)
     assert runs(server, smoke["id"], "PENDING") == []
+
+
+@pytest.mark.slow
+def test_a_run_with_an_unknown_parameter_fails_with_the_reason(server: httpx.Client, deployed: list[str]) -> None:
+    smoke = server.get("/deployments/name/pipeline/smoke").json()
+    run = server.post(f"/deployments/{smoke['id']}/create_flow_run", json={"parameters": {"sed": 3}}).json()
+    command = [*PREFECT, "worker", "start", "--pool", "rnnlm", "--run-once", "--install-policy", "never"]
+    subprocess.run(command, cwd=CHECKOUT, capture_output=True, timeout=240, check=False)
+    state = server.get(f"/flow_runs/{run['id']}").json()["state"]
+    assert state["type"] == "FAILED"
+    assert state["message"].startswith("unknown parameters: sed; expected corpus, preset, ")
 
 
 @pytest.mark.slow
@@ -220,11 +269,11 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
     name = run_through(server, smoke, {"type": "RUNNING"}, {"type": "FAILED", "message": str(stopped.value)})
     assert main(["status", "--json"]) == 0
     gates = json.loads(capsys.readouterr().out)["gates"]
-    assert gates == f"{name} stopped: too far; at most 40.0% is allowed."
+    assert gates == f"{name} stopped: too far (at most 40.0%)."
 
-    never_started = run_through(server, scoring, {"type": "CRASHED"})
+    run_through(server, scoring, {"type": "CRASHED"})  # it has never begun: its own name is a random one
     assert main(["status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["last"][0]["name"] == never_started
+    assert json.loads(capsys.readouterr().out)["last"][0]["name"] == "score"
 
 
 def run_through(client: httpx.Client, deployment_id: str, *states: dict[str, str]) -> str:

@@ -1,15 +1,20 @@
 """An interrupted run is started again as long as its attempts store something; else people are told."""
 
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 import pytest
 from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.objects import FlowRun
-from prefect.states import Crashed, Running
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running
 
-from flows.operations.interrupted_runs import ATTEMPTS, resume_interrupted
+from flows.operations.flow_start import fail_with_unknown_parameters
+from flows.operations.interrupted_runs import ATTEMPTS, STOPPED, mark_stopped, resume_interrupted
+from flows.operations.prefect_query import PrefectQuery
+from flows.pipeline_flow import pipeline_flow
 from rnnlm.home import Home
 
 pytestmark = pytest.mark.long
@@ -74,3 +79,70 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     again = client.read_flow_run(last.id).state
     assert again is not None
     assert again.timestamp == timestamp
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({}, None),
+        ({"corpus": "zen", "seeds": 2}, None),
+        ({"config": {"nonsense": 1}}, None),  # the flow itself refuses it
+        ({"sed": 3}, "unknown parameters: sed; expected corpus, preset, "),
+        ({"corpus": "zen", "nonsense": 1, "a": 2}, "unknown parameters: a, nonsense; expected corpus, preset, "),
+    ],
+)
+def test_a_run_with_unknown_parameters_has_failed_and_is_not_started_again(
+    client: SyncPrefectClient, deployment: UUID, home: Home, parameters: dict[str, Any], problem: str | None
+) -> None:
+    run = newest(client, deployment)
+    given = client.create_flow_run_from_deployment(deployment, parameters=parameters)
+    client.delete_flow_run(run.id)
+    crashed: State[None] = Crashed(message="Process exited with status code: 1. Process exited with a general error.")
+    client.set_flow_run_state(given.id, crashed, force=True)
+    fail_with_unknown_parameters(pipeline_flow, given, crashed)  # as Prefect's worker calls it
+    state = client.read_flow_run(given.id).state
+    assert state is not None
+    if problem is None:
+        assert state.is_crashed()
+    else:
+        assert state.is_failed()
+        assert str(state.message).startswith(problem)
+    assert resume_interrupted(client, home) == int(problem is None)
+    assert pipeline_flow.on_crashed_hooks == [fail_with_unknown_parameters]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "resumed"),
+    [
+        (Running(), STOPPED, 1),
+        (Crashed(message="Execution was terminated"), STOPPED, 1),
+        (Pending(), STOPPED, 1),
+        (State(type="CANCELLING"), "Cancelled", 0),
+        (Cancelled(), "Cancelled", 0),
+        (Completed(), "Completed", 0),
+        (Failed(), "Failed", 0),
+    ],
+)
+def test_a_run_that_an_orderly_end_stopped_is_called_so_and_started_again_once(
+    client: SyncPrefectClient, deployment: UUID, home: Home, before: State[None], after: str, resumed: int
+) -> None:
+    run = newest(client, deployment)
+    client.set_flow_run_state(run.id, Running(), force=True)
+    client.set_flow_run_state(run.id, before, force=True)
+    mark_stopped(PrefectQuery(str(PREFECT_API_URL.value())), [str(run.id)])
+    state = client.read_flow_run(run.id).state
+    assert state is not None
+    assert state.name == after
+    if after == STOPPED:
+        assert "the next rnnlm up starts it again" in str(state.message)
+    assert resume_interrupted(client, home) == resumed
+    assert resume_interrupted(client, home) == 0
+
+
+def test_stopping_in_order_however_often_does_not_give_a_run_up(
+    client: SyncPrefectClient, deployment: UUID, home: Home
+) -> None:
+    for _ in range(ATTEMPTS + 2):
+        run = interrupt(client, deployment, home, checkpoint=False)
+        mark_stopped(PrefectQuery(str(PREFECT_API_URL.value())), [str(run.id)])
+        assert resume_interrupted(client, home) == 1

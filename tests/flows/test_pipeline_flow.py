@@ -24,6 +24,7 @@ from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import Home, read_json
 from rnnlm.presets import build_config
+from rnnlm.registry.data_gates import GatesError
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary
@@ -123,7 +124,7 @@ def test_all_stages_are_tasks_of_one_run_with_readable_names_and_tags(ran: Ran) 
         run = client.read_flow_run(identity)
         inside = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[identity])))
     tasks = {task.name for task in inside}
-    assert re.fullmatch(r"toy · default · \d{1,2} \w{3} \d\d:\d\d", run.name)
+    assert re.fullmatch(r"toy · default · \d{1,2} \w{3} \d\d:\d\d( \(\d\))?", run.name)
     assert set(run.tags) == {"toy", "default", "promoted"}
     assert {"download toy", "train 1x16 on toy", "evaluate on toy", "register toy"} <= tasks
     assert not [name for name in tasks if "/" in name or re.search("[0-9a-f]{12}", name)]
@@ -262,6 +263,31 @@ def test_several_seeds_refuse_to_continue_from_a_champion(ran: Ran) -> None:
     warm = config.model_copy(update={"training": config.training.model_copy(update={"start_from": "champion"})})
     with pytest.raises(ConfigError, match="seeds start from random weights"):
         run_flow(home, pipeline_flow, config=warm, seeds=2)
+
+
+@pytest.mark.long
+def test_a_night_that_gates_stop_has_a_red_task_and_its_pages(
+    tracked_home: Home, tmp_path: Path, prefect_server: None
+) -> None:
+    settings = (*SETTINGS, "gates.leakage_stop_at=0", "gates.duplicates_stop_at=0")
+    config = build_config("default", settings, str(write_toy_corpus(tmp_path / "copied")))
+    with pytest.raises(GatesError) as raised:
+        pipeline_flow(config=config)
+    summary = shown("copied-summary")
+    assert "stopped, the champion stays" in str(summary.data)
+    assert summary.flow_run_id == shown("copied-data").flow_run_id is not None
+    identity = UUID(str(summary.flow_run_id))
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(identity)
+        inside = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[identity])))
+    states = {task.name: task.state for task in inside if task.state is not None}
+    assert {name for name, state in states.items() if not state.is_completed()} == {"check copied"}
+    assert "tell automations" in states
+    for state in (states["check copied"], run.state):
+        assert state is not None
+        assert state.is_failed()
+        assert str(raised.value) in str(state.message)
+        assert "gates.duplicates_stop_at and gates.leakage_stop_at" in str(state.message)
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """`rnnlm runs` and `rnnlm runs compare`."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -41,6 +42,21 @@ def test_runs_are_listed_with_state_and_scores(
     assert max(map(len, lines)) <= 80
     (value,) = (run for run in json.loads(said(capsys, "runs", "--json")) if run["run_id"] == toy_run.run_id)
     assert value["validation_perplexity"] == pytest.approx(toy_run.best_validation_perplexity, rel=0.2)
+
+
+def test_runs_keep_their_order_after_a_restore(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path
+) -> None:
+    """Its files are all new, in an order of its own."""
+    measured = (other_run / "history.jsonl").read_text().splitlines()
+    earlier = [json.loads(line) | {"time_milliseconds": 1_000_000_000_000} for line in measured]
+    (other_run / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in earlier))
+    for newest in (toy_run.folder, other_run):
+        for path in newest.rglob("*"):
+            os.utime(path, (2e9 if newest == other_run else 1.9e9,) * 2)
+    runs = json.loads(said(capsys, "runs", "--json"))
+    assert [run["run_id"] for run in runs] == [toy_run.run_id, other_run.name]
+    assert runs[1]["started"] == "2001-09-09T01:46:40+00:00"
 
 
 def test_changes_are_a_log_of_attempts_with_the_best_first(

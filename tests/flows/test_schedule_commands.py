@@ -1,13 +1,20 @@
 """schedule, trigger, status without a server: one plain line each, before anything slow is imported."""
 
+import asyncio
 import json
+import re
 import threading
+import time
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from prefect.server.schemas.schedules import CronSchedule
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.names import ArtifactKey, BlockDocumentName
 from prefect.types.names import Name as PrefectName
 from pydantic import TypeAdapter
@@ -16,10 +23,12 @@ from flows.command_line import main
 from flows.commands import schedules
 from flows.operations.automations import NOTIFIER
 from flows.operations.deployments import read_plans
-from flows.operations.prefect_query import WORK_POOL, PrefectQuery
+from flows.operations.prefect_query import WORK_POOL, PrefectQuery, access_problem
+from flows.operations.schedule_times import planned_times
 from flows.operations.schedules import absolute_source, check_name, own_plan
 from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
+from rnnlm.display.text_layout import LINE_WIDTH
 from rnnlm.errors import ConfigError
 from rnnlm.home import Home
 from rnnlm.presets import build_config
@@ -77,11 +86,41 @@ def test_a_server_that_refuses_ends_the_command_with_advice(
     assert advice in said
 
 
+class OtherHomesServer(BaseHTTPRequestHandler):
+    """Prefect's server of another home: healthy for everybody, with a password of its own."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path.endswith("/health") else 401)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None: ...
+
+
+def test_a_run_does_not_begin_on_another_homes_server(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), OtherHomesServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/api"
+        monkeypatch.setenv("PREFECT_API_URL", address)
+        monkeypatch.setenv("PREFECT_API_AUTH_STRING", "rnnlm:of this home")
+        problem = access_problem(address)
+        with temporary_settings({PREFECT_API_URL: address}):  # Prefect has read the environment already
+            assert main(["run", "--corpus", "zen", "--preset", "smoke"]) == 2
+        server.shutdown()
+    said = capsys.readouterr().err
+    assert "asks for another password, so it may be another home's" in problem
+    assert problem in said
+    assert "Traceback" not in said
+    assert not home.corpora.exists()
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--cron", "often"], "--cron 'often': expected '0 2 * * *' for every day at 02:00"),
-        (["--timezone", "Mars/Phobos"], "--timezone 'Mars/Phobos': expected Europe/Berlin"),
+        (["--timezone", "Mars/Phobos"], "--timezone 'Mars/Phobos': expected a name such as Europe/Berlin"),
+        (["--timezone", "localtime"], "--timezone 'localtime': expected a name such as Europe/Berlin"),
+        (["--timezone", ""], "--timezone '': expected a name such as Europe/Berlin"),
         (["--corpus", "missing.txt"], "missing.txt"),
         (["--name", "a/b"], "--name 'a/b': expected up to 100 letters"),
         (["--name", " "], "--name ' ': expected"),
@@ -98,6 +137,90 @@ def test_wrong_values_are_named(
 ) -> None:
     assert main(["schedule", "--corpus", "zen", *options]) == 2
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("cron", "problem"),
+    [
+        ("often", "expected five fields (minute, hour, day, month, weekday), got 1"),
+        ("", "expected five fields (minute, hour, day, month, weekday), got 0"),
+        ("0 0 2 * * ?", "expected five fields (minute, hour, day, month, weekday), got 6"),  # Quartz
+        ("*/7 * * * * *", "expected five fields (minute, hour, day, month, weekday), got 6"),
+        ("0 0 2 * * * 2027", "expected five fields (minute, hour, day, month, weekday), got 7"),
+        ("61 2 * * *", "expected minute, hour, day, month and weekday"),
+        ("0 2 * * 1#6", "expected minute, hour, day, month and weekday"),
+        ("R 2 * * *", "expected minute, hour, day, month and weekday"),
+        ("H H * * *", "expected minute, hour, day, month and weekday"),
+        ("@reboot", "expected minute, hour, day, month and weekday"),
+        ("0 2 30 2 *", "this day never comes"),
+        ("0 2 31 4 *", "this day never comes"),
+        ("0 2 31 2,4,6,9,11 *", "this day never comes"),
+    ],
+)
+def test_a_cron_line_that_prefect_runs_otherwise_or_never_is_refused_in_one_line(
+    cron: str, problem: str, home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before a server is asked: nothing is changed."""
+    assert main(["schedule", "--corpus", "zen", "--cron", cron]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"--cron {cron!r}: {problem}" in line
+    assert "every day at 02:00 is '0 2 * * *'" in line
+
+
+@pytest.mark.parametrize(
+    ("cron", "days"),
+    [
+        ("@daily", ["Thu 02-25", "Fri 02-26", "Sat 02-27", "Sun 02-28", "Mon 03-01"]),
+        ("0 2 * * MON-FRI", ["Thu 02-25", "Fri 02-26", "Mon 03-01", "Tue 03-02", "Wed 03-03"]),
+        ("0 2 * * 7", ["Sun 02-28", "Sun 03-07", "Sun 03-14", "Sun 03-21", "Sun 03-28"]),
+        ("0 2 L * ?", ["Sun 02-28", "Wed 03-31", "Fri 04-30", "Mon 05-31", "Wed 06-30"]),
+        ("0 2 29 2 *", ["Tue 02-29", "Sun 02-29", "Fri 02-29", "Wed 02-29", "Mon 02-29"]),
+        ("0 2 * * 1#1", ["Mon 03-01", "Mon 04-05", "Mon 05-03", "Mon 06-07", "Mon 07-05"]),
+    ],
+)
+def test_the_next_times_are_those_of_the_calendar(cron: str, days: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.server.schemas import schedules as prefect_schedules
+    from prefect.types._datetime import DateTime
+
+    start = DateTime(2027, 2, 24, 12, 0, tzinfo=ZoneInfo("UTC"))
+    monkeypatch.setattr(prefect_schedules, "now", lambda zone: start)
+    assert [f"{moment:%a %m-%d}" for moment in planned_times(cron, "UTC")] == days
+
+
+@given(st.datetimes(datetime(2027, 3, 27), datetime(2027, 3, 30)), st.sampled_from(["30 2 * * *", "0 3 * * *"]))
+def test_a_time_that_the_clock_change_leaves_out_runs_once_that_night(moment: datetime, cron: str) -> None:
+    """However often Prefect plans ahead: every plan has the same times, one for each day."""
+    schedule = CronSchedule(cron=cron, timezone="Europe/Berlin")
+    start, end = moment.replace(tzinfo=UTC), datetime(2027, 4, 2, tzinfo=UTC)
+    all_times = asyncio.run(schedule.get_dates(20, start=datetime(2027, 3, 26, 12, tzinfo=UTC), end=end))
+    assert len({time.date() for time in all_times}) == len(all_times)
+    assert asyncio.run(schedule.get_dates(20, start=start, end=end)) == [time for time in all_times if time >= start]
+
+
+@pytest.mark.long
+def test_a_schedule_has_its_next_time_and_zone_at_once_and_a_refused_one_changes_nothing(
+    home: Home, prefect_server: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", str(PREFECT_API_URL.value()))
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        first = ["schedule", "--corpus", "zen", "--name", "first", "--timezone", "Europe/Berlin"]
+        assert main([*first, "--cron", "30 4 * * 1-5"]) == 0
+        said = capsys.readouterr().out
+        assert len(re.findall(r"(?:Mon|Tue|Wed|Thu|Fri) \d{4}-\d\d-\d\d 04:30 CES?T\n", said)) == 5
+        assert max(map(len, said.splitlines())) <= LINE_WIDTH
+        assert main([*first, "--cron", "0 2 30 2 *"]) == 2
+        capsys.readouterr()
+        assert main(["schedules"]) == 0
+        head, row, corpus = capsys.readouterr().out.splitlines()
+        assert "next, JST" in head
+        # 04:30 in Berlin is 11:30 or 12:30 in Tokyo.
+        assert re.fullmatch(r"pipeline/first  30 4 \* \* 1-5  Europe/Berlin  \d\d-\d\d 1[12]:30", row)
+        assert corpus == "  corpus zen"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @given(st.text(st.sampled_from("aZ9_-./%&<> \n\x00ä:@"), max_size=6) | st.text())

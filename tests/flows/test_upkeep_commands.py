@@ -1,5 +1,6 @@
 """`rnnlm prune`, `rnnlm backup` and `rnnlm restore`."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
+from flows.operations.home_servers import LOCK, RunningHome, write_running
 from flows.operations.run_locks import lock_restored_runs
 from rnnlm.home import Home
 from tasks.operations.registry_turn import registry_turn
@@ -119,6 +121,35 @@ asyncio.run(fill())
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("is_up", "address", "missing"),
+    [
+        (True, None, False),  # as `rnnlm up` makes it known
+        (True, "http://127.0.0.1:4399/api", False),
+        (True, "http://localhost:4399/api/", False),
+        (True, "http://127.0.0.1:4398/api", True),
+        (True, "https://prefect.example.org/api", True),
+        (False, None, False),
+        (False, "http://127.0.0.1:4399/api", True),  # up has ended, and another server may have the port
+    ],
+)
+def test_a_backup_names_a_prefect_server_as_missing_only_if_it_is_not_the_homes_own(
+    three_nights: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_up: bool,
+    address: str | None,
+    missing: bool,
+) -> None:
+    write_running(three_nights, RunningHome(1, "2026-11-28T00:00:00+00:00", 4399, 5399))
+    if address:
+        monkeypatch.setenv("PREFECT_API_URL", address)
+    with three_nights.lock(LOCK) if is_up else contextlib.nullcontext():
+        text = said(capsys, "backup", str(tmp_path / "backups"))
+    assert ("missing    Prefect at " in text) == missing
+
+
 def test_prune_deletes_old_flow_runs_of_a_home_without_a_server(home: Home) -> None:
     home.make(home.prefect)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}

@@ -40,7 +40,7 @@ def test_services_and_flow_runs_of_this_home_alone_are_found(home: Home, tmp_pat
         found = find_home_processes(home)
         assert [process.pid for process in found.services] == [service.pid]
         assert {run: process.pid for run, process in found.flow_runs.items()} == {"a": flow_run.pid}
-        assert stop_flow_runs(home, 10) == 1
+        assert len(stop_flow_runs(home, 10)) == 1
         assert flow_run.wait(10) == -signal.SIGTERM
         assert stop_services(home) == 1
         assert service.wait(10) == -signal.SIGTERM

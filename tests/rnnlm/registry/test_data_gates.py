@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home
 from rnnlm.registry.bundle import CHARACTERS
-from rnnlm.registry.data_gates import GateResult, GatesRecord, check_gates
+from rnnlm.registry.data_gates import GateResult, GatesError, GatesRecord, check_gates
 from rnnlm.reports.dataset_page import gates_report
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord
@@ -205,3 +206,22 @@ def test_the_former_setting_of_the_largest_leak_still_stops(
     older = PipelineConfig.model_validate(values)
     with pytest.raises(DatasetError, match=r"30\.0% of the validation text"):
         check_gates(home, older, dataset).raise_if_stopped()
+
+
+@pytest.mark.parametrize("gates", [["shrinkage"], ["unknown", "drift"], ["shrinkage", "unknown", "leakage", "drift"]])
+def test_one_error_names_every_gate_that_stops_with_its_limit(gates: list[str]) -> None:
+    results = [
+        GateResult(gate=gate, outcome="stopped", share=0.7, text=f"{gate} is 70.0%", warn_at=0.1, stop_at=0.4)
+        for gate in gates
+    ]
+    warned = GateResult(gate="duplicates", outcome="warned", share=0.7, text="copies", warn_at=0.1, stop_at=None)
+    record = GatesRecord(corpus_name="toy", model_name="rnnlm-toy", results=(*results, warned))
+    with pytest.raises(GatesError) as raised:
+        record.raise_if_stopped()
+    error = pickle.loads(pickle.dumps(raised.value))  # tasks may run in other processes
+    assert error.gates == record
+    reasons, advice = str(error).splitlines()
+    for gate in gates:
+        assert f"{gate} is 70.0% (at most 40.0%)" in reasons
+        assert f"gates.{gate}_stop_at" in advice
+    assert "duplicates" not in str(error)

@@ -1,0 +1,81 @@
+"""Prefect's server while its SQLite file is busy: requests are answered a little later instead of refused.
+
+Prefect sets WAL and a busy timeout of a minute itself. Transactions that begin with reading fail at once all the same,
+if another one has written meanwhile; Prefect then undoes them and answers 503, and its own clients try again.
+"""
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+TRIES = 40
+LONGEST_PAUSE_SECONDS = 0.5
+BUSY = 503
+LOCKED = "database is locked"  # SQLite's message
+
+
+class AgainIfBusy:
+    """ASGI middleware: a request that the application answers with 503 is passed to it again, up to TRIES times."""
+
+    def __init__(self, app: "ASGIApp") -> None:
+        self.app = app
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        body = await whole_body(receive)
+        for _ in range(TRIES - 1):
+            if await self.is_answered(scope, replayed(body, receive), send):
+                return
+            await asyncio.sleep(random.uniform(0.01, LONGEST_PAUSE_SECONDS))
+        await self.app(scope, replayed(body, receive), send)
+
+    async def is_answered(self, scope: "Scope", receive: "Receive", send: "Send") -> bool:
+        """Pass on any answer but 503."""
+        is_busy = False
+
+        async def send_unless_busy(message: "Message") -> None:
+            nonlocal is_busy
+            is_busy = is_busy or (message["type"] == "http.response.start" and message["status"] == BUSY)
+            if not is_busy:
+                await send(message)
+
+        try:
+            await self.app(dict(scope), receive, send_unless_busy)  # a copy, because the application writes into it
+        except Exception:  # Starlette raises what it has answered with 503, for the server's log
+            if not is_busy:
+                raise
+        return not is_busy
+
+
+async def whole_body(receive: "Receive") -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
+
+
+def replayed(body: bytes, receive: "Receive") -> "Receive":
+    """The request's body once, then what follows it: whether the client has gone."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> "Message":
+        return pending.pop() if pending else await receive()
+
+    return next_message
+
+
+def busy_in_one_line(record: logging.LogRecord) -> bool:
+    """Logging filter: what Prefect's services could not store, and store again soon, without a traceback."""
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None and LOCKED in str(error):
+        record.msg = f"{record.getMessage().partition(chr(10))[0]}: the database was busy; it is tried again"
+        record.args, record.exc_info, record.exc_text = (), None, None
+    return True

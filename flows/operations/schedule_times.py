@@ -1,0 +1,61 @@
+"""When a schedule runs next, as Prefect's scheduler computes it, and which schedules `rnnlm schedule` refuses.
+
+Prefect accepts more than it can run: a day that no month has stops its scheduler, and a sixth field means seconds.
+"""
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+from rnnlm.errors import ConfigError
+
+TIMES_SHOWN = 5
+EXAMPLE = "every day at 02:00 is '0 2 * * *'"
+
+
+def next_times(schedule: dict[str, Any], count: int = 1) -> list[datetime]:
+    """Return the next times of a schedule, given as Prefect's API describes it. Importing Prefect takes a second.
+
+    Raise ValueError or LookupError if Prefect cannot compute them.
+    """
+    from prefect.server.schemas.schedules import SCHEDULE_TYPES
+    from pydantic import TypeAdapter
+
+    return list(asyncio.run(TypeAdapter(SCHEDULE_TYPES).validate_python(schedule).get_dates(count)))
+
+
+def soonest_time(deployment: dict[str, Any]) -> datetime | None:
+    """Return when the deployment's active schedules run next. None if it is paused or has none that ever runs."""
+    found = []
+    for timing in deployment["schedules"]:
+        if timing["active"] and not deployment["paused"]:
+            try:
+                found += next_times(timing["schedule"])
+            except (ValueError, LookupError):  # made in the UI, or by an earlier version, which did not refuse it
+                continue
+    return min(found, default=None)
+
+
+def planned_times(cron: str, timezone: str) -> list[datetime]:
+    """Return the next five times. Raise ConfigError for what is no cron line, no time zone, or never comes."""
+    from prefect.client.schemas.schedules import CronSchedule
+    from pydantic import ValidationError
+
+    wrong_zone = ConfigError(f"--timezone {timezone!r}: expected a name such as Europe/Berlin")
+    fields = len(cron.split())
+    if fields != 5 and not cron.startswith("@"):
+        raise ConfigError(
+            f"--cron {cron!r}: expected five fields (minute, hour, day, month, weekday), got {fields}; {EXAMPLE}"
+        )
+    if not timezone:
+        raise wrong_zone
+    try:
+        return next_times(CronSchedule(cron=cron, timezone=timezone).model_dump(), TIMES_SHOWN)
+    except ValidationError as error:
+        if error.errors()[0]["loc"][:1] == ("timezone",):
+            raise wrong_zone from None
+        raise ConfigError(f"--cron {cron!r}: expected minute, hour, day, month and weekday; {EXAMPLE}") from None
+    except LookupError:  # a file beside the time zones, such as localtime
+        raise wrong_zone from None
+    except ValueError:
+        raise ConfigError(f"--cron {cron!r}: this day never comes; {EXAMPLE}") from None

@@ -1,0 +1,47 @@
+"""Whether the MLflow server at the address of our links is this home's: another home's may answer at the port."""
+
+import os
+from typing import Literal
+from urllib.parse import urlsplit
+
+import httpx
+
+from rnnlm.home import Home, read_json
+from rnnlm.tracking.mlflow_runs import ui_address, ui_answers
+from rnnlm.tracking.mlflow_store import is_embedded
+
+ANSWER_SECONDS = 5.0
+
+
+def is_elsewhere() -> bool:
+    return os.environ.get("MLFLOW_HOST", "127.0.0.1") not in ("127.0.0.1", "localhost")
+
+
+def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another", "none"]:
+    """Ask the server for a run that only this home's store has. A server that the user has named is ours.
+
+    The password goes only to the port that this home's `rnnlm up` has, since anyone may listen at another.
+    """
+    if not ui_answers(home):
+        return "none"
+    if not is_embedded(home) or "RNNLM_MLFLOW_UI_URL" in os.environ or is_elsewhere():
+        return "ours"
+    address = ui_address(home)
+    up = read_json(home.root / "up.json") or {}
+    with home.lock_if_free("up") as free:  # held while `rnnlm up` lives
+        is_up = not free and up.get("mlflow_port") == urlsplit(address).port
+    login = None
+    if is_up:
+        user, _, password = (home.root / "password").read_text(encoding="utf-8").strip().partition(":")
+        login = (user, password)
+    try:
+        answer = httpx.get(
+            f"{address}/api/2.0/mlflow/runs/get",
+            params={"run_id": mlflow_run_id},
+            auth=login,
+            timeout=ANSWER_SECONDS,
+            trust_env=False,
+        )
+    except httpx.HTTPError:
+        return "another"  # no MLflow
+    return "ours" if answer.status_code == httpx.codes.OK and mlflow_run_id in answer.text else "another"

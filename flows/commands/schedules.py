@@ -14,6 +14,7 @@ from flows.commands.command import Session, some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
 from rnnlm.corpora.download import corpus_name
+from rnnlm.corpora.sources import absolute_source
 from rnnlm.display.text_layout import columns, labelled
 from rnnlm.errors import ConfigError
 
@@ -44,7 +45,7 @@ def schedule_command(
     rnnlm schedule --corpus /data/tickets/ --preset smoke
     rnnlm schedule --corpus notes.txt --cron '30 4 * * 1-5' --timezone Europe/Berlin --name notes
     """
-    from flows.operations.schedules import absolute_source, check_name, check_timing, list_schedules, schedule
+    from flows.operations.schedules import check_name, check_timing, list_schedules, schedule
 
     settings = options.pipeline_config(absolute_source(corpus))
     name = name or corpus_name(settings.corpus)

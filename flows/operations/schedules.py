@@ -9,7 +9,6 @@ from flows.operations.deployments import Plan, apply, create_work_pool, full_nam
 from flows.operations.prefect_query import FINISHED, PrefectQuery
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError
-from rnnlm.home import expanded
 from rnnlm.storage.records import Record
 from rnnlm.tracking.run_names import OWN_SCHEDULE
 
@@ -135,17 +134,6 @@ def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]
         raise ConfigError(f"{name}: {problem}; there are: {known}")
     [chosen_one] = chosen.items()
     return chosen_one
-
-
-def absolute_source(source: str) -> str:
-    """A path in full, since a worker runs in another folder; names, URLs and hf: sources unchanged."""
-    from rnnlm.corpora.catalogue import CATALOGUE
-    from rnnlm.corpora.hub import HUB_PREFIX
-    from rnnlm.corpora.sources import is_url
-
-    if not source or source in CATALOGUE or source.startswith(HUB_PREFIX) or is_url(source):
-        return source
-    return str(expanded(source).resolve())
 
 
 def check_name(name: str) -> None:

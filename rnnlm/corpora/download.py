@@ -3,10 +3,13 @@
 import logging
 import re
 import shutil
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+
+from slugify import slugify
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
@@ -39,6 +42,8 @@ from rnnlm.storage.shared_storage import find_storage
 from rnnlm.storage.stages import STAGE_VERSIONS, stage, write_once
 
 logger = logging.getLogger(__name__)
+LONGEST_NAME = 63  # characters of a corpus's name
+PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # its name tells all of it
 LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
 TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the shares only split it later
     "format",
@@ -132,10 +137,7 @@ def configured_source(config: CorpusConfig) -> Source:
 
 
 def corpus_name(config: CorpusConfig) -> str:
-    """The configured name, else one derived from the source: 'data/My Text.txt' → 'my-text'.
-
-    Names without an ASCII letter or digit get one each from their digest.
-    """
+    """Return the configured name, else one derived from the source alone: 'data/My Text.txt' → 'my-text'."""
     if config.name:
         return config.name
     source = config.source
@@ -145,14 +147,30 @@ def corpus_name(config: CorpusConfig) -> str:
         name = hub_name(source)
         stem = "-".join(filter(None, (expanded(name.path).resolve().name, name.configuration)))
     elif is_url(source):
-        stem = stem_of(PurePosixPath(urlsplit(source).path).name or urlsplit(source).hostname or "")
+        stem = stem_of(PurePosixPath(unquote(urlsplit(source).path)).name or urlsplit(source).hostname or "")
     else:
         path = expanded(source)
         plain = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
         last = Path(*plain).resolve().name if plain else ""
         stem = last if path.is_dir() else stem_of(last)
-    name_of_stem = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-")
-    return name_of_stem or (f"corpus-{digest_of(stem)[:8]}" if stem else "corpus")
+    return name_of(stem)
+
+
+def name_of(stem: str) -> str:
+    """Return the stem in at most 63 of a-z, 0-9 and dashes.
+
+    Letters of other scripts are transliterated. If more is lost than case and separators, a digest of the stem follows.
+    """
+    stem = unicodedata.normalize("NFC", stem)  # file systems differ in how they compose é
+    name = slugify(stem)
+    if PLAIN_STEM.fullmatch(stem) and len(name) <= LONGEST_NAME:
+        return name or "corpus"
+    return with_digest(name, stem)
+
+
+def with_digest(name: str, distinct: str) -> str:
+    """Return the name, shortened if need be, with eight digits of the digest of what it is to be told apart by."""
+    return f"{name[: LONGEST_NAME - 9].strip('-') or 'corpus'}-{digest_of(distinct)[:8]}"
 
 
 def stem_of(name: str) -> str:

@@ -86,6 +86,15 @@ def test_registering_again_makes_no_second_version_unless_forced_or_deleted(regi
     assert not register().skipped
 
 
+def test_a_version_has_only_files_that_we_wrote(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setattr("rnnlm.registry.bundle_check.CHECKED", set())
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    register()
+    [folder] = register.home.artifacts.glob("experiments/models/*/artifacts")
+    assert list(folder.rglob("__pycache__")) == []
+
+
 @pytest.mark.parametrize("harm", ["a flipped bit", pytest.param("the code deleted", marks=pytest.mark.slow)])
 @pytest.mark.long
 def test_damaged_files_of_a_version_are_written_again(registered: Registrar, harm: str) -> None:

@@ -45,19 +45,22 @@ def schedule_command(
     rnnlm schedule --corpus /data/tickets/ --preset smoke
     rnnlm schedule --corpus notes.txt --cron '30 4 * * 1-5' --timezone Europe/Berlin --name notes
     """
-    from flows.operations.schedules import check_name, check_timing, list_schedules, schedule
+    from flows.operations.schedules import check_name, check_timing, list_schedules, schedule, with_own_model
+    from rnnlm.registry.version_tags import registered_name
 
     settings = options.pipeline_config(absolute_source(corpus))
-    name = name or corpus_name(settings.corpus)
-    check_name(name)
+    check_name(name or corpus_name(settings.corpus))
     check_timing(cron, timezone)
     with prefect_query() as query:
+        settings = with_own_model(query, session.home, settings, name)
+        name = name or corpus_name(settings.corpus)
         with prefect_client() as client:
             full, paused_example = schedule(client, name, settings, cron, timezone)
         [row] = [row for row in list_schedules(query) if row.name == full]
     own = full.partition("/")[2]
     text = [
         labelled("scheduled", f"{full}, {cron} {timezone}"),
+        labelled("model", registered_name(settings.registry, corpus_name(settings.corpus))),
         labelled("next", f"rnnlm trigger {own}     (now)"),
         labelled("", "rnnlm schedules"),
     ]

@@ -21,6 +21,7 @@ from rnnlm.registry.bundle_check import check_bundle
 from rnnlm.registry.champion_comparison import compare_with_champion
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
+from rnnlm.registry.model_owner import with_own_name
 from rnnlm.registry.promotion import BEST_VERSION, Decision
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.registry_version import (
@@ -61,6 +62,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
     The registry itself records what was done, so a killed call resumes where it stopped. A version whose files were
     damaged or deleted gets them again from the run. TrackingError if MLflow fails.
     """
+    candidate = with_own_name(home, candidate)
     name = registered_name(candidate.config.registry, candidate.dataset.corpus_name)
     identity = identity_tags(candidate)
     with reaching_mlflow(home) as client:

@@ -97,7 +97,7 @@ def test_a_folder_is_the_same_however_it_is_given(
     assert other_owner(tracked_home, config, TICKETS) is None
 
 
-def test_a_moved_folder_is_known_by_its_text_or_by_a_link_in_its_place(tracked_home: Home, tmp_path: Path) -> None:
+def test_a_moved_folder_is_known_by_its_text_or_by_a_link(tracked_home: Home, tmp_path: Path) -> None:
     old = folder_in(tmp_path / "old")
     register_night(tracked_home, config_of(old), "text")
     moved = config_of(shutil.move(old, tmp_path / "tickets"))

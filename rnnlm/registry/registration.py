@@ -45,7 +45,13 @@ from rnnlm.registry.version_tags import (
 )
 from rnnlm.storage.result_records import Alias, RegisteredVersion
 from rnnlm.storage.stages import mark_complete, stage
-from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, log_model_scores, shown_parameters, version_address
+from rnnlm.tracking.mlflow_runs import (
+    ensure_mlflow_run,
+    log_decision,
+    log_model_scores,
+    shown_parameters,
+    version_address,
+)
 from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow
 
 if TYPE_CHECKING:
@@ -80,6 +86,8 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
             if not is_decided(version):
                 assign_alias(client, home, candidate, version)
         done = report(client, name, version.number)
+        if not known:
+            log_decision(client, version.mlflow_run_id, candidate.dataset.corpus_name, done.alias)
         what = {"skipped": known and damage is None, "repaired": known and damage is not None}
         return done.model_copy(update={**what, "url": version_address(home, name, done.version)})
 

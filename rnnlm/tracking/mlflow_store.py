@@ -38,12 +38,15 @@ VIEW_STATE = {
         "metrics.`test_perplexity`",
         "metrics.`test_bits_per_byte`",
         "params.`preset`",
+        "tags.`corpus`",
+        "tags.`decision`",
     ],
     "viewMaximized": True,
 }
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
-    f"mlflow.sharedViewState.{VIEW}": json.dumps(VIEW_STATE),
+    VIEW_TAG: json.dumps(VIEW_STATE),
 }
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow takes
 DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}  # module → package
@@ -230,7 +233,8 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
             "restore it there, or choose another by --set tracking.experiment=NAME."
         )
     for tag, value in EXPERIMENT_TAGS.items():
-        if tag not in found.tags:  # made by an earlier version, or by a person in the UI
+        # Made by a person in the UI, or by an earlier version, whose view is replaced.
+        if tag not in found.tags or (tag == VIEW_TAG and found.tags[tag] != value):
             client.set_experiment_tag(found.experiment_id, tag, value)
     return str(found.experiment_id)
 

@@ -32,10 +32,12 @@ from rnnlm.config import PipelineConfig, Promote
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.evaluation.seed_scores import seed_scores
+from rnnlm.home import find_home
 from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
 from rnnlm.registry.data_gates import GatesError
 from rnnlm.registry.decision_text import unchanged_since
+from rnnlm.registry.model_owner import own_corpus_name
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events
 from rnnlm.reports.dataset_page import gates_report
 from rnnlm.reports.pipeline_page import data_report, training_report
@@ -135,6 +137,8 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
     """The stages before training. Raise GatesError if a gate stops the run."""
     check_kind(config.model.kind)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
+    name = own_corpus_name(find_home(), config, corpus.name, corpus.digest)  # no two sources share a model
+    corpus = corpus.model_copy(update={"name": name})
     tokenizer = learn_tokenizer(corpus, config.tokenizer, engine=config.sequences, force="tokenizer" in config.force)
     dataset = tokenize_corpus(corpus, tokenizer, config.sequences, force="sequences" in config.force)
     description = describe_sequences(dataset, force="sequences" in config.force)

@@ -1,6 +1,7 @@
 """RNNLM_HOME: its folders and locks; digests, JSON and atomic writes."""
 
 import errno
+import glob
 import hashlib
 import json
 import logging
@@ -21,6 +22,7 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.disk_errors import ABSENT, read_with_retries
 
 logger = logging.getLogger(__name__)
+LONGEST_FINAL_BYTES = 240  # of a file's name; that of its partial writes is longer, and at most 255
 
 
 class Below:
@@ -230,12 +232,18 @@ def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
 
 def partial_path(final: Path) -> Path:
     """A new name beside `final`; remove_partials finds it."""
-    return final.parent / f".{final.name}.{secrets.token_hex(4)}"
+    return final.parent / f"{partial_beginning(final)}{secrets.token_hex(4)}"
+
+
+def partial_beginning(final: Path) -> str:
+    """The beginning of the names of all partial writes; a digest stands for a name that would become too long."""
+    name = final.name if len(os.fsencode(final.name)) <= LONGEST_FINAL_BYTES else digest_of(final.name)[:32]
+    return f".{name}."
 
 
 def remove_partials(final: Path) -> None:
     """Remove what killed writers of `final` left behind. Hold the lock of its writers."""
-    for leftover in final.parent.glob(f".{final.name}.*"):
+    for leftover in final.parent.glob(f"{glob.escape(partial_beginning(final))}*"):
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 

@@ -11,14 +11,13 @@ from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
 from prefect.tasks import Task
 
-from rnnlm.config import CorpusConfig, GenerationConfig, PipelineConfig, RegistryConfig
-from rnnlm.corpora.download import corpus_name
+from rnnlm.config import GenerationConfig, PipelineConfig
 from rnnlm.errors import TrackingError
 from rnnlm.generation.generate import sample_model
 from rnnlm.home import find_home
 from rnnlm.registry import registration
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.registry.version_tags import Candidate, registered_name
+from rnnlm.registry.version_tags import Candidate
 from rnnlm.scoring import reference_scores
 from rnnlm.storage.records import DatasetRecord, NightEvent, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, SamplesRecord
@@ -91,7 +90,6 @@ def raise_events(events: tuple[NightEvent, ...]) -> int:
 
 
 @task(task_run_name="sample the champion", cache_policy=NO_CACHE)
-def sample_champion(corpus: CorpusConfig, registry: RegistryConfig, generation: GenerationConfig) -> SamplesRecord:
-    """Sample from the champion of a corpus's registered model."""
-    reference = f"models:/{registered_name(registry, corpus_name(corpus))}@champion"
-    return sample_model(model_folder(find_home(), reference), generation)
+def sample_champion(model_name: str, generation: GenerationConfig) -> SamplesRecord:
+    """Sample from the champion of a registered model."""
+    return sample_model(model_folder(find_home(), f"models:/{model_name}@champion"), generation)

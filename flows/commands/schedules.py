@@ -14,6 +14,7 @@ from flows.commands.command import Session, some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
 from rnnlm.corpora.download import corpus_name
+from rnnlm.corpora.sources import absolute_source
 from rnnlm.display.text_layout import columns, labelled
 from rnnlm.errors import ConfigError
 
@@ -47,13 +48,15 @@ def schedule_command(
     rnnlm schedule --corpus notes.txt --cron '30 4 * * 1-5' --timezone Europe/Berlin --name notes
     """
     from flows.operations.schedule_times import planned_times
-    from flows.operations.schedules import absolute_source, check_name, list_schedules, schedule
+    from flows.operations.schedules import check_name, list_schedules, schedule, with_own_model
+    from rnnlm.registry.version_tags import registered_name
 
     settings = options.pipeline_config(absolute_source(corpus))
-    name = name or corpus_name(settings.corpus)
-    check_name(name)
+    check_name(name or corpus_name(settings.corpus))
     times = planned_times(cron, timezone)
     with prefect_query() as query:
+        settings = with_own_model(query, session.home, settings, name)
+        name = name or corpus_name(settings.corpus)
         with prefect_client() as client:
             full, paused_example = schedule(client, name, settings, cron, timezone)
         [row] = [row for row in list_schedules(query) if row.name == full]
@@ -61,6 +64,7 @@ def schedule_command(
     text = [
         labelled("scheduled", f"{full}, {cron} {timezone}"),
         *(labelled("" if index else "runs at", f"{one:%a %Y-%m-%d %H:%M %Z}") for index, one in enumerate(times)),
+        labelled("model", registered_name(settings.registry, corpus_name(settings.corpus))),
         labelled("next", f"rnnlm trigger {own}     (now)"),
         labelled("", "rnnlm schedules"),
     ]

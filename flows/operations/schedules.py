@@ -1,6 +1,7 @@
 """A user's own schedules: deployments of the pipeline, each with its corpus, settings and time."""
 
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -8,8 +9,11 @@ from uuid import UUID
 from flows.operations.deployments import Plan, apply, create_work_pool, full_name, read_plans
 from flows.operations.prefect_query import FINISHED, PrefectQuery, is_night
 from rnnlm.config import PipelineConfig
-from rnnlm.errors import ConfigError
-from rnnlm.home import expanded
+from rnnlm.corpora.download import corpus_name, name_of, with_digest
+from rnnlm.errors import ConfigError, TrackingError
+from rnnlm.home import Home
+from rnnlm.registry.model_owner import other_owner
+from rnnlm.registry.version_tags import registered_name
 from rnnlm.storage.records import Record
 from rnnlm.tracking.run_names import OWN_SCHEDULE
 
@@ -49,6 +53,51 @@ def schedule(
     create_work_pool(client)
     apply(client, plan, tags=(OWN_SCHEDULE,))
     return full_name(plan), is_first and pause_example(client, full_name(nightly))
+
+
+def with_own_model(
+    query: PrefectQuery, home: Home, config: PipelineConfig, schedule_name: str | None
+) -> PipelineConfig:
+    """Name the corpus after the schedule if its own name is that of another source's registered model.
+
+    ConfigError with the two ways to go on if the schedule has no name either.
+    """
+    name = corpus_name(config.corpus)
+    owner = other_source(query, home, config, name, schedule_name)
+    if owner is None:
+        return config
+    if schedule_name is None:
+        model = registered_name(config.registry, name)
+        raise ConfigError(
+            f"{model} is the model of {owner}, not of {config.corpus.source};\n"
+            f"--name NAME gives the schedule and its model another name; if it is the same text in another place,\n"
+            f"--set registry.model_name={model} says so"
+        )
+    own = name_of(schedule_name)
+    if other_source(query, home, config, own, schedule_name):
+        own = with_digest(own, config.corpus.source)
+    return config.model_copy(update={"corpus": config.corpus.model_copy(update={"name": own})})
+
+
+def other_source(
+    query: PrefectQuery, home: Home, config: PipelineConfig, name: str, schedule_name: str | None
+) -> str | None:
+    """Return another source whose registered model has the corpus name, or will get it on a schedule; else None.
+
+    schedule_name: of the schedule that is made or changed.
+    """
+    if config.registry.model_name:
+        return None
+    with suppress(TrackingError):  # registration asks again
+        if owner := other_owner(home, config, registered_name(config.registry, name)):
+            return owner
+    for deployment in query.deployments().values():
+        if OWN_SCHEDULE in deployment["tags"] and deployment["name"] != schedule_name:
+            scheduled = PipelineConfig.model_validate(deployment["parameters"]["config"])
+            is_other = scheduled.corpus.source != config.corpus.source
+            if is_other and not scheduled.registry.model_name and corpus_name(scheduled.corpus) == name:
+                return scheduled.corpus.source
+    return None
 
 
 def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezone: str) -> Plan:
@@ -140,17 +189,6 @@ def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]
         raise ConfigError(f"{name}: {problem}; there are: {known}")
     [chosen_one] = chosen.items()
     return chosen_one
-
-
-def absolute_source(source: str) -> str:
-    """A path in full, since a worker runs in another folder; names, URLs and hf: sources unchanged."""
-    from rnnlm.corpora.catalogue import CATALOGUE
-    from rnnlm.corpora.hub import HUB_PREFIX
-    from rnnlm.corpora.sources import is_url
-
-    if not source or source in CATALOGUE or source.startswith(HUB_PREFIX) or is_url(source):
-        return source
-    return str(expanded(source).resolve())
 
 
 def check_name(name: str) -> None:

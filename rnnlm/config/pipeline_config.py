@@ -83,7 +83,8 @@ class RegistryConfig(Section):
 
     model_name: str | None = setting(
         None,
-        "Name of the registered model, without a dot, which MLflow refuses. null: rnnlm-<corpus name>.",
+        "Name of the registered model, without a dot, which MLflow refuses. null: rnnlm-<corpus name>, with a digest "
+        "if another source has it.",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$",
         max_length=200,
     )

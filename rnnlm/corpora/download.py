@@ -3,14 +3,17 @@
 import logging
 import re
 import shutil
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+
+from slugify import slugify
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
-from rnnlm.corpora.freshness import Note, fetch_note, freshness_of, is_current, now, read_note, write_note
+from rnnlm.corpora.freshness import Note, fetch_note, freshness_of, is_current, latest_note, now, read_note, write_note
 from rnnlm.corpora.hub import HUB_PREFIX, hub_name, look_at_hub
 from rnnlm.corpora.local_files import HIDDEN_FILE, NOTE_REASON, WILDCARDS
 from rnnlm.corpora.preflight import look_at
@@ -24,10 +27,12 @@ from rnnlm.corpora.sources import (
     UnavailableError,
     UnchangedError,
     Written,
+    absolute_source,
     find_source,
     is_url,
 )
 from rnnlm.corpora.split_names import COMPRESSED, check_roles, named_splits, unclear_split_names
+from rnnlm.corpora.text_changes import PARTS
 from rnnlm.corpora.text_encoding import check_encoding, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.corpora.training_sample import sample_training
@@ -39,6 +44,8 @@ from rnnlm.storage.shared_storage import find_storage
 from rnnlm.storage.stages import STAGE_VERSIONS, stage, write_once
 
 logger = logging.getLogger(__name__)
+LONGEST_CORPUS_NAME = 63  # characters of a corpus's name
+PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # its name tells all of it
 LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
 TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the shares only split it later
     "format",
@@ -132,10 +139,7 @@ def configured_source(config: CorpusConfig) -> Source:
 
 
 def corpus_name(config: CorpusConfig) -> str:
-    """The configured name, else one derived from the source: 'data/My Text.txt' → 'my-text'.
-
-    Names without an ASCII letter or digit get one each from their digest.
-    """
+    """Return the configured name, else one derived from the source alone: 'data/My Text.txt' → 'my-text'."""
     if config.name:
         return config.name
     source = config.source
@@ -145,14 +149,30 @@ def corpus_name(config: CorpusConfig) -> str:
         name = hub_name(source)
         stem = "-".join(filter(None, (expanded(name.path).resolve().name, name.configuration)))
     elif is_url(source):
-        stem = stem_of(PurePosixPath(urlsplit(source).path).name or urlsplit(source).hostname or "")
+        stem = stem_of(PurePosixPath(unquote(urlsplit(source).path)).name or urlsplit(source).hostname or "")
     else:
         path = expanded(source)
         plain = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
         last = Path(*plain).resolve().name if plain else ""
         stem = last if path.is_dir() else stem_of(last)
-    name_of_stem = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-")
-    return name_of_stem or (f"corpus-{digest_of(stem)[:8]}" if stem else "corpus")
+    return name_of(stem)
+
+
+def name_of(stem: str) -> str:
+    """Return the stem in at most 63 of a-z, 0-9 and dashes.
+
+    Letters of other scripts are transliterated. If more is lost than case and separators, a digest of the stem follows.
+    """
+    stem = unicodedata.normalize("NFC", stem)  # file systems differ in how they compose é
+    name = slugify(stem)
+    if PLAIN_STEM.fullmatch(stem) and len(name) <= LONGEST_CORPUS_NAME:
+        return name or "corpus"
+    return with_digest(name, stem)
+
+
+def with_digest(name: str, distinct: str) -> str:
+    """Return the name, shortened if need be, with eight digits of the digest of what it is to be told apart by."""
+    return f"{name[: LONGEST_CORPUS_NAME - 9].strip('-') or 'corpus'}-{digest_of(distinct)[:8]}"
 
 
 def stem_of(name: str) -> str:
@@ -197,6 +217,8 @@ def renewed(
         logger.warning("%s\nThe stored copy of %s is used.", error, note.obtained[:10])
         return note.model_copy(update={"problem": "its server was unavailable"}), None
     moment = now()
+    place = digest_of([absolute_source(config.source), key["settings"]])
+    last = note or latest_note(home, place)
     renewal = Note(
         key=key,
         digest=digest,
@@ -204,6 +226,8 @@ def renewed(
         obtained=note.obtained if note and note.digest == digest else moment,
         checked=moment,
         left_out=written.left_out,
+        place=place,
+        before=(last.before if last.digest == digest else last.digest) if last else "",
     )
     return renewal, record(home, config, renewal, source, skipped=skipped)
 
@@ -227,6 +251,7 @@ def store_text(
             about = {"files": writer.files, "corpus_bytes": writer.corpus_bytes, "digests": writer.digests}
             about |= {"source_counts": writer.source_counts}
             write_json(partial / "corpus.json", {**about, "licence": licence, **written.facts})
+            write_json(partial / PARTS, [part.model_dump() for part in writer.parts])
 
         skipped = write_once(home, home.corpora / writer.digest[:16], build, force=force)
     return writer.digest, written, skipped
@@ -260,6 +285,7 @@ def record(home: Home, config: CorpusConfig, note: Note, source: Source, *, skip
         files=about["files"],
         shares=(config.valid_share, config.test_share),
         corpus_bytes=about["corpus_bytes"],
+        before=note.before,
         source_counts=about["source_counts"],
         licence=about["licence"],
         source=config.public_source,

@@ -24,6 +24,8 @@ class Note(Record):
     checked: str  # when its server or hub last answered
     problem: str = ""  # why the last check failed
     left_out: tuple[LeftOut, ...]  # files that turned out to be unreadable
+    place: str = ""  # digest of source and settings, which the notes of a growing text share; "": made by rnnlm 0.3
+    before: str = ""  # digest of the corpus that the place had before; "" if it is the first
 
 
 def now() -> str:
@@ -47,6 +49,13 @@ def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
         return note, inside(home.corpora, note.digest[:16])
     except (ValueError, UnsafeNameError):
         return None
+
+
+def latest_note(home: Home, place: str) -> Note | None:
+    """The note of the text that a place had last; None if none is known."""
+    found = (note_and_folder(home, path) for path in home.notes.glob("*.json"))
+    notes = [note for note, _ in filter(None, found) if note.place == place]
+    return max(notes, key=lambda note: note.obtained, default=None)
 
 
 def write_note(path: Path, note: Note, remote: bool) -> None:

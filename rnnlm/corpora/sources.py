@@ -199,6 +199,16 @@ def find_source(source: str, format: str) -> Source:
     return on_disk(location, format)
 
 
+def absolute_source(source: str) -> str:
+    """Return a path in full and without links, wherever it was given; names and addresses are returned unchanged."""
+    if not source or source in CATALOGUE or is_url(source):
+        return source
+    if source.startswith(HUB_PREFIX):
+        folder = hub_name(source).folder
+        return f"{HUB_PREFIX}{folder.resolve()}" if folder else source
+    return str(expanded(source).resolve())
+
+
 def is_url(source: str) -> bool:
     """True for http and https; CorpusError for another scheme."""
     scheme, separator, _ = source.partition("://")

@@ -10,6 +10,8 @@ from typing import BinaryIO
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.cleaning import cleaned
 from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
+from rnnlm.corpora.text_changes import Part
+from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import CorpusError, HomeError
 from rnnlm.storage.records import SPLITS
 
@@ -56,6 +58,7 @@ class CorpusWriter:
         self.folder, self.config = folder, config
         self.roles: dict[str, RoleFile] = {}
         self.any_text = False  # other than white space
+        self.parts: list[Part] = []
 
     def append(self, role: str, pieces: Iterator[str], label: str, *, rows: bool = False) -> None:
         """Append a source's text to the role's file, with a line feed at its end.
@@ -65,10 +68,12 @@ class CorpusWriter:
         file = self.roles.setdefault(role, RoleFile(self.folder, role))
         breaker = LineBreaker()
         last = b"\n"
+        begin, digest = file.byte_count, hashlib.sha256()
         with file.path.open("ab") as text, file.index_path.open("ab") as index:
             for piece in cleaned(breaker(pieces), self.config):
                 data = piece.encode()
                 file.write(data, text)
+                digest.update(data)
                 self.any_text = self.any_text or not (piece.isspace() or not piece)
                 last = data[-1:] or last
                 if rows:
@@ -76,6 +81,9 @@ class CorpusWriter:
             if last != b"\n":
                 file.write(b"\n", text)
             file.end_source(index)
+        count = file.byte_count - begin
+        part = Part(label=printable(label), role=role, begin=begin, byte_count=count, digest=digest.hexdigest()[:16])
+        self.parts.append(part)
         if breaker.breaks:
             logger.warning(
                 "%s: lines of more than %s characters were broken %s times; give text with line ends to avoid this",

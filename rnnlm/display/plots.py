@@ -28,6 +28,12 @@ def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
         axes.set_ylabel(y)
 
 
+def set_legend(figure: Any, axes: Any) -> None:
+    """A legend below all panels, where no curve passes; of the labels of one of them."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+
+
 def set_plain_ticks(axis: Any, leading_digits: Sequence[float], numbers: str) -> None:
     """Mark 1, 2, 5, 10, 20, … on a logarithmic axis instead of powers of ten. numbers: a format, such as `{x:g}`."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter

@@ -113,6 +113,8 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
         pip_requirements=requirements(),  # inferring them would run the model for 10 s
         mlflow_model=description,
     )
+    for compiled in list(saved.rglob("__pycache__")):  # MLflow has imported the code for the input example
+        shutil.rmtree(compiled)
     return saved
 
 

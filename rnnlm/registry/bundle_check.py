@@ -43,7 +43,7 @@ def check_bundle(saved: Path) -> None:
     }
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-c", SCRIPT, str(saved)],
+            [sys.executable, "-IB", "-c", SCRIPT, str(saved)],
             cwd=saved.parent,
             env=environment,
             capture_output=True,

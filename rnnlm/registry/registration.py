@@ -23,6 +23,7 @@ from rnnlm.registry.bundle_check import check_bundle
 from rnnlm.registry.champion_comparison import compare_with_champion
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
+from rnnlm.registry.model_owner import with_own_name
 from rnnlm.registry.promotion import BEST_VERSION, Decision, kept_before
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.registry_version import (
@@ -48,7 +49,13 @@ from rnnlm.registry.version_tags import (
 )
 from rnnlm.storage.result_records import Alias, RegisteredVersion
 from rnnlm.storage.stages import mark_complete, stage
-from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, log_model_scores, shown_parameters, version_address
+from rnnlm.tracking.mlflow_runs import (
+    ensure_mlflow_run,
+    log_decision,
+    log_model_scores,
+    shown_parameters,
+    version_address,
+)
 from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow
 
 if TYPE_CHECKING:
@@ -65,6 +72,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
     The registry itself records what was done, so a killed call resumes where it stopped. A version whose files were
     damaged or deleted gets them again from the run. TrackingError if MLflow fails.
     """
+    candidate = with_own_name(home, candidate)
     name = registered_name(candidate.config.registry, candidate.dataset.corpus_name)
     identity = identity_tags(candidate)
     with reaching_mlflow(home) as client:
@@ -82,6 +90,8 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
             if not is_decided(version):
                 assign_alias(client, home, candidate, version)
         done = report(client, name, version.number)
+        if not known:
+            log_decision(client, version.mlflow_run_id, candidate.dataset.corpus_name, done.alias)
         what = {"skipped": known and damage is None, "repaired": known and damage is not None}
         return done.model_copy(update={**what, "url": version_address(home, name, done.version)})
 

@@ -5,15 +5,19 @@ MLflow's search finds versions by their tags (`tags.dataset_id = '…'`); all va
 
 import importlib.metadata
 import json
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from rnnlm.config import PipelineConfig, RegistryConfig, changes_results
+from rnnlm.config import CorpusConfig, PipelineConfig, RegistryConfig, changes_results
 from rnnlm.config.moved_settings import flatten
+from rnnlm.corpora.sources import absolute_source
+from rnnlm.display.redaction import redacted
 from rnnlm.home import Home, digest_of, read_json
 from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
@@ -23,6 +27,7 @@ from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
+from rnnlm.tracking.mlflow_store import is_embedded
 
 PERPLEXITIES = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}
 SETTINGS = "settings"  # fact: what the run was told, see settings_fact()
@@ -76,7 +81,7 @@ def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> d
     corpus = read_json(corpus_folder(home, dataset) / "corpus.json") or {}
     settings = read_json(dataset.tokenizer_folder / SETTINGS_FILE) or {}
     found: dict[str, str | None] = {
-        "corpus_source": config.corpus.public_source,
+        **source_facts(home, config.corpus),
         "corpus_bytes": str(origin["corpus_bytes"]),
         "corpus_licence": corpus.get("licence"),
         "tokenizer": settings.get("kind"),
@@ -113,6 +118,20 @@ def setting_changes_results(path: str) -> bool:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             section = field.annotation
     return True
+
+
+def source_facts(home: Home, corpus: CorpusConfig) -> dict[str, str]:
+    """Return where the text comes from: an address without secrets, or a path in full and as seen from the home.
+
+    Two addresses that differ only in what is hidden differ in the digest of their query.
+    """
+    source = absolute_source(corpus.source)
+    facts = {"corpus_source": redacted(source)}
+    if "://" in source and (query := urlsplit(source).query):
+        facts["corpus_source"] += f" ({digest_of(query)[:8]})"
+    if Path(source).is_absolute() and is_embedded(home):  # a shared registry has versions of several homes
+        facts["corpus_from_home"] = f"RNNLM_HOME/{os.path.relpath(source, home.root.resolve())}"
+    return facts
 
 
 def corpus_folder(home: Home, dataset: DatasetRecord) -> Path:

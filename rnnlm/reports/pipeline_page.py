@@ -4,6 +4,7 @@ import textwrap
 from typing import Any
 
 from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
+from rnnlm.corpora.text_changes import TextChanges, read_parts, text_changes
 from rnnlm.display.model_shape import model_shape
 from rnnlm.display.text_layout import (
     LINE_WIDTH,
@@ -12,6 +13,7 @@ from rnnlm.display.text_layout import (
     columns,
     fact_lines,
     markdown_text,
+    shorten,
     text_tables,
     visible,
 )
@@ -24,26 +26,68 @@ from rnnlm.reports.registry_page import registered_lines
 from rnnlm.storage.records import CorpusRecord, RunRecord, Sample
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SamplesRecord, SeedScores, TrainedRecord
 
+FILES_SHOWN = 20
 # What would give a better model than an Elman network; measured in docs/explanation/minutes.md
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"
 
 
 def corpus_report(corpus: CorpusRecord) -> str:
     """Markdown."""
+    parts, changes = read_parts(corpus.folder), text_changes(corpus)
     facts = {
         "name": corpus.name,
         "source": Code(corpus.source),
         "sha256": Code(corpus.digest),
         "bytes": f"{corpus.corpus_bytes:,}",
-        "files": ", ".join(sorted(corpus.files.values())),
+        "files": f"{len(parts):,}" if parts else "",
+        "stored as": ", ".join(sorted(corpus.files.values())),
         "licence": corpus.licence or "not stated",
         "freshness": corpus.freshness,
     }
-    tables: dict[str, TableRows] = {
+    tables: dict[str, TableRows] = change_tables(corpus, changes) if changes else {}
+    tables |= {
         title: [{"file": one.name, "reason": one.reason} for one in corpus.left_out if one.read == read]
         for title, read in (("Read with changes", True), ("Left out", False))
     }
     return Page("Corpus", facts, tables, stage=corpus).markdown()
+
+
+def change_tables(corpus: CorpusRecord, changes: TextChanges) -> dict[str, TableRows]:
+    """Tables of what is new since the text that the source had before, of files that differ, and of the first lines."""
+    counted: TableRows = [
+        {
+            "": kind,
+            "files": f"{len(some):,}",
+            "bytes": f"{sum(one.bytes_now - one.bytes_before for one in some):+,}",
+            "new lines": line_count([one.new_lines for one in some]),
+        }
+        for kind in ("new", "changed", "gone")
+        if (some := [one for one in changes.changes if one.change == kind])
+    ]
+    total = {"": "all", "files": f"{changes.part_count - changes.parts_before:+,}"}
+    total |= {"bytes": f"{corpus.corpus_bytes - changes.bytes_before:+,}"}
+    total |= {"new lines": line_count([one.new_lines for one in changes.changes])}
+    files: TableRows = [
+        {
+            "file": one.name,
+            "is": one.change,
+            "bytes before": f"{one.bytes_before:,}",
+            "bytes now": f"{one.bytes_now:,}",
+            "new lines": line_count([one.new_lines]),
+        }
+        for one in changes.changes[:FILES_SHOWN]
+    ]
+    more = len(changes.changes) - len(files)
+    return {
+        f"New since the last text, sha256 {corpus.before[:16]}": [*counted, total],
+        f"Files that differ{f' (the first {FILES_SHOWN}, {more:,} more)' if more else ''}": files,
+        "First new lines": [{"file": name, "line": shorten(line)} for name, line in changes.first_lines],
+    }
+
+
+def line_count(counts: list[int | None]) -> str:
+    known = [count for count in counts if count is not None]
+    return f"{sum(known):,}" if len(known) == len(counts) else f"{sum(known):,} or more" if known else "unknown"
 
 
 def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:

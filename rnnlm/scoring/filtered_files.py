@@ -24,10 +24,11 @@ from rnnlm.corpora.splits import paragraphs
 from rnnlm.corpora.table_files import CSV_DIALECTS, csv_reader
 from rnnlm.corpora.text_encoding import single_lines, text_pieces
 from rnnlm.errors import ConfigError, CorpusError, HomeError
-from rnnlm.home import atomic_file, expanded
+from rnnlm.home import atomic_file, digest_of, expanded
 from rnnlm.scoring.document_reader import file_opener
 from rnnlm.scoring.input_files import InputFile
 from rnnlm.scoring.scoring_config import ScoringConfig
+from rnnlm.storage.contained_paths import LONGEST_PART_BYTES
 
 SCORE, REASON = "bits_per_byte", "reason"  # columns that the output adds; columns of these names are replaced
 SCORE_DIGITS = 6  # of the score, in text formats
@@ -57,11 +58,17 @@ class OutputFolder:
     above: Path  # the folder that holds all input files
 
     def target(self, file: InputFile, *, as_json: bool = False) -> Path:
-        """The file's name, in the same subfolder. as_json: NAME.jsonl, in the same compression."""
+        """The file's name, in the same subfolder. as_json: NAME.jsonl, in the same compression.
+
+        Of a name that becomes too long for a file, the beginning and a digest stay.
+        """
         path = self.folder / file.path.resolve().relative_to(self.above)
         if as_json:
             plain = uncompressed_name(path.name)
-            path = path.with_name(f"{plain}.jsonl{path.name.removeprefix(plain)}")
+            ending = f".jsonl{path.name.removeprefix(plain)}"
+            if len(os.fsencode(plain + ending)) > LONGEST_PART_BYTES:
+                plain = f"{plain[:40]}-{digest_of(plain)[:16]}"
+            path = path.with_name(plain + ending)
         return path
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.errors import ConfigError, HomeError
-from rnnlm.home import atomic_file, expanded, remove_partials
+from rnnlm.home import atomic_file, expanded, partial_beginning, remove_partials
 from rnnlm.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.sql_statements import literal, statement
@@ -159,7 +159,7 @@ def write_shard(path: Path, table: pa.Table) -> None:
 
 
 def spill_of(output: Path) -> Path:
-    return output.parent / f".{output.name}.spilled"
+    return output.parent / f"{partial_beginning(output)}spilled"
 
 
 def unwritable(output: Path, error: OSError) -> HomeError:

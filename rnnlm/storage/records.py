@@ -47,6 +47,7 @@ class CorpusRecord(StageRecord):
     document_lines: int | None = None  # of the longest document; None: DOCUMENT_LINES of rnnlm/corpora/splits.py
     sample: TrainingSample | None = None  # None: all training documents are used
     corpus_bytes: int
+    before: str = ""  # digest of the corpus that the source had before; "" if it is the first
     source_counts: dict[str, int] = {}  # "text" or a split's name → files, archive members and table rows in it
     source: str  # passwords and signatures redacted
     freshness: str = ""  # of a remote text: since when it is unchanged, or that its server was unavailable

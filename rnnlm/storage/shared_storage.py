@@ -110,6 +110,8 @@ class Storage:
 def read_marker(folder: Path) -> dict[str, str]:
     """File name → sha256, from the folder's COMPLETE marker; every name is one inside the folder.
 
+    Markers of rnnlm 0.3 list compiled modules, too. They are left out: Python rewrites them when a file has moved.
+
     A missing marker raises one of ABSENT. ValueError says what is wrong with a damaged one.
     """
     try:
@@ -123,7 +125,12 @@ def read_marker(folder: Path) -> dict[str, str]:
             inside(folder, name, any_links=True)  # the user's own, to a larger disk
         except UnsafeNameError as error:
             raise ValueError(f"{COMPLETE} names {ascii(name)[:80]}, which is no file in this folder") from error
-    return digests
+    return {name: digest for name, digest in digests.items() if not is_compiled(name)}
+
+
+def is_compiled(name: str) -> bool:
+    """True for what Python keeps beside a module that it imports, which no stage has written."""
+    return name.endswith(".pyc") or "__pycache__/" in name
 
 
 def files_of(name: str, folder: Path) -> str:

@@ -15,7 +15,7 @@ from rnnlm.home import Home, digest_of, file_digest, partial_path, read_json, re
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.disk_errors import ABSENT, full_disk_explained, read_with_retries
 from rnnlm.storage.records import StageRecord
-from rnnlm.storage.shared_storage import COMPLETE, find_storage, place_in_storage, read_marker
+from rnnlm.storage.shared_storage import COMPLETE, find_storage, is_compiled, place_in_storage, read_marker
 
 logger = logging.getLogger(__name__)
 # Part of the key of each stage's output. Raise a version when the same input gives another output: what exists is then
@@ -160,12 +160,12 @@ def copy_from_storage(final: Path, partial: Path) -> bool:
 
 
 def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, Stamp]:
-    """Write the COMPLETE marker: the digest of every file in the folder, except in the entries of apart_from.
+    """Write the COMPLETE marker: the digest of every file that we wrote to the folder, except in apart_from's entries.
 
     Returns file name → stamp of those that note_verified may note.
     """
     entries = (path for path in folder.iterdir() if path.name not in {COMPLETE, *apart_from})
-    files = sorted(file for path in entries for file in (path, *path.rglob("*")) if file.is_file())
+    files = sorted(file for path in entries for file in (path, *path.rglob("*")) if is_ours(file))
     for path in files:
         sync(path)
     digests: dict[str, str] = {}
@@ -177,6 +177,11 @@ def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, S
             verified[name] = [digests[name], *stamp]
     write_json(folder / COMPLETE, digests)
     return verified
+
+
+def is_ours(path: Path) -> bool:
+    """True for a file, unless Python has compiled it."""
+    return path.is_file() and not is_compiled(str(path))
 
 
 def mark_used(folder: Path) -> None:

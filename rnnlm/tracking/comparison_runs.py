@@ -11,7 +11,7 @@ from rnnlm.config import TrackingConfig
 from rnnlm.home import Home
 from rnnlm.lab.comparison.model_comparison import ModelComparison
 from rnnlm.lab.probes.probe_records import MetricSeries, ProbeComparison
-from rnnlm.tracking.mlflow_runs import as_text, run_address
+from rnnlm.tracking.mlflow_runs import CORPUS, as_text, run_address
 from rnnlm.tracking.mlflow_store import best_effort, experiment_id, reaching_mlflow
 
 # Tags: the digest of everything the figures depend on.
@@ -68,7 +68,8 @@ def log_comparison(
         experiment = experiment_id(client, home, config.experiment)
         wanted = f"tags.`{key[0]}` = '{key[1]}'"
         found = client.search_runs([experiment], wanted, max_results=1, order_by=["start_time DESC"]) if reuse else []
-        run = found[0] if found else client.create_run(experiment, tags=dict([key]), run_name=name)
+        tags = dict([key]) | ({CORPUS: comparison.corpus_name} if isinstance(comparison, ModelComparison) else {})
+        run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
         if run.info.status != "FINISHED":
             measured = round(comparison.figures.stat().st_mtime * 1000)  # milliseconds
             params = [Param(setting, as_text(value)) for setting, value in comparison.settings.items()]

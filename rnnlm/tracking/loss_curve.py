@@ -38,7 +38,6 @@ def plot_small_loss_curve(history: Path, picture: Path) -> None:
     """Write a PNG of the losses alone, of about 20 kB."""
     figure, (loss,) = new_figure((6.4, 2.6))
     draw_losses(loss, history, raw=False)
-    loss.legend(frameon=False, loc="lower left", ncols=2)
     loss.set_ylabel("nats per token")
     show_trained_tokens(loss)
     figure.savefig(picture, format="png", dpi=100)
@@ -53,23 +52,18 @@ def show_trained_tokens(axes: Any) -> None:
 
 
 def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
-    """Training loss, smoothed and (raw) as measured, and validation loss with its best perplexity, into one panel."""
+    """Training loss, smoothed and (raw) as measured, and validation loss with its best perplexity, into one panel.
+
+    Words stand above the panel.
+    """
     xs, ys = read_series(history, "train_loss_nats")
     if raw:
         loss.plot(xs, ys, color=PALE, linewidth=0.8, alpha=0.7)
     loss.plot(xs, smoothed(ys), color=BLUE, linewidth=1.8, label="training, smoothed")
     xs, ys = read_series(history, "validation_nll_nats_per_token")
-    loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label="validation sample")
-    if ys:
-        best = min(range(len(ys)), key=ys.__getitem__)
-        loss.annotate(
-            f"sampled validation perplexity {perplexity(ys[best]):.4g}",
-            (xs[best], ys[best]),
-            xytext=(-6, 10),
-            textcoords="offset points",
-            ha="right",
-            color=RED,
-        )
+    label = f"validation sample, best perplexity {perplexity(min(ys)):.4g}" if ys else "validation sample"
+    loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label=label)
     if spans_decades(read_series(history, "train_loss_nats")[1] + ys):
         loss.set_yscale("log")
-    loss.legend(frameon=False)
+    # Above the panel: below, there is no corner that no curve passes through.
+    loss.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0, ncols=2)

@@ -49,6 +49,7 @@ CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # sp
 METRIC_PREFIXES = {"train": "train", "valid": "validation", "test": "test"}  # split → how its metrics begin
 LONGEST_PARAMETER = 500  # characters
 DIGEST_CHARACTERS = 36  # MLflow's limit for dataset digests
+CORPUS, DECISION = "corpus", "decision"  # tags: columns that people filter by
 NOTE = "mlflow.note.content"  # tag: the description
 SCORES_END = "\n\n---\n\n"  # in the description, between the scores and what is known before training
 LOSS_CURVE, SMALL_LOSS_CURVE = "loss_curve.png", "loss_curve_small.png"
@@ -126,6 +127,7 @@ def tracker_of(
             "rnnlm.run_id": run_id,
             "rnnlm.dataset_id": dataset.dataset_id,
             "rnnlm.corpus_digest": dataset.corpus_digest,
+            CORPUS: dataset.corpus_name,
             **shown_tags(config, dataset, origin, members),
         }
         name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
@@ -283,6 +285,13 @@ def log_scores(client: "MlflowClient", run: "Run", evaluation: EvaluationRecord)
     known = run.data.metrics
     new = [Metric(name, value, now, 0) for name, value in scores.items() if known.get(name) != value]
     client.log_batch(run.info.run_id, metrics=new)
+
+
+def log_decision(client: "MlflowClient", mlflow_run_id: str, corpus_name: str, decision: str) -> None:
+    """Say in the list of runs how the registry has decided. A run that was deleted in MLflow stays so."""
+    with ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+        for tag, value in ((CORPUS, corpus_name), (DECISION, decision)):
+            client.set_tag(mlflow_run_id, tag, value)
 
 
 def log_files(client: "MlflowClient", mlflow_run_id: str, files: Sequence[Path], folder: str | None = None) -> None:

@@ -19,6 +19,7 @@ from rnnlm.tracking.stored_locations import mend_locations
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient  # importing it takes 2 s, so imports at run time are local
+    from mlflow.entities import Experiment
 
 logger = logging.getLogger(__name__)
 TRAINING_VIEW = "workflowType=machine_learning"  # query of addresses: without it the UI opens on pages for chat models
@@ -38,12 +39,16 @@ VIEW_STATE = {
         "metrics.`test_perplexity`",
         "metrics.`test_bits_per_byte`",
         "params.`preset`",
+        "tags.`corpus`",
+        "tags.`decision`",
     ],
     "viewMaximized": True,
 }
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+NAME_TAG = "rnnlm.experiment"  # the name in the configuration; a person may rename the experiment in the UI
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
-    f"mlflow.sharedViewState.{VIEW}": json.dumps(VIEW_STATE),
+    VIEW_TAG: json.dumps(VIEW_STATE),
 }
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow takes
 DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}  # module → package
@@ -211,15 +216,16 @@ def ignoring(*error_codes: str) -> Iterator[None]:
 
 
 def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
-    """The experiment's id; if missing it is created, with an artifact root that any client can read."""
+    """The experiment's id, also if it was renamed; if missing it is created, with a root that any client can read."""
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(name)
+    tags = EXPERIMENT_TAGS | {NAME_TAG: name}
+    found = client.get_experiment_by_name(name) or renamed_experiment(client, name)
     if found is None:
         # Without an explicit location artifacts would be written to the working directory.
         location = (home.artifacts / "experiments").as_uri() if is_embedded(home) else None
         try:
-            return str(client.create_experiment(name, artifact_location=location, tags=dict(EXPERIMENT_TAGS)))
+            return str(client.create_experiment(name, artifact_location=location, tags=tags))
         except MlflowException:
             found = client.get_experiment_by_name(name)
             if found is None:  # else another process created it first
@@ -229,10 +235,17 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
             f"experiment {name!r} was deleted in MLflow at {redacted(tracking_uri(home))};\n"
             "restore it there, or choose another by --set tracking.experiment=NAME."
         )
-    for tag, value in EXPERIMENT_TAGS.items():
-        if tag not in found.tags:  # made by an earlier version, or by a person in the UI
+    for tag, value in tags.items():
+        # Made by a person in the UI, or by an earlier version, whose view is replaced.
+        if tag not in found.tags or (tag == VIEW_TAG and found.tags[tag] != value):
             client.set_experiment_tag(found.experiment_id, tag, value)
     return str(found.experiment_id)
+
+
+def renamed_experiment(client: "MlflowClient", name: str) -> "Experiment | None":
+    """The experiment that had the name when rnnlm last used it; None if there is none, or it was deleted."""
+    found = (one for one in all_pages(client.search_experiments) if one.tags.get(NAME_TAG) == name)
+    return max(found, key=lambda one: one.last_update_time or 0, default=None)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config.moved_settings import flatten
-from rnnlm.display.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, set_titles
+from rnnlm.display.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, set_legend, set_titles
 from rnnlm.display.redaction import redacted
 from rnnlm.errors import ModelError
 from rnnlm.home import Home, read_json
@@ -103,6 +103,6 @@ def plot_loss_curves(folders: Sequence[Path], picture: Path) -> None:
         axes.plot(xs, ys, color=colour, marker="o", markersize=4, linewidth=1.8, label=folder.name)
     set_titles(axes, "Validation loss (pale: training)", y="loss, nats per token")
     show_trained_tokens(axes)
-    axes.legend(frameon=False)
+    set_legend(figure, axes)
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, format="png")

@@ -4,6 +4,7 @@ from flows.operations.flow_runner import run_flow
 from flows.sample_flow import sample_flow
 from rnnlm.config import PipelineConfig
 from rnnlm.storage.result_records import SamplesRecord
+from tests.configs import changed
 from tests.registrar import Registrar
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -13,5 +14,6 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 def test_the_champion_writes_samples_on_its_own(
     registered: Registrar, toy_config: PipelineConfig, toy_samples: SamplesRecord
 ) -> None:
-    samples = run_flow(registered.home, sample_flow, toy_config)
+    config = changed(toy_config, {"registry.model_name": "rnnlm-toy"})  # its folder is another
+    samples = run_flow(registered.home, sample_flow, config)
     assert samples.samples == toy_samples.samples  # the same model, prompts and seed

@@ -7,7 +7,6 @@ import threading
 import time
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -25,7 +24,7 @@ from flows.operations.automations import NOTIFIER
 from flows.operations.deployments import read_plans
 from flows.operations.prefect_query import WORK_POOL, PrefectQuery, access_problem
 from flows.operations.schedule_times import planned_times
-from flows.operations.schedules import absolute_source, check_name, own_plan
+from flows.operations.schedules import check_name, own_plan
 from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.display.text_layout import LINE_WIDTH
@@ -280,13 +279,6 @@ def test_an_address_that_mlflow_cannot_use_is_refused_before_work(
     assert "MLFLOW_TRACKING_URI=localhost:5000: expected an address such as http://" in problem
     assert "Traceback" not in problem
     assert not home.corpora.exists()
-
-
-def test_paths_are_made_absolute_and_names_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert absolute_source("texts/a.txt") == str(tmp_path / "texts" / "a.txt")
-    for source in ("python-docs", "hf:owner/name", "https://example.org/a.txt"):
-        assert absolute_source(source) == source
 
 
 def test_status_and_logs_of_an_unused_home(home: Home, capsys: pytest.CaptureFixture[str]) -> None:

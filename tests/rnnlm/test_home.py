@@ -7,12 +7,13 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from rnnlm.errors import HomeError
-from rnnlm.home import Home, atomic_file, find_home, read_json, write_json
+from rnnlm.home import Home, atomic_file, find_home, partial_path, read_json, remove_partials, write_json
 from rnnlm.storage.stages import COMPLETE, find_damage, is_complete, mark_complete, write_once
 
 UNREADABLE = Path("/proc/self/mem")  # reading it from the start fails with EIO
@@ -68,6 +69,23 @@ def test_a_home_that_we_make_is_ours_alone_whatever_the_umask(monkeypatch: pytes
     finally:
         os.umask(before)
     assert find_home() == home
+
+
+@pytest.mark.parametrize("name", ["a.txt", f"{'a' * 251}.txt", "文" * 85, f"{'я' * 120}.v2.x[1].jsonl", "*?[a].txt"])
+def test_any_name_of_a_file_can_be_written_to_and_cleaned_up(tmp_path: Path, name: str) -> None:
+    final = tmp_path / name
+    with suppress(ZeroDivisionError), atomic_file(final) as partial:
+        partial.write_text("killed")
+        partial = partial.rename(partial_path(final))  # as atomic_file() itself removes its own
+        raise ZeroDivisionError
+    other = tmp_path / ".another.txt.1234"
+    other.touch()
+    with atomic_file(final) as partial:
+        partial.write_text("whole")
+    assert len(list(tmp_path.iterdir())) == 3
+    remove_partials(final)
+    assert set(tmp_path.iterdir()) == {final, other}
+    assert final.read_text() == "whole"
 
 
 def test_output_is_made_once_and_again_if_forced_or_damaged(home: Home, caplog: pytest.LogCaptureFixture) -> None:

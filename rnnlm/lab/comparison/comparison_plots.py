@@ -15,6 +15,7 @@ from rnnlm.display.plots import (
     PURPLE,
     RED,
     new_figure,
+    set_legend,
     set_plain_ticks,
     set_titles,
 )
@@ -48,8 +49,7 @@ def draw_comparison(comparison: ModelComparison, picture: Path) -> None:
     draw_curves(seconds, comparison, by_time=True)
     draw_positions(positions, comparison)
     draw_gradients(gradients, comparison)
-    handles, labels = positions.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    set_legend(figure, positions)
     figure.savefig(picture, format="png")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rnnlm.display.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, new_figure, set_titles
+from rnnlm.display.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, new_figure, set_legend, set_titles
 from rnnlm.lab.probes.probe_records import (
     AbilityComparison,
     EchoComparison,
@@ -29,7 +29,7 @@ def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
         axes.plot(*nonzero(norms), color=LAYER_COLOURS[layer % len(LAYER_COLOURS)], linewidth=1.8, label=label)
     set_decades(axes, [norm for norms in record.norms for norm in norms])
     if len(record.norms) > 1:
-        axes.legend(frameon=False)
+        set_legend(figure, axes)
     y = f"‖∂ loss / ∂ h‖, mean of {record.rows} rows"
     set_titles(axes, "How far back the gradient reaches", "steps back from the loss", y)
     figure.savefig(picture, format="png")
@@ -55,7 +55,7 @@ def draw_gradient_comparison(found: GradientComparison, picture: Path) -> None:
         set_decades(axes, all_norms)
         when = f"after {moment:,} steps" if moment else "at initialization"
         set_titles(axes, f"{kind}, {when}", "steps back from the loss", "‖∂ loss / ∂ h‖ relative to 0 steps")
-    panels[0].legend(frameon=False)
+    set_legend(figure, panels[0])
     figure.savefig(picture, format="png")
 
 
@@ -82,7 +82,7 @@ def draw_echo(found: EchoComparison, picture: Path) -> None:
         axes.set_xticks([], minor=True)
         axes.set_ylim(0, 104)
         set_titles(axes, kind, "steps between the symbol and the cue", "% right at the cue")
-    panels[0].legend(frameon=False, loc="center left")
+    set_legend(figure, panels[0])
     figure.savefig(picture, format="png")
 
 
@@ -118,7 +118,7 @@ def draw_accuracy(record: PositionsRecord, picture: Path) -> None:
     place = (record.longest_trained, 4)
     axes.annotate("longest row\nin training", place, xytext=(6, 0), textcoords="offset points", color=RED)
     axes.set_ylim(0, 104)
-    axes.legend(frameon=False, loc="center right")
+    set_legend(figure, axes)
     set_titles(axes, "Right guesses by position, test split", "position in the row, tokens", "% of the rows")
     figure.savefig(picture, format="png")
 

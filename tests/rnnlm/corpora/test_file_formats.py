@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import table_files
 from rnnlm.corpora.document_prose import library_versions
-from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
+from rnnlm.corpora.download import check_source, obtain_corpus
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
@@ -135,12 +134,6 @@ def test_a_glob_without_a_suffix_reads_any_file_as_text(home: Home, tmp_path: Pa
     write(tmp_path / "in" / "b.dat", b"two\n")
     refused(home, tmp_path / "in" / "*", r"has no text; it has .*a\.dat(.|\n)*corpus\.format=text")
     assert stored(home, tmp_path / "in" / "*", format="text") == {"text": "one\ntwo\n"}
-
-
-def test_texts_with_names_in_other_scripts_have_names_of_their_own() -> None:
-    names = {corpus_name(CorpusConfig(source=f"{stem}.txt")) for stem in ("роман", "小说", "война")}
-    assert len(names) == 3
-    assert all(re.fullmatch("corpus-[0-9a-f]{8}", name) for name in names)
 
 
 def test_an_archive_is_read_again_with_another_markup_library(monkeypatch: pytest.MonkeyPatch) -> None:

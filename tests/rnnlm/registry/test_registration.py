@@ -19,7 +19,10 @@ from rnnlm.registry.bundle import LIBRARY
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.registry_version import facts_of
 from rnnlm.registry.stored_versions import delete_unfinished_models
-from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
+from rnnlm.training.model_run import run_training
+from tests.configs import changed
+from tests.conftest import untracked
 from tests.registrar import Registrar
 
 NAME = "rnnlm-toy"
@@ -84,6 +87,15 @@ def test_registering_again_makes_no_second_version_unless_forced_or_deleted(regi
         client.delete_model_version(NAME, "2")
         client.delete_model_version(NAME, "1")
     assert not register().skipped
+
+
+def test_a_version_has_only_files_that_we_wrote(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setattr("rnnlm.registry.bundle_check.CHECKED", set())
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    register()
+    [folder] = register.home.artifacts.glob("experiments/models/*/artifacts")
+    assert list(folder.rglob("__pycache__")) == []
 
 
 @pytest.mark.parametrize("harm", ["a flipped bit", pytest.param("the code deleted", marks=pytest.mark.slow)])
@@ -260,6 +272,33 @@ def test_mlflow_ranks_the_logged_model_by_its_scores_on_a_split(registered: Regi
 
 
 @pytest.mark.long
+def test_runs_are_filtered_by_corpus_and_decision(registered: Registrar) -> None:
+    second = run_training(
+        registered.home, changed(registered.config, {"training.seed": 7}), registered.dataset, untracked
+    )
+    for run in (None, second):
+        assert not registered(force=True, run=run).skipped
+    with reaching_mlflow(registered.home) as client:
+        experiment = client.get_experiment_by_name("rnnlm")
+        view = json.loads(experiment.tags["mlflow.sharedViewState.rnnlm"])
+        for decision, count in (("champion", 0), ("challenger", 2)):
+            wanted = f"tags.corpus = 'toy' and tags.decision = '{decision}'"
+            assert len(client.search_runs([experiment.experiment_id], wanted)) == count
+        assert {"tags.`corpus`", "tags.`decision`"} <= set(view["selectedColumns"])
+        client.set_experiment_tag(experiment.experiment_id, "mlflow.sharedViewState.rnnlm", "{}")  # of rnnlm 0.3
+        experiment_id(client, registered.home, "rnnlm")
+        again = client.get_experiment_by_name("rnnlm")
+        assert json.loads(again.tags["mlflow.sharedViewState.rnnlm"]) == view
+
+
+@pytest.mark.long
+def test_the_first_run_of_a_corpus_is_found_as_champion(register: Registrar) -> None:
+    register()
+    with reaching_mlflow(register.home) as client:
+        [run] = client.search_runs([experiment_id(client, register.home, "rnnlm")], "tags.decision = 'champion'")
+    assert run.data.tags["corpus"] == "toy"
+
+
 def test_a_killed_registration_leaves_no_pending_model(registered: Registrar) -> None:
     with reaching_mlflow(registered.home) as client:
         experiment = client.get_run(client.get_model_version(NAME, "1").run_id).info.experiment_id

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.home import Home
 from rnnlm.scoring.bulk_scoring import score_texts
 from rnnlm.scoring.filter_config import FilterConfig
-from rnnlm.scoring.input_files import find_inputs
+from rnnlm.scoring.filtered_files import OutputFolder
+from rnnlm.scoring.input_files import InputFile, find_inputs
 from rnnlm.scoring.reference_scores import keep_references
 from rnnlm.scoring.text_filter import FilterRecord, check_filter, filter_texts, scoring_of
 from rnnlm.storage.records import DatasetRecord, RunRecord
@@ -81,6 +83,24 @@ def test_lines_are_copied_byte_for_byte_in_their_compression(filtered: Filter, t
     assert sides(found) == (len(kept), len(dropped))
     assert {row["text"]: row["reason"] for row in dropped}[""] == "nothing to score"
     assert all(row["bits_per_byte"] >= 1.5 and row["reason"] == f"not {RULE}" for row in dropped if row["text"])
+
+
+@pytest.mark.parametrize(
+    ("name", "dropped"),
+    [
+        ("a.txt", "a.txt.jsonl"),
+        ("a.b.txt.gz", "a.b.txt.jsonl.gz"),
+        (f"{'a' * 248}.v2", f"{'a' * 40}-[0-9a-f]{{16}}.jsonl"),
+        (f"{'文' * 82}.txt.gz", f"{'文' * 40}-[0-9a-f]{{16}}.jsonl.gz"),
+    ],
+)
+def test_the_files_of_any_name_have_outputs(tmp_path: Path, name: str, dropped: str) -> None:
+    folder, file = OutputFolder(tmp_path / "out", tmp_path), InputFile(tmp_path / name, "text")
+    assert folder.target(file) == tmp_path / "out" / name
+    found = folder.target(file, as_json=True)
+    assert re.fullmatch(dropped, found.name)
+    found.parent.mkdir()
+    found.touch()
 
 
 def lines_in(path: Path) -> list[str]:

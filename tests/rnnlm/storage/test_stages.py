@@ -18,8 +18,10 @@ from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
-from rnnlm.storage.stages import find_new_damage, forget_verified, write_once
+from rnnlm.storage.shared_storage import read_marker
+from rnnlm.storage.stages import COMPLETE, find_damage, find_new_damage, forget_verified, mark_complete, write_once
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from rnnlm.upkeep.backup import files_below
 from tests.rnnlm.storage.small_disk import small_disk
 
 __all__ = ["small_disk"]
@@ -42,6 +44,34 @@ def test_a_result_is_made_once_for_a_key(home: Home, tmp_path: Path) -> None:
     assert write_json_once(home, path, "a", lambda: {"x": (1, 2)}) == ({"x": [1, 2]}, False)
     assert write_json_once(home, path, "a", lambda: pytest.fail("made twice")) == ({"x": [1, 2]}, True)
     assert write_json_once(home, path, "b", lambda: 3) == (3, False)
+
+
+COMPILED = (
+    "a.pyc",
+    "__pycache__/b.cpython-311.pyc",
+    "code/__pycache__/c.cpython-313.opt-2.pyc",
+    "__pycache__/d.pyc.139",
+)
+
+
+def test_what_python_compiles_beside_our_modules_is_not_ours(tmp_path: Path) -> None:
+    for name in ("code/c.py", "b.py", *COMPILED):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    mark_complete(tmp_path)
+    assert set(read_marker(tmp_path)) == {"code/c.py", "b.py"}
+    assert set(json.loads((tmp_path / COMPLETE).read_text())) == {"code/c.py", "b.py"}
+    older = {name: file_digest(tmp_path / name) for name in ("code/c.py", "b.py", *COMPILED)}
+    (tmp_path / COMPLETE).write_text(json.dumps(older))  # as rnnlm 0.3 has written it
+    (tmp_path / COMPILED[0]).write_text("compiled again after a restore")
+    (tmp_path / COMPILED[1]).unlink()
+    assert find_damage(tmp_path) is None
+    assert [digest for file, digest in files_below(tmp_path) if digest is not None] == [
+        older["b.py"],
+        older["code/c.py"],
+    ]
+    (tmp_path / "b.py").write_text("changed")
+    assert find_damage(tmp_path) == "b.py differs from its sha256"
 
 
 def test_finished_pieces_stay_until_the_output_is_complete(home: Home) -> None:

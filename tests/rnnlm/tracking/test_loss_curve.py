@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.tracking.loss_curve import plot_loss_curve, smoothed
+from rnnlm.display.plots import new_figure
+from rnnlm.tracking.loss_curve import draw_losses, plot_loss_curve, plot_small_loss_curve, smoothed
 from rnnlm.training.history import read_series
 
 
@@ -26,6 +27,39 @@ def test_smoothing_keeps_a_constant_constant() -> None:
     assert smoothed([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])
     # (0.9 * 0.1 * 0 + 0.1 * 1) / (0.9 * 0.1 + 0.1)
     assert smoothed([0.0, 1.0])[1] == pytest.approx(0.1 / 0.19)
+
+
+CURVES = {  # loss of the training, of the validation sample
+    "falling": ([4.0, 3.0, 2.0, 1.5], [3.5, 2.5]),
+    "rising": ([1.0, 2.0, 4.0], [1.5, 5.0]),
+    "flat": ([2.0] * 50, [2.0] * 5),
+    "overfit": ([4.0, 1.0, 0.001], [4.0, 6.0]),
+    "one point": ([2.0], [12.0]),
+    "counts alone": ([], [2.0]),
+    "no validation": ([3.0, 2.0], []),
+}
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_no_word_stands_on_a_curve(tmp_path: Path, curve: str) -> None:
+    path = tmp_path / "history.jsonl"
+    names = ("train_loss_nats", "validation_nll_nats_per_token")
+    lines = [
+        {"step": step, "metrics": {name: value, "trained_tokens": 10 * step}}
+        for name, values in zip(names, CURVES[curve], strict=True)
+        for step, value in enumerate(values, 1)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    figure, (panel,) = new_figure((6.4, 2.6))
+    draw_losses(panel, path)
+    figure.draw_without_rendering()
+    assert not panel.texts
+    legend, inside = panel.get_legend().get_window_extent(), panel.get_window_extent()
+    assert legend.y0 >= inside.y1
+    assert figure.bbox.containsx(legend.x0)
+    assert figure.bbox.y1 >= legend.y1
+    plot_loss_curve(path, tmp_path / "picture.png")
+    plot_small_loss_curve(path, tmp_path / "small.png")
 
 
 @pytest.mark.long

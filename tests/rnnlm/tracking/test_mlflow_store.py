@@ -82,6 +82,22 @@ def test_a_home_that_cannot_be_made_is_a_home_error(tmp_path: Path) -> None:
         prepare_store(Home(tmp_path / "file"))
 
 
+@pytest.mark.parametrize("name", ["rnnlm", "новости 'n' \"2024\"", "a/b%_"])
+def test_an_experiment_that_was_renamed_goes_on(tracked_home: Home, name: str) -> None:
+    with reaching_mlflow(tracked_home) as client:
+        first = client.create_experiment(name)  # by rnnlm 0.3, without a tag
+        other = experiment_id(client, tracked_home, "other")
+        assert experiment_id(client, tracked_home, name) == first
+        for title in ("Our nights", "Nights"):
+            client.rename_experiment(first, title)
+            assert experiment_id(client, tracked_home, name) == first
+        assert client.get_experiment(first).name == "Nights"
+        assert experiment_id(client, tracked_home, "Nights") == first
+        again = client.create_experiment(name)  # one of the configured name comes first
+        assert experiment_id(client, tracked_home, name) == again
+        assert experiment_id(client, tracked_home, "other") == other
+
+
 def test_a_deleted_experiment_says_what_to_do(tracked_home: Home) -> None:
     with reaching_mlflow(tracked_home) as client:
         client.delete_experiment(experiment_id(client, tracked_home, "gone"))

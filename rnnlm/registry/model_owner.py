@@ -1,0 +1,93 @@
+"""A registered model belongs to one source: that of its first version. Another source gets a name of its own.
+
+A version that was registered under an explicit `registry.model_name` makes its source an owner, too: somebody has said
+that it is meant.
+"""
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from rnnlm.config import PipelineConfig
+from rnnlm.corpora.catalogue import CATALOGUE
+from rnnlm.corpora.download import with_digest
+from rnnlm.corpora.hub import HUB_PREFIX
+from rnnlm.corpora.sources import absolute_source
+from rnnlm.errors import TrackingError
+from rnnlm.home import Home
+from rnnlm.registry.model_lookup import registered_versions
+from rnnlm.registry.registry_version import RegistryVersion
+from rnnlm.registry.version_tags import Candidate, registered_name, source_facts
+
+logger = logging.getLogger(__name__)
+
+
+def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str = "") -> str:
+    """Return the corpus name under which the configured source is registered.
+
+    It is `name`, or `name` with a digest of the source if the registered model of that name belongs to another source.
+    An explicit `registry.model_name` always wins; without MLflow `name` stays. digest: sha256 of the text, if known.
+    """
+    if config.registry.model_name:
+        return name
+    model = registered_name(config.registry, name)
+    try:
+        owner = other_owner(home, config, model, digest)
+    except TrackingError:  # it must not stop training; registration asks again
+        return name
+    if owner is None:
+        return name
+    source = source_facts(home, config.corpus)["corpus_source"]
+    own = with_digest(name, source)
+    logger.warning(
+        "%s: %s is the model of %s; the model of this text is %s\n"
+        "if it is the same text in another place: --set registry.model_name=%s",
+        *(source, model, owner, registered_name(config.registry, own), model),
+    )
+    return own
+
+
+def with_own_name(home: Home, candidate: Candidate) -> Candidate:
+    """Return the candidate with the corpus name under which it is registered."""
+    dataset = candidate.dataset
+    name = own_corpus_name(home, candidate.config, dataset.corpus_name, dataset.corpus_digest)
+    return replace(candidate, dataset=dataset.model_copy(update={"corpus_name": name}))
+
+
+def other_owner(home: Home, config: PipelineConfig, model: str, digest: str = "") -> str | None:
+    """Return the source that the registered model belongs to, if that is not the configured one; else None.
+
+    It is the same source if the place is the same, also as seen from the home, which may have moved; or if one of its
+    texts was the same. TrackingError if MLflow fails.
+    """
+    versions = [version for _, version in sorted(registered_versions(home, model).items()) if known_source(version)]
+    owning = [version for version in versions if version is versions[0] or is_named(version)]
+    places = places_of(owning)
+    same_text = {version.facts.get("corpus_digest") for version in versions if places_of([version]) & places}
+    if not owning or digest in same_text or places & set(source_facts(home, config.corpus).values()):
+        return None
+    return known_source(owning[-1])
+
+
+def places_of(versions: Iterable[RegistryVersion]) -> set[str]:
+    facts = {version.facts.get("corpus_from_home", "") for version in versions} - {""}
+    return facts | {known_source(version) for version in versions}
+
+
+def known_source(version: RegistryVersion) -> str:
+    """Return where the version's text came from; "" if that is unknown.
+
+    rnnlm 0.3 kept a path as it was given; a relative one tells nothing.
+    """
+    source = version.facts.get("corpus_source", "")
+    if source in CATALOGUE or "://" in source or source.startswith(HUB_PREFIX):
+        return source
+    return absolute_source(source) if Path(source).is_absolute() else ""  # it may be a link by now
+
+
+def is_named(version: RegistryVersion) -> bool:
+    """True if the version's settings named the registered model."""
+    settings = version.facts.get("configuration", "")
+    return settings.startswith("{") and "model_name" in json.loads(settings).get("registry", {})

@@ -166,7 +166,13 @@ def status_text(status: "HomeStatus") -> str:
             for run in status.last
         ],
         "champions": [
-            {"model": row.model, "version": row.version, "since": row.since, "test bits/byte": row.bits_per_byte}
+            {
+                "model": row.model,
+                "version": row.version,
+                "since": row.since,
+                "kept": row.kept,
+                "test bits/byte": row.bits_per_byte,
+            }
             for row in status.champions
         ],
         "disk": [{"kind": kind, "MB": f"{size / 1e6:,.1f}"} for kind, size in disk_rows(status).items()],

@@ -21,6 +21,7 @@ from rnnlm.registry.data_gates import CHAMPION_STAYS
 from rnnlm.registry.mlflow_database import champions_in_file, local_model_names
 from rnnlm.registry.model_lookup import list_models, registered_versions
 from rnnlm.registry.night_events import NIGHT_ENDED
+from rnnlm.registry.promotion import kept_before
 from rnnlm.registry.registry_version import RegistryVersion, read_versions
 from rnnlm.storage.records import Record
 from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
@@ -55,6 +56,7 @@ class ChampionStatus(Record):
     model: str
     version: int
     since: str
+    kept: str  # `3 nights since 11-25 02:04`: candidates did not replace it, with or without evidence; "": none
     bits_per_byte: str
 
 
@@ -307,8 +309,18 @@ def champion_status(model: str, number: int, versions: list[RegistryVersion]) ->
         model=model,
         version=number,
         since=local_time(history[-1].when) if history else "",
+        kept=nights_kept(number, versions),
         bits_per_byte="" if figure is None else f"{float(figure):.3f}",
     )
+
+
+def nights_kept(champion: int, versions: list[RegistryVersion]) -> str:
+    kept = kept_before(versions, champion)
+    of_champion = (version for version in versions if version.parent == champion)
+    since = [version.facts["kept_since"] for version in of_champion if "kept_since" in version.facts]
+    if not kept:
+        return ""
+    return f"{kept} night{'' if kept == 1 else 's'}" + (f" since {local_time(min(since))}" if since else "")
 
 
 def disk_bytes(home: Home) -> dict[str, int]:

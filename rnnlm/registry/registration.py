@@ -136,7 +136,7 @@ def add_version(
         name=name,
         source_run_id=mlflow_run_id,
         model_type=MODEL_TYPE,
-        tags={fact: tags[fact] for fact in SHOWN_FACTS if fact in tags},
+        tags={tag: tags[fact] for fact, tag in SHOWN_FACTS.items() if fact in tags},
         params=shown_parameters(candidate.config),
     )
     model_id, location = str(logged.model_id), str(logged.artifact_location)

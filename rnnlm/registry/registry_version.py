@@ -1,4 +1,4 @@
-"""A registered version, and its facts as tags in MLflow: five that people filter by, and one with all others as JSON.
+"""A registered version, and its facts as tags in MLflow: four that people filter by, and one with all others as JSON.
 
 MLflow's list of versions shows every tag of every version, whatever its name. Its search finds the others by LIKE:
 ``tags.facts LIKE '%"corpus_digest": "8c0ff25c%'``.
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-SHOWN_FACTS = ("alias", "corpus_name", "dataset_id", "run_id", "tokenizer")
+# Fact → its tag. The alias that a version got when it was decided is no alias of now: a former champion keeps it.
+SHOWN_FACTS = {"alias": "decision", "corpus_name": "corpus_name", "dataset_id": "dataset_id", "run_id": "run_id"}
 FACTS = "facts"  # tag: a JSON object of all other facts
 
 
@@ -124,14 +125,16 @@ def champion_of(client: "MlflowClient", name: str) -> RegistryVersion | None:
 def as_tags(facts: dict[str, str]) -> dict[str, str]:
     """Facts as the tags that keep them."""
     others = {fact: value for fact, value in sorted(facts.items()) if fact not in SHOWN_FACTS}
-    shown = {fact: value for fact, value in facts.items() if fact in SHOWN_FACTS}
+    shown = {SHOWN_FACTS[fact]: value for fact, value in facts.items() if fact in SHOWN_FACTS}
     return shown | {FACTS: json.dumps(others, ensure_ascii=False)}
 
 
 def facts_of(tags: dict[str, str]) -> dict[str, str]:
-    """The facts in a version's tags. Versions of rnnlm 0.3 and older have a tag for each fact."""
+    """The facts in a version's tags. Versions of rnnlm 0.3 and older have a tag for each fact, named as the fact."""
+    facts_of_tags = {tag: fact for fact, tag in SHOWN_FACTS.items()}
+    shown = {facts_of_tags.get(tag, tag): value for tag, value in tags.items() if tag != FACTS}
     others: dict[str, str] = json.loads(tags.get(FACTS, "{}"))
-    return {name: value for name, value in tags.items() if name != FACTS} | others
+    return shown | others
 
 
 def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, str | None]) -> None:
@@ -143,5 +146,5 @@ def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, s
     for tag, value in as_tags(given).items():
         if tags.get(tag) != value:
             client.set_model_version_tag(name, version, tag, value)
-    for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS):  # of rnnlm 0.3 and older
+    for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS.values()):  # of rnnlm 0.3 and older
         client.delete_model_version_tag(name, version, tag)

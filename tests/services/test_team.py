@@ -221,7 +221,7 @@ def test_a_run_survives_kill_minus_nine_of_each_server(trained: Team) -> None:
     assert [run["state"]["type"] for run in runs] == ["COMPLETED"], runs
     [version] = versions_of(team, "rnnlm-long")
     tags = {tag["key"]: tag["value"] for tag in version["tags"]}
-    assert "alias" in tags
+    assert "decision" in tags
     assert "model_sha256" in json.loads(tags["facts"])
     [new] = [run for run in team.mlflow_runs() if run["info"]["run_id"] not in before]
     assert new["info"]["status"] == "FINISHED"

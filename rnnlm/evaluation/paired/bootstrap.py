@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from rnnlm.config import RegistryConfig
 from rnnlm.corpora.decision_ground import FEW_DOCUMENTS
@@ -131,7 +131,7 @@ def confidence_bounds(
     worth = float((sizes**2).sum() ** 2 / (sizes**4).sum())
     freedom = max(1.0, worth - 1)
     deviation = float(resampled.std(ddof=1)) * (worth / freedom) ** 0.5
-    margin = float(t.ppf(confidence, freedom)) * widening * deviation
+    margin = float(stdtrit(freedom, confidence)) * widening * deviation
     return difference - margin, difference + margin
 
 

@@ -59,8 +59,8 @@ def test_mlflows_own_search_finds_versions_by_their_tags(decided: Contest) -> No
             f"name = '{NAME}' and tags.dataset_id = '{dataset}'": [1, 2, 3],
             f'tags.facts LIKE \'%"corpus_digest": "{decided.dataset.corpus_digest}"%\'': [1, 2, 3],
             'tags.facts LIKE \'%"parent_version": "1"%\'': [2],
-            f"tags.run_id = '{decided.run_of('poor').run_id}' and tags.alias = 'champion'": [1],
-            "tags.tokenizer = 'word' and tags.alias = 'challenger'": [3],
+            f"tags.run_id = '{decided.run_of('poor').run_id}' and tags.decision = 'champion'": [1],
+            "tags.corpus_name = 'contest' and tags.decision = 'challenger'": [3],
             "tags.dataset_id = 'another'": [],
         }.items():
             found = client.search_model_versions(filter_string)

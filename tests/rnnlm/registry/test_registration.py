@@ -143,7 +143,7 @@ def test_without_a_marker_the_weights_digest_counts(registered: Registrar) -> No
 def test_a_call_killed_before_its_last_step_is_resumed(registered: Registrar, alias_moved: bool) -> None:
     """The tag `alias` is written last, after the alias itself."""
     with reaching_mlflow(registered.home) as client:
-        client.delete_model_version_tag(NAME, "1", "alias")
+        client.delete_model_version_tag(NAME, "1", "decision")
         if not alias_moved:
             client.delete_registered_model_alias(NAME, "champion")
     version = registered()
@@ -234,7 +234,7 @@ def test_a_version_holds_no_pickle_and_shows_five_tags(registered: Registrar) ->
     pinned = (folder / "requirements.txt").read_text(encoding="utf-8").split()
     assert all("==" in line for line in pinned)
     # People filter by five; MLflow's list of versions shows every tag.
-    assert set(version.tags) == {"alias", "corpus_name", "dataset_id", "run_id", "tokenizer", "facts"}
+    assert set(version.tags) == {"decision", "corpus_name", "dataset_id", "run_id", "facts"}
     fenced = [block for index, block in enumerate(version.description.split("```")) if index % 2]
     assert max(len(line) for block in fenced for line in block.splitlines()) <= 76
 

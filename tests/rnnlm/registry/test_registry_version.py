@@ -13,7 +13,7 @@ from tests.rnnlm.registry.test_registration import NAME
 def test_facts_come_back_from_their_tags() -> None:
     facts = {"alias": "champion", "reason": 'better: "1.2"', "test_perplexity": "80.5", "run_id": "aa"}
     tags = as_tags(facts)
-    assert set(tags) == {"alias", "run_id", "facts"}
+    assert set(tags) == {"decision", "run_id", "facts"}
     assert facts_of(tags) == facts
     assert facts_of(facts) == facts  # a tag for each, as before
 
@@ -31,7 +31,7 @@ def test_facts_of_older_versions_are_replaced_and_removed(registered: Registrar)
         assert read_version(client, NAME, 1).facts["note"] == "changed"
     assert before["replaced_by"] == "7"
     assert "replaced_by" not in after
-    assert (after["reason"], after["alias"], version.tags["alias"]) == ("another", "challenger", "challenger")
+    assert (after["reason"], after["alias"], version.tags["decision"]) == ("another", "challenger", "challenger")
     changed = {"replaced_by", "reason", "alias"}
     assert {fact: value for fact, value in after.items() if fact not in changed} == {
         fact: value for fact, value in before.items() if fact not in changed

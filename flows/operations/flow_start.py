@@ -145,17 +145,26 @@ def with_deployment_values(config: ConfigT) -> ConfigT:
 
 
 def with_schedules_policy(config: PipelineConfig) -> PipelineConfig:
-    """The configuration with registry.promote=by_policy if the run has exactly its deployment's settings.
-
-    A run by hand or from the form with other settings is an experiment: its model has to be better.
-    """
+    """policy_of_run() with the parameters of the current run's deployment; without one the configuration unchanged."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
-    if run is None or run.deployment_id is None or config.registry.promote is not None:
+    if run is None or run.deployment_id is None:
         return config
     with get_client(sync_client=True) as client:
-        values = client.read_deployment(run.deployment_id).parameters.get("config", {})
-    deployed = PipelineConfig.model_validate(values)
+        return policy_of_run(config, client.read_deployment(run.deployment_id).parameters)
+
+
+def policy_of_run(config: PipelineConfig, parameters: dict[str, Any]) -> PipelineConfig:
+    """The configuration with registry.promote=by_policy if the run has exactly its deployment's settings.
+
+    A run by hand or from the form with other settings is an experiment: its model has to be better. parameters: of the
+    deployment, in which a person may have filled in the short fields of the form, too.
+    """
+    if config.registry.promote is not None:
+        return config
+    names = ("corpus", "preset", "maximum_tokens", "settings")
+    choices = {name: parameters[name] for name in names if parameters.get(name)}
+    deployed = with_choices(PipelineConfig.model_validate(parameters.get("config", {})), **choices)
     if config.corpus.source != deployed.corpus.source or settings_fact(config) != settings_fact(deployed):
         return config
     return config.model_copy(update={"registry": config.registry.model_copy(update={"promote": "by_policy"})})

@@ -1,0 +1,40 @@
+"""A schedule's own runs follow registry.policy; a run with other settings is an experiment."""
+
+from typing import Any
+
+import pytest
+
+from flows.operations.flow_start import policy_of_run
+from rnnlm.config import PipelineConfig
+from rnnlm.presets import build_config, with_choices
+
+NIGHTLY: dict[str, Any] = {"config": {"preset": "smoke", "corpus": {"source": "zen"}, "model": {"hidden_size": 32}}}
+
+
+@pytest.mark.parametrize(
+    ("choices", "policy"),
+    [
+        ({}, "by_policy"),
+        ({"settings": ["tracking.log_every_seconds=5"]}, "by_policy"),  # changes no result
+        ({"settings": ["model.hidden_size=32"]}, "by_policy"),
+        ({"settings": ["model.hidden_size=33"]}, None),
+        ({"settings": ["model.layers=2"], "maximum_tokens": 100_000}, None),
+        ({"preset": "ptb"}, None),
+        ({"corpus": "python-docs"}, None),
+        ({"promote": "never"}, "never"),
+        ({"settings": ["model.layers=2"], "promote": "by_policy"}, "by_policy"),
+        ({"settings": ["registry.promote=if_better"]}, "if_better"),
+    ],
+)
+def test_only_a_run_with_its_deployment_s_settings_follows_the_policy(
+    choices: dict[str, Any], policy: str | None
+) -> None:
+    config = with_choices(PipelineConfig.model_validate(NIGHTLY["config"]), **choices)
+    assert policy_of_run(config, NIGHTLY).registry.promote == policy
+
+
+def test_fields_that_were_filled_in_for_the_deployment_are_its_own_settings() -> None:
+    deployed = {"settings": ["model.layers=2"], "preset": "smoke", "corpus": "zen", "maximum_tokens": None}
+    config = build_config("smoke", ["model.layers=2"], "zen")
+    assert policy_of_run(config, deployed).registry.promote == "by_policy"
+    assert policy_of_run(build_config("smoke", [], "zen"), deployed).registry.promote is None

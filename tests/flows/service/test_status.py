@@ -1,4 +1,4 @@
-"""What `rnnlm status` says of runs on a real Prefect server, and of models in a real MLflow store."""
+"""The lines of `rnnlm status` about runs on a real Prefect server, and about models in a real MLflow store."""
 
 import json
 import re
@@ -197,7 +197,7 @@ def lose_the_alias(client: "MlflowClient") -> None:
         (lose_the_alias, "rnnlm rollback rnnlm-toy", 1),
     ],
 )
-def test_a_model_that_has_lost_its_champion_is_told_with_the_command_that_gives_it_one(
+def test_a_model_without_champion_is_told_with_the_command_that_repairs_it(
     registered: Registrar,
     capsys: pytest.CaptureFixture[str],
     lose: Callable[["MlflowClient"], None],

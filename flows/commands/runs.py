@@ -50,9 +50,10 @@ def runs_command(
 
 def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
     """The run with the time of its first measurement, if that is earlier: files of a restored home are all new."""
+    from rnnlm.storage.contained_paths import inside
     from rnnlm.training.history import HISTORY, read_measurements
 
-    for measured, _ in read_measurements(home.runs / run.run_id / HISTORY):
+    for measured, _ in read_measurements(inside(home.runs, run.run_id) / HISTORY):
         first = datetime.fromtimestamp(measured["time_milliseconds"] / 1000, UTC).isoformat(timespec="seconds")
         return run.model_copy(update={"started": min(first, run.started)})
     return run

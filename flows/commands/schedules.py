@@ -13,6 +13,7 @@ import typer
 from flows.commands.command import Session, some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
+from flows.operations.schedule_times import local_time
 from rnnlm.corpora.download import corpus_name
 from rnnlm.corpora.sources import absolute_source
 from rnnlm.display.text_layout import columns, labelled
@@ -104,13 +105,13 @@ def schedules_command(session: Session) -> None:
 def next_text(row: "ScheduleRow") -> str:
     if not row.active:
         return "paused"
-    return f"{row.next_run.astimezone():%m-%d %H:%M}" if row.next_run else "never"
+    return local_time(row.next_run) if row.next_run else "never"
 
 
 def last_text(row: "ScheduleRow") -> str:
     if row.last_run is None:
         return ""
-    return f"{row.last_run.astimezone():%m-%d %H:%M} {row.last_state}{', by hand' if row.last_by_hand else ''}"
+    return f"{local_time(row.last_run)} {row.last_state}{', by hand' if row.last_by_hand else ''}"
 
 
 def unschedule_command(session: Session, name: Name) -> None:

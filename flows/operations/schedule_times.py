@@ -10,7 +10,7 @@ from typing import Any
 from rnnlm.errors import ConfigError
 
 TIMES_SHOWN = 5
-EXAMPLE = "every day at 02:00 is '0 2 * * *'"
+EVERY_DAY = "every day at 02:00 is '0 2 * * *'"
 
 
 def next_times(schedule: dict[str, Any], count: int = 1) -> list[datetime]:
@@ -45,7 +45,7 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
     fields = len(cron.split())
     if fields != 5 and not cron.startswith("@"):
         raise ConfigError(
-            f"--cron {cron!r}: expected five fields (minute, hour, day, month, weekday), got {fields}; {EXAMPLE}"
+            f"--cron {cron!r}: expected five fields (minute, hour, day, month, weekday), got {fields}; {EVERY_DAY}"
         )
     if not timezone:
         raise wrong_zone
@@ -54,8 +54,14 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
     except ValidationError as error:
         if error.errors()[0]["loc"][:1] == ("timezone",):
             raise wrong_zone from None
-        raise ConfigError(f"--cron {cron!r}: expected minute, hour, day, month and weekday; {EXAMPLE}") from None
+        raise ConfigError(f"--cron {cron!r}: expected minute, hour, day, month and weekday; {EVERY_DAY}") from None
     except LookupError:  # a file beside the time zones, such as localtime
         raise wrong_zone from None
     except ValueError:
-        raise ConfigError(f"--cron {cron!r}: this day never comes; {EXAMPLE}") from None
+        raise ConfigError(f"--cron {cron!r}: this day never comes; {EVERY_DAY}") from None
+
+
+def local_time(moment: str | datetime) -> str:
+    """`11-28 02:00` in local time, with the year unless it is this one."""
+    local = (datetime.fromisoformat(moment) if isinstance(moment, str) else moment).astimezone()
+    return f"{local:%m-%d %H:%M}" if local.year == datetime.now().year else f"{local:%Y-%m-%d %H:%M}"

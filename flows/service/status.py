@@ -12,6 +12,7 @@ import httpx
 from flows.operations.home_servers import RunningHome, home_password, read_running
 from flows.operations.interrupted_runs import RESUMED, STOPPED
 from flows.operations.prefect_query import FINISHED, UNFINISHED, PrefectQuery, health_problem, is_night
+from flows.operations.schedule_times import local_time
 from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
 from rnnlm.home import Home, size_of
@@ -330,8 +331,3 @@ def disk_bytes(home: Home) -> dict[str, int]:
     sizes = {path.name: size_of(path) for path in home.root.iterdir() if not path.name.startswith(".")}
     shown = {name: size for name, size in sorted(sizes.items(), key=lambda item: -item[1]) if size >= 50_000}
     return {**shown, "all": sum(sizes.values())}
-
-
-def local_time(moment: str | datetime) -> str:
-    moment = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    return f"{moment.astimezone():%m-%d %H:%M}"

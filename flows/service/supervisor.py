@@ -41,11 +41,11 @@ from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 START_SECONDS = 180.0  # for a server to answer, also on a busy machine
 WATCH_SECONDS = 0.5
 DEAD_RUN_SECONDS = 20.0  # between two looks for flow runs whose process was killed
-# Type of a dead run's state → what is said of it.
-WAS_KILLED = "its process was killed; it is settled, and resumed if it can be"
+# Type of a dead run's state → what is said of it; of others what is said of RUNNING.
 WHAT_HAPPENED = {
     "CANCELLING": "it was cancelled",
     "CRASHED": "it was interrupted, and is resumed if it can be",
+    "RUNNING": "its process was killed; it is settled, and resumed if it can be",
 }
 RNNLM = [sys.executable, "-m", "flows.command_line"]
 
@@ -176,7 +176,9 @@ class Supervisor:
         with contextlib.suppress(httpx.HTTPError):  # Prefect is being started again; the next look will tell
             if self.deploy.exit_code() is not None and (dead := find_dead_runs(self.home, self.query)):
                 for run in dead:
-                    self.say(f"flow run {run['name']}: {WHAT_HAPPENED.get(run['state']['type'], WAS_KILLED)}")
+                    self.say(
+                        f"flow run {run['name']}: {WHAT_HAPPENED.get(run['state']['type'], WHAT_HAPPENED['RUNNING'])}"
+                    )
                 self.settle_and_resume()
 
     def settle_and_resume(self) -> None:

@@ -21,7 +21,7 @@ class DecisionGround(Record):
 
     @property
     def units(self) -> int:
-        """What the bootstrap would draw: documents, or runs of lines if there are few documents."""
+        """The number of units that the bootstrap would draw: documents, or runs of lines if there are few documents."""
         return self.documents if self.documents >= FEW_DOCUMENTS else min(self.lines, FEW_DOCUMENTS)
 
     @property

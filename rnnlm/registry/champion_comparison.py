@@ -61,7 +61,7 @@ def compare_with_champion(
     best = best_champion(versions, champion.number)
     beside_best = None
     with tempfile.TemporaryDirectory(prefix="rnnlm-evidence-") as temporary:
-        contest = Contest(versions, home, candidate, Path(temporary))
+        contest = Contest(versions, home, candidate, Path(temporary), f"rnnlm promote {version.name}/{version.number}")
         decision = contest.decide_against(champion, "champion")
         if contest.losses.exists():
             client.log_model_artifact(version.facts["logged_model_id"], str(contest.losses), EVIDENCE)
@@ -75,9 +75,11 @@ def compare_with_champion(
 class Contest:
     """A candidate, which is compared with earlier versions on lines that neither has seen."""
 
-    def __init__(self, versions: list[RegistryVersion], home: Home, candidate: Candidate, folder: Path) -> None:
-        """versions: all others of the registered model. folder: an empty one for temporary files."""
-        self.versions, self.home, self.candidate, self.folder = versions, home, candidate, folder
+    def __init__(
+        self, versions: list[RegistryVersion], home: Home, candidate: Candidate, folder: Path, by_hand: str
+    ) -> None:
+        """versions: all others of the registered model. folder: empty, for temporary files. by_hand: the command."""
+        self.versions, self.home, self.candidate, self.folder, self.by_hand = versions, home, candidate, folder, by_hand
         self.device = str(evaluation_device(candidate.config.training.device))
 
     @property
@@ -116,7 +118,7 @@ class Contest:
         must_be_better = self.why_it_must_be_better(rival, rivals)
         evidence = self.measure(rival_model, documents, 1 + comparisons_before(self.versions, number), must_be_better)
         if evidence is None:
-            return undecidable(number, why_nothing_judges(number, known))
+            return undecidable(number, why_nothing_judges(number, known, self.by_hand))
         decision = decide(evidence, number, registry, called, must_be_better)
         decision = with_own_text(decision, self.measure_own_text(rival_folder, evidence), number, registry)
         same_text = rival.facts.get("dataset_id") == dataset.dataset_id and "started_from" not in rival.facts
@@ -162,13 +164,13 @@ class Contest:
         return ""
 
 
-def why_nothing_judges(champion: int, lines_are_known: bool) -> str:
+def why_nothing_judges(champion: int, lines_are_known: bool, by_hand: str) -> str:
     if not lines_are_known:
         return (
             f"it is unknown which lines version {champion} was trained on, because an older rnnlm registered it or "
-            "corpus.digits differs, and no whole paragraph is new to both; rnnlm promote chooses by hand"
+            f"corpus.digits differs, and no whole paragraph is new to both; to choose by hand: {by_hand}"
         )
     return (
         "no held-out line is new to both and may judge, because the text is very short or repeats itself; "
-        "rnnlm promote chooses by hand"
+        f"to choose by hand: {by_hand}"
     )

@@ -181,8 +181,14 @@ class DatasetWriter:
         self.parts = parts
         connection.execute(statement("schema/split"))
         create_token_type(connection, tokenizer.vocabulary_size)
-        for name in ("documents", "validation_lines", "training_lines", "tokens", "dataset"):
-            connection.execute(statement(f"schema/{name}"))
+        for name in (
+            "schema/documents",
+            "schema/validation_lines",
+            "schema/training_lines",
+            "schema/tokens",
+            "schema/dataset",
+        ):
+            connection.execute(statement(name))
 
     def write(self, shards: list[Shard]) -> None:
         if self.parts is None:

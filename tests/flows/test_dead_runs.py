@@ -115,7 +115,7 @@ def test_a_run_with_an_outcome_is_not_dead(home: Home, client: SyncPrefectClient
     assert not lock.exists()
 
 
-def test_a_cancelled_run_whose_process_has_ended_is_cancelled_and_not_called_killed(
+def test_a_cancelled_run_is_not_called_killed(
     home: Home, client: SyncPrefectClient, process: subprocess.Popen[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     before = runs(home, client)

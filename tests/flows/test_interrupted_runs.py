@@ -123,7 +123,7 @@ def test_a_run_with_unknown_parameters_has_failed_and_is_not_started_again(
         (Failed(), "Failed", 0),
     ],
 )
-def test_a_run_that_an_orderly_end_stopped_is_called_so_and_started_again_once(
+def test_a_run_stopped_in_order_is_called_so_and_started_again_once(
     client: SyncPrefectClient, deployment: UUID, home: Home, before: State[None], after: str, resumed: int
 ) -> None:
     run = newest(client, deployment)

@@ -23,7 +23,7 @@ from flows.commands import schedules
 from flows.operations.automations import NOTIFIER
 from flows.operations.deployments import read_plans
 from flows.operations.prefect_query import WORK_POOL, PrefectQuery, access_problem
-from flows.operations.schedule_times import planned_times
+from flows.operations.schedule_times import local_time, planned_times
 from flows.operations.schedules import check_name, own_plan
 from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
@@ -156,7 +156,7 @@ def test_wrong_values_are_named(
         ("0 2 31 2,4,6,9,11 *", "this day never comes"),
     ],
 )
-def test_a_cron_line_that_prefect_runs_otherwise_or_never_is_refused_in_one_line(
+def test_a_cron_line_that_never_comes_is_refused_in_one_line(
     cron: str, problem: str, home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before a server is asked: nothing is changed."""
@@ -186,18 +186,24 @@ def test_the_next_times_are_those_of_the_calendar(cron: str, days: list[str], mo
     assert [f"{moment:%a %m-%d}" for moment in planned_times(cron, "UTC")] == days
 
 
+@pytest.mark.parametrize(("years", "shown"), [(0, r"\d\d-\d\d \d\d:\d\d"), (2, r"\d{4}-\d\d-\d\d \d\d:\d\d")])
+def test_another_year_is_told(years: int, shown: str) -> None:
+    moment = datetime.now().astimezone().replace(month=6, day=15)
+    assert re.fullmatch(shown, local_time(moment.replace(year=moment.year + years)))
+
+
 @given(st.datetimes(datetime(2027, 3, 27), datetime(2027, 3, 30)), st.sampled_from(["30 2 * * *", "0 3 * * *"]))
 def test_a_time_that_the_clock_change_leaves_out_runs_once_that_night(moment: datetime, cron: str) -> None:
-    """However often Prefect plans ahead: every plan has the same times, one for each day."""
+    """Whenever Prefect plans ahead, it finds the same times, one for each day; it plans no time twice."""
     schedule = CronSchedule(cron=cron, timezone="Europe/Berlin")
     start, end = moment.replace(tzinfo=UTC), datetime(2027, 4, 2, tzinfo=UTC)
     all_times = asyncio.run(schedule.get_dates(20, start=datetime(2027, 3, 26, 12, tzinfo=UTC), end=end))
     assert len({time.date() for time in all_times}) == len(all_times)
-    assert asyncio.run(schedule.get_dates(20, start=start, end=end)) == [time for time in all_times if time >= start]
+    assert set(asyncio.run(schedule.get_dates(20, start=start, end=end))) <= set(all_times)
 
 
 @pytest.mark.long
-def test_a_schedule_has_its_next_time_and_zone_at_once_and_a_refused_one_changes_nothing(
+def test_a_schedule_shows_its_next_time_at_once(
     home: Home, prefect_server: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PREFECT_API_URL", str(PREFECT_API_URL.value()))
@@ -215,7 +221,7 @@ def test_a_schedule_has_its_next_time_and_zone_at_once_and_a_refused_one_changes
         head, row, corpus = capsys.readouterr().out.splitlines()
         assert "next, JST" in head
         # 04:30 in Berlin is 11:30 or 12:30 in Tokyo.
-        assert re.fullmatch(r"pipeline/first  30 4 \* \* 1-5  Europe/Berlin  \d\d-\d\d 1[12]:30", row)
+        assert re.fullmatch(r"pipeline/first  30 4 \* \* 1-5  Europe/Berlin  (?:\d{4}-)?\d\d-\d\d 1[12]:30", row)
         assert corpus == "  corpus zen"
     finally:
         monkeypatch.undo()

@@ -133,7 +133,7 @@ asyncio.run(fill())
         (False, "http://127.0.0.1:4399/api", True),  # up has ended, and another server may have the port
     ],
 )
-def test_a_backup_names_a_prefect_server_as_missing_only_if_it_is_not_the_homes_own(
+def test_a_backup_does_not_miss_the_homes_own_prefect_server(
     three_nights: Home,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -23,6 +23,7 @@ FAULTS = {  # check → SQL that breaks a good dataset so that this check, at le
     "training_counts_agree": "update tokens set training_count = training_count + 1 where token_id = 5",
     "no_document_lies_in_two_splits": "update dataset set splits_given = false",
     "provenance_is_one_row": "delete from dataset",
+    "validation_lines_hold_every_token": "delete from validation_lines where line_id = 0",
     "unknown_words_are_predicted_tokens": "update documents set unknown_tokens = predicted_tokens + 1",
 }
 

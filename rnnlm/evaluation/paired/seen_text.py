@@ -1,4 +1,4 @@
-"""What the training of a model has seen: fingerprints of its documents and of their lines, in one Parquet file.
+"""The text that the training of a model has seen: fingerprints of its documents and lines, in a Parquet file.
 
 The file is kept with a registered version, whose dataset may be gone when it is compared.
 """
@@ -20,7 +20,7 @@ from rnnlm.storage.sql_statements import statement
 KEPT_FINGERPRINTS = 2_000_000  # with a registered version: 14 MB
 ABOVE_ALL = "g"  # follows every hexadecimal digit
 BOUND = b"below"  # in a file's metadata: it has all fingerprints below this one, and no other
-LINES = b"lines"  # in a file's metadata, if it lists the lines, too
+LISTS_LINES = b"lines"  # in a file's metadata, if it lists the lines, too
 SEEN_SCHEMA = pa.schema({"sha256": pa.string(), "is_line": pa.bool_()})
 
 
@@ -61,7 +61,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
         seen = both.sort_by([("is_line", "ascending"), ("sha256", "ascending")])
     # Sorted digests share their beginnings: this encoding takes 7 bytes for each.
     pq.write_table(
-        seen.replace_schema_metadata({BOUND: below, **({LINES: b"listed"} if with_lines else {})}),
+        seen.replace_schema_metadata({BOUND: below, **({LISTS_LINES: b"listed"} if with_lines else {})}),
         path,
         compression="zstd",
         use_dictionary=False,
@@ -78,7 +78,7 @@ def bound_of(path: Path) -> str:
 
 def lists_lines(path: Path) -> bool:
     """Return True if the file of write_seen_text() has lines, too. Those of rnnlm 0.3 and older have none."""
-    return LINES in (pq.read_schema(path).metadata or {})
+    return LISTS_LINES in (pq.read_schema(path).metadata or {})
 
 
 def seen_lines(paths: Sequence[Path]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a text offers to decide on is what the registry will compare on."""
+"""The lines that a text offers to decide on are those that the registry compares on."""
 
 import random
 from pathlib import Path

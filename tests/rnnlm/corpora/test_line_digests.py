@@ -1,4 +1,4 @@
-"""What a line decides depends on its own content alone, not on how it was cleaned or where it lies."""
+"""A line's content alone decides, not how it was cleaned or where it lies."""
 
 import unicodedata
 

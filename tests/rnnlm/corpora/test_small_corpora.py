@@ -115,7 +115,7 @@ def test_a_validation_split_of_too_few_lines_is_enlarged_and_no_other() -> None:
     assert enlarged_shares(dict.fromkeys(fractions[::10], 1), chosen) == chosen
 
 
-def test_what_is_held_out_of_a_growing_small_text_was_not_trained_on_before(home: Home, tmp_path: Path) -> None:
+def test_a_growing_small_text_holds_out_what_was_not_trained_on(home: Home, tmp_path: Path) -> None:
     """The shares fall while the text grows, so a document hardly ever leaves the training split."""
     trained: set[str] = set()
     moved = held_out = 0

@@ -79,7 +79,7 @@ def test_a_paragraph_of_up_to_fifty_lines_is_one_document() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(30, 70), (70, 130), (90, 101)])
-def test_text_held_out_before_the_number_of_files_passes_the_limit_is_held_out_afterwards(
+def test_a_growing_number_of_files_leaves_text_that_is_unseen(
     home: Home, tmp_path: Path, before: int, after: int
 ) -> None:
     """From fewer than 50 files to fewer than 100, and from these to more, a model always meets unseen text."""

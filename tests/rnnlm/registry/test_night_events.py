@@ -39,7 +39,7 @@ def test_a_first_champion_a_new_one_and_a_worse_candidate(contest: Contest) -> N
     ("difference", "lower", "regressed"),
     [(0.029, 0.02, False), (0.03, 0.02, True), (0.05, -0.001, False), (-0.05, -0.06, False)],
 )
-def test_only_what_is_shown_to_be_clearly_worse_on_the_same_lines_is_a_regression(
+def test_only_what_is_clearly_worse_on_the_same_lines_has_regressed(
     difference: float, lower: float, regressed: bool
 ) -> None:
     """The champion needs one nat per byte. What the test splits of the two nights need does not matter."""

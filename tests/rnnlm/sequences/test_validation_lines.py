@@ -94,9 +94,7 @@ def test_a_tuning_sample_has_choosing_tokens_alone_once_each(
 
 
 @pytest.mark.parametrize("cut", [CUTS[0], CUTS[3]])
-def test_the_loss_of_a_sample_is_that_of_its_tokens_in_the_whole_text(
-    home: Home, tmp_path: Path, cut: dict[str, Any]
-) -> None:
+def test_the_loss_of_a_sample_is_that_within_the_whole_text(home: Home, tmp_path: Path, cut: dict[str, Any]) -> None:
     from rnnlm.evaluation.token_losses import joined_nll, nll_of_split
 
     _, dataset = dataset_of(home, tmp_path, sentences(300), cut)

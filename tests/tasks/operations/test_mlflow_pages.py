@@ -110,7 +110,7 @@ def test_the_password_goes_to_the_port_of_this_homes_up_only(
 
 
 def in_another_thread(home: Home) -> str:
-    """As in another process: a lock is not free for a second holder."""
+    """Ask as another process would: the holder of a lock could take it again."""
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.append(server_of_links(home, "a")))
     thread.start()

@@ -82,7 +82,7 @@ def test_bounds_equal_those_of_a_slow_bootstrap(tmp_path: Path) -> None:
     assert [evidence.lower, evidence.upper] == pytest.approx([-0.2 - margin, -0.2 + margin])
 
 
-def test_lines_of_one_document_are_one_unit_and_few_documents_are_cut_into_runs_of_lines() -> None:
+def test_units_are_documents_or_runs_of_lines_if_these_are_few() -> None:
     documents = np.repeat(np.arange(300), 3)
     (excess, sizes), blocks = units_of_lines(documents, np.ones(900), np.full(900, 2.0))
     assert (blocks, len(excess), set(excess), set(sizes)) == (False, 300, {3.0}, {6.0})

@@ -1,4 +1,4 @@
-"""What judges: validation lines that neither model was trained or chosen on, each once."""
+"""Validation lines that neither model was trained or chosen on judge, each once."""
 
 import hashlib
 from pathlib import Path
@@ -105,7 +105,7 @@ def test_lines_split_at_line_feeds_alone(tmp_path: Path) -> None:
 
 
 def test_text_that_repeats_itself_is_judged_by_its_documents(ground: Ground, tmp_path: Path) -> None:
-    """Of the validation documents that training has not seen, no line is new to the other model."""
+    """No line of the validation documents that training has not seen is new to the other model."""
     seen = [own(ground, tmp_path)]
     documents = judging_documents(ground.dataset, ground.corpus_folder, seen, fewest_lines=0)
     texts = [text for text in (VALID[0], VALID[2], VALID[4]) if not chooses(line_digest(text.encode()))]

@@ -1,4 +1,4 @@
-"""What training has seen: its documents and lines, and below a bound if there are many."""
+"""Training has seen its documents and lines; of many, those below a bound are listed."""
 
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def test_the_bound_of_an_ancestor_holds_for_its_descendants(
     assert digests_of(paths[2]) == [digest for digest in digests_of(paths[1]) if digest < bound_of(paths[2])]
 
 
-def test_the_lines_of_an_ancestor_are_seen_and_unknown_if_it_lists_none(ground: Ground, tmp_path: Path) -> None:
+def test_what_an_ancestor_has_seen_is_seen(ground: Ground, tmp_path: Path) -> None:
     own, older, newer = (tmp_path / f"{name}.parquet" for name in ("own", "older", "newer"))
     write_seen_text(ground.dataset, own)
     full = text_fingerprint(b"another document")  # files of rnnlm 0.3 and older have whole digests

@@ -19,7 +19,7 @@ from rnnlm.evaluation.paired.seen_text import write_seen_text
 from rnnlm.registry.bundle import HELD_OUT_LINES, TRAINING_DOCUMENTS, evidence_folder
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import Candidate
-from rnnlm.sequences.validation_lines import validation_lines
+from rnnlm.sequences.validation_lines import lines_of_validation
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS
 
@@ -40,7 +40,7 @@ def write_training_documents(candidate: Candidate, path: Path) -> int | None:
 
 def write_held_out_lines(dataset: DatasetRecord, path: Path) -> None:
     """Write the digests of the validation lines that judge: a Parquet file of one column."""
-    digests, _ = validation_lines(dataset)
+    digests, _ = lines_of_validation(dataset)
     judging = np.unique(digests[~chooses(digests)])
     pq.write_table(pa.table({"digest": judging}), path, compression="zstd", use_dictionary=False)
 

@@ -1,8 +1,10 @@
 """The lines of a dataset's validation split, and which of its tokens may choose between models."""
 
+import duckdb
 import numpy as np
 
 from rnnlm.corpora.line_digests import chooses
+from rnnlm.errors import DatasetError
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import statement
@@ -13,7 +15,7 @@ def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
 
     If no line chooses, because there are very few, all do.
     """
-    digests, predicted = validation_lines(dataset)
+    digests, predicted = lines_of_validation(dataset)
     chosen = np.repeat(chooses(digests), predicted)
     return chosen if chosen.any() else np.ones(len(chosen), bool)
 
@@ -23,10 +25,19 @@ def all_lines_choose(dataset: DatasetRecord) -> bool:
     return bool(choosing_tokens(dataset).all())
 
 
-def validation_lines(dataset: DatasetRecord) -> tuple[np.ndarray, np.ndarray]:
-    """(lines,) uint64 digests and (lines,) int64 predicted tokens of the validation split's lines, in order."""
+def lines_of_validation(dataset: DatasetRecord) -> tuple[np.ndarray, np.ndarray]:
+    """(lines,) uint64 digests and (lines,) int64 predicted tokens of the validation split's lines, in order.
+
+    DatasetError if the dataset was made by rnnlm 0.3 or older, which did not store its lines.
+    """
     with connect(dataset) as connection:
-        lines = connection.sql(statement("queries/read_validation_lines")).to_arrow_table()
+        try:
+            lines = connection.sql(statement("queries/read_validation_lines")).to_arrow_table()
+        except duckdb.CatalogException:
+            raise DatasetError(
+                f"{dataset.folder}: an older rnnlm made this dataset, without the lines of its validation split;\n"
+                "run `rnnlm prepare` or `rnnlm run` again with its text and settings, which makes a new one"
+            ) from None
     return lines["digest"].to_numpy(), lines["predicted_tokens"].to_numpy()
 
 

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.line_digests import chooses, line_digests
 from rnnlm.corpora.splits import corpus_documents
+from rnnlm.errors import DatasetError
 from rnnlm.evaluation.batch_losses import nll_of_batches
 from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
@@ -115,3 +117,12 @@ def test_if_no_line_chooses_all_do(home: Home, tmp_path: Path) -> None:
     assert choosing_tokens(dataset).all()
     assert all_lines_choose(dataset)
     assert TuningSample(dataset, None).predicted_count == dataset.predicted_tokens["valid"]
+
+
+def test_a_dataset_of_an_older_rnnlm_is_refused_with_what_to_do(home: Home, tmp_path: Path) -> None:
+    _, dataset = dataset_of(home, tmp_path, sentences(100), {})
+    with duckdb.connect(str(dataset.database)) as connection:
+        connection.execute("drop table validation_lines")
+    with pytest.raises(DatasetError, match="an older rnnlm made this dataset") as caught:
+        choosing_tokens(dataset)
+    assert len(str(caught.value).splitlines()) <= 3

@@ -104,11 +104,12 @@ class Contest:
             rival_folder = registered_folder(self.home, rival.uri)
             rival_model = load_contestant(rival_folder, self.device)
         except ModelError as error:
-            return undecidable(number, f"its model cannot be loaded ({str(error).splitlines()[0]}); see rnnlm promote")
+            return self.without_evidence(number, f"its model cannot be loaded ({str(error).splitlines()[0]})")
         if (why := cleaning_hides_text(config.corpus, rival)) is not None:
-            return undecidable(number, why)
+            return self.without_evidence(number, why)
         if self.training_documents is None:
-            return undecidable(number, "it is unknown what the model that the candidate started from was trained on")
+            why = "it is unknown what the model that the candidate started from was trained on"
+            return self.without_evidence(number, why)
         rivals = training_digests(rival, rival_folder)
         seen = [self.training_documents, *([rivals] if rivals else [])]
         registry, texts = config.registry, corpus_folder(self.home, dataset)
@@ -118,7 +119,7 @@ class Contest:
         must_be_better = self.why_it_must_be_better(rival, rivals)
         evidence = self.measure(rival_model, documents, 1 + comparisons_before(self.versions, number), must_be_better)
         if evidence is None:
-            return undecidable(number, why_nothing_judges(number, known, self.by_hand))
+            return self.without_evidence(number, why_nothing_judges(number, known))
         decision = decide(evidence, number, registry, called, must_be_better)
         decision = with_own_text(decision, self.measure_own_text(rival_folder, evidence), number, registry)
         same_text = rival.facts.get("dataset_id") == dataset.dataset_id and "started_from" not in rival.facts
@@ -128,6 +129,9 @@ class Contest:
         # only help it: a candidate that wins nevertheless is better.
         reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
         return decision._replace(reason=reason)
+
+    def without_evidence(self, champion: int, why: str) -> Decision:
+        return undecidable(champion, f"{why}; to choose by hand: {self.by_hand}")
 
     def measure(
         self, rival: Contestant, documents: list[HoldoutDocument], comparison: int, must_be_better: str
@@ -164,13 +168,10 @@ class Contest:
         return ""
 
 
-def why_nothing_judges(champion: int, lines_are_known: bool, by_hand: str) -> str:
+def why_nothing_judges(champion: int, lines_are_known: bool) -> str:
     if not lines_are_known:
         return (
             f"it is unknown which lines version {champion} was trained on, because an older rnnlm registered it or "
-            f"corpus.digits differs, and no whole paragraph is new to both; to choose by hand: {by_hand}"
+            "corpus.digits differs, and no whole paragraph is new to both"
         )
-    return (
-        "no held-out line is new to both and may judge, because the text is very short or repeats itself; "
-        f"to choose by hand: {by_hand}"
-    )
+    return "no held-out line is new to both and may judge, because the text is very short or repeats itself"

@@ -234,7 +234,7 @@ def test_a_candidate_whose_ancestor_is_unknown_cannot_win(contest: Contest) -> N
     assert (candidate.alias, candidate.evidence) == ("challenger", None)
     assert candidate.reason == (
         "not comparable with champion version 1: it is unknown what the model that the candidate started from was "
-        "trained on"
+        f"trained on; to choose by hand: rnnlm promote {NAME}/2"
     )
     with reaching_mlflow(contest.home) as client:
         assert "training_documents" not in read_version(client, NAME, 2).facts  # nor is it known of this one

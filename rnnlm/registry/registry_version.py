@@ -1,4 +1,4 @@
-"""A registered version, and its facts as tags in MLflow: four that people filter by, and one with all others as JSON.
+"""A registered version, and its facts as tags in MLflow: three that people filter by, and one with all others as JSON.
 
 MLflow's list of versions shows every tag of every version, whatever its name. Its search finds the others by LIKE:
 ``tags.facts LIKE '%"corpus_digest": "8c0ff25c%'``.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 # Fact → its tag. The alias that a version got when it was decided is no alias of now: a former champion keeps it.
-SHOWN_FACTS = {"alias": "decision", "corpus_name": "corpus_name", "dataset_id": "dataset_id", "run_id": "run_id"}
+SHOWN_FACTS = {"alias": "decision", "dataset_id": "dataset_id", "run_id": "run_id"}
 FACTS = "facts"  # tag: a JSON object of all other facts
 
 

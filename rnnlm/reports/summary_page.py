@@ -7,7 +7,7 @@ from rnnlm.display.templates import render
 from rnnlm.display.text_layout import TableRows
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.evaluation.seed_scores import seed_rows
-from rnnlm.registry.decision_text import difference_in_words, unchanged_since, verdict
+from rnnlm.registry.decision_text import WAITS, difference_in_words, unchanged_since, verdict
 from rnnlm.reports.registry_page import evidence_report
 from rnnlm.storage.records import StageRecord
 from rnnlm.storage.result_records import EvaluationRecord, ListedVersion, RegisteredVersion, TrainedRecord
@@ -58,7 +58,9 @@ def headline(record: TrainedRecord) -> str:
     if registered.alias == "champion" and not record.is_promoted:
         result = "already champion"
     if registered.evidence is not None:
-        return f"{result}, {difference_in_words(registered.evidence)} on the same lines"
+        if registered.alias == "challenger" and registered.reason.startswith(WAITS):
+            result = WAITS
+        return f"{result}: {difference_in_words(registered.evidence)} than the champion on the same lines"
     return f"{result}, test perplexity {test.perplexity:.2f}, {test.bits_per_byte:.3f} bits per byte"
 
 

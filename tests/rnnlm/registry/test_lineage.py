@@ -60,7 +60,7 @@ def test_mlflows_own_search_finds_versions_by_their_tags(decided: Contest) -> No
             f'tags.facts LIKE \'%"corpus_digest": "{decided.dataset.corpus_digest}"%\'': [1, 2, 3],
             'tags.facts LIKE \'%"parent_version": "1"%\'': [2],
             f"tags.run_id = '{decided.run_of('poor').run_id}' and tags.decision = 'champion'": [1],
-            "tags.corpus_name = 'contest' and tags.decision = 'challenger'": [3],
+            f"name = '{NAME}' and tags.decision = 'challenger'": [3],
             "tags.dataset_id = 'another'": [],
         }.items():
             found = client.search_model_versions(filter_string)
@@ -116,7 +116,8 @@ def test_the_report_holds_the_facts(decided: Contest) -> None:
     registered = decided.register("good")  # again: the report says what became of it
     assert registered.evidence is not None
     page = evidence_report(registered.evidence)
-    assert f"| candidate | {registered.evidence.candidate_nats_per_byte:.4f} |" in page
+    evidence = registered.evidence
+    assert f"| {evidence.candidate_nats_per_byte:.4f} | {evidence.champion_nats_per_byte:.4f} |" in page
 
 
 def test_the_commit_is_that_of_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,7 +234,7 @@ def test_a_version_holds_no_pickle_and_shows_five_tags(registered: Registrar) ->
     pinned = (folder / "requirements.txt").read_text(encoding="utf-8").split()
     assert all("==" in line for line in pinned)
     # People filter by five; MLflow's list of versions shows every tag.
-    assert set(version.tags) == {"decision", "corpus_name", "dataset_id", "run_id", "facts"}
+    assert set(version.tags) == {"decision", "dataset_id", "run_id", "facts"}
     fenced = [block for index, block in enumerate(version.description.split("```")) if index % 2]
     assert max(len(line) for block in fenced for line in block.splitlines()) <= 76
 

@@ -97,7 +97,9 @@ def night(folder: Path, skipped: bool = False, **registered: object) -> TrainedR
 def test_scores_stand_beside_the_champions_and_the_last_runs(tmp_path: Path) -> None:
     page = summary_report("tickets", "smoke", night(tmp_path, before=BEFORE, rival=CHAMPION, evidence=EVIDENCE))
     better = "20.0% better (between 13.3% and 26.7% better)"  # 0.3, 0.2 and 0.4 of 1.5
-    assert page.startswith(f"## tickets · smoke: the champion stays, {better} on the same lines\n")
+    assert page.startswith(f"## tickets · smoke: the champion stays: {better} than the champion on the same lines\n")
+    waiting = night(tmp_path, evidence=EVIDENCE, reason="waits for approval (rnnlm promote): better: …")
+    assert summary_report("tickets", "smoke", waiting).startswith(f"## tickets · smoke: waits for approval: {better} ")
     assert "|  | this run (version 7) | champion (version 3) | last run's (version 6) |" in page
     assert "| test perplexity | 80.00 | 64.00 (+25.0%) | 100.00 (-20.0%) |" in page  # 80/64 = 1.25, 80/100 = 0.8
     assert "| test bits per byte | 1.500 | 1.600 (-6.2%) | 2.000 (-25.0%) |" in page

@@ -55,8 +55,8 @@ def test_a_version_is_shown_with_its_lineage(capsys: pytest.CaptureFixture[str],
     value = json.loads(said(capsys, "models", "show", f"{NAME}@challenger", "--json"))
     assert value["listed"]["version"] == 2
     assert value["corpus"]["digest"] == toy_dataset.corpus_digest
-    assert value["evidence"] is None  # the toy corpus has one validation document
-    assert "has seen every validation document" in " ".join(text.split())
+    assert (value["evidence"]["documents"], value["evidence"]["lines"]) == (1, 24)  # the toy corpus's validation text
+    assert "because it has read no newer text" in " ".join(text.split())
     assert [parent["version"] for parent in value["parents"]] == [1]
 
 

@@ -230,22 +230,20 @@ class DatasetWriter:
             first += len(rows)
 
     def insert_documents(self, shards: list[Shard]) -> None:
-        first = 0
-        for shard in shards:
-            documents = pq.read_table(shard.documents)
-            document_ids = pa.array(np.arange(first, first + len(documents)))
-            insert(self.connection, "queries/insert_documents", documents.append_column("document_id", document_ids))
-            first += len(documents)
+        self.insert_numbered("queries/insert_documents", "document_id", [shard.documents for shard in shards])
 
     def insert_lines(self, shards: list[Shard]) -> None:
-        first = 0
-        for shard in shards:
-            lines = pq.read_table(shard.validation_lines)
-            line_ids = pa.array(np.arange(first, first + len(lines)))
-            insert(self.connection, "queries/insert_validation_lines", lines.append_column("line_id", line_ids))
-            first += len(lines)
+        self.insert_numbered("queries/insert_validation_lines", "line_id", [shard.validation_lines for shard in shards])
         for shard in shards:
             insert(self.connection, "queries/insert_training_lines", pq.read_table(shard.training_lines))
+
+    def insert_numbered(self, name: str, column: str, files: list[Path]) -> None:
+        """Insert the rows of Parquet files with a statement of sql/; `column` numbers them from 0 over all files."""
+        first = 0
+        for file in files:
+            rows = pq.read_table(file)
+            insert(self.connection, name, rows.append_column(column, pa.array(np.arange(first, first + len(rows)))))
+            first += len(rows)
 
     def insert_tokens(self) -> None:
         vocabulary_size = self.tokenizer.vocabulary_size

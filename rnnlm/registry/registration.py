@@ -27,7 +27,6 @@ from rnnlm.registry.model_owner import with_own_name
 from rnnlm.registry.promotion import BEST_VERSION, Decision, kept_before
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.registry_version import (
-    SHOWN_FACTS,
     RegistryVersion,
     as_tags,
     champion_of,
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 logger = logging.getLogger(__name__)
+MODEL_FACTS = ("corpus_name", "dataset_id", "run_id", "tokenizer")  # tags of the logged model: it is ranked by them
 MODEL_VERSIONS = "mlflow.modelVersions"  # tag
 
 
@@ -105,7 +105,7 @@ def described_model(corpus_name: str) -> str:
 
 
 def is_decided(version: RegistryVersion) -> bool:
-    """The tag `alias` is written last, when the decision has been carried out."""
+    """The fact `alias` is written last, when the decision has been carried out."""
     return "alias" in version.facts
 
 
@@ -136,7 +136,7 @@ def add_version(
         name=name,
         source_run_id=mlflow_run_id,
         model_type=MODEL_TYPE,
-        tags={tag: tags[fact] for fact, tag in SHOWN_FACTS.items() if fact in tags},
+        tags={fact: tags[fact] for fact in MODEL_FACTS if fact in tags},
         params=shown_parameters(candidate.config),
     )
     model_id, location = str(logged.model_id), str(logged.artifact_location)

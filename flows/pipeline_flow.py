@@ -191,8 +191,7 @@ def evaluate_and_register(
     samples = sample_run(dataset, run, config.generation, force="samples" in config.force)
 
     logged = log_results(run, evaluation, samples, tuple(plots))
-    force = "registration" in config.force
-    registered = register_run(config, dataset, run, evaluation, samples, told, force=force)
+    registered = register_run(config, dataset, run, evaluation, samples, told, force="registration" in config.force)
     trained = TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
     if not evaluation.skipped:  # else an earlier run has published both
         create_table_artifact(

@@ -22,7 +22,7 @@ from rnnlm.registry.data_gates import CHAMPION_STAYS
 from rnnlm.registry.mlflow_database import champions_in_file, local_model_names
 from rnnlm.registry.model_lookup import list_models, registered_versions
 from rnnlm.registry.night_events import NIGHT_ENDED
-from rnnlm.registry.promotion import kept_before
+from rnnlm.registry.promotion import kept_before, kept_since
 from rnnlm.registry.registry_version import RegistryVersion, read_versions
 from rnnlm.storage.records import Record
 from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
@@ -316,12 +316,8 @@ def champion_status(model: str, number: int, versions: list[RegistryVersion]) ->
 
 
 def nights_kept(champion: int, versions: list[RegistryVersion]) -> str:
-    kept = kept_before(versions, champion)
-    of_champion = (version for version in versions if version.parent == champion)
-    since = [version.facts["kept_since"] for version in of_champion if "kept_since" in version.facts]
-    if not kept:
-        return ""
-    return f"{kept} night{'' if kept == 1 else 's'}" + (f" since {local_time(min(since))}" if since else "")
+    kept, since = kept_before(versions, champion), kept_since(versions, champion)
+    return f"{kept} night{'' if kept == 1 else 's'} since {local_time(since)}" if since else ""
 
 
 def disk_bytes(home: Home) -> dict[str, int]:

@@ -136,5 +136,14 @@ def kept_before(versions: list[RegistryVersion], champion: int) -> int:
 
     versions: all of the registered model. Each version that did not replace the champion has its number in the row.
     """
-    challengers = [one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger"]
+    challengers = challengers_of(versions, champion)
     return max([len(challengers), *(one.kept for one in challengers)])
+
+
+def kept_since(versions: list[RegistryVersion], champion: int) -> str | None:
+    """When the first of these nights was, ISO 8601; None if there was none. Later versions remember removed ones."""
+    return min((one.facts.get("kept_since", one.created) for one in challengers_of(versions, champion)), default=None)
+
+
+def challengers_of(versions: list[RegistryVersion], champion: int) -> list[RegistryVersion]:
+    return [one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger"]

@@ -24,7 +24,7 @@ from rnnlm.registry.champion_comparison import compare_with_champion
 from rnnlm.registry.champion_history import set_champion
 from rnnlm.registry.model_card import COMPARISON, comparison_with, description_of, model_card
 from rnnlm.registry.model_owner import with_own_name
-from rnnlm.registry.promotion import BEST_VERSION, Decision, kept_before
+from rnnlm.registry.promotion import BEST_VERSION, Decision, kept_before, kept_since
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.registry_version import (
     RegistryVersion,
@@ -249,10 +249,8 @@ def decision_tags(decision: Decision, champion: RegistryVersion | None) -> dict[
 def kept_facts(client: "MlflowClient", champion: RegistryVersion, number: int) -> dict[str, str]:
     """How many nights in a row the champion has been kept, tonight included, and since when."""
     others = [one for one in read_versions(client, champion.name) if one.number != number]
-    before = [one for one in others if one.parent == champion.number and one.facts.get("alias") == "challenger"]
-    since = [one.facts.get("kept_since", one.created) for one in before]
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"kept": str(1 + kept_before(others, champion.number)), "kept_since": min(since, default=now)}
+    since = kept_since(others, champion.number) or datetime.now(UTC).isoformat(timespec="seconds")
+    return {"kept": str(1 + kept_before(others, champion.number)), "kept_since": since}
 
 
 def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:

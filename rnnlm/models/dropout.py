@@ -90,7 +90,7 @@ def masked_hidden(
     # Replace U by the masked U for this call; the gradient reaches U through the mask.
     weights = {name: model.stack.get_parameter(name) * mask for name, mask in masks.recurrent.items()}
     x, last = functional_call(model.stack, weights, (x, state, None, masks.layers))
-    return model.readout(x if masks.outputs is None else x * masks.outputs), last
+    return model.head_input(x if masks.outputs is None else x * masks.outputs), last
 
 
 def recurrent_weights(stack: Stack) -> dict[str, Tensor]:

@@ -85,7 +85,10 @@ def test_a_gpu_trains_as_the_cpu_does(name: str, dropout: Dropout, target_count:
     for one, other in zip(expected, got, strict=True):
         torch.testing.assert_close(other.loss.cpu(), one.loss, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(other.norm.cpu(), one.norm, rtol=1e-2, atol=1e-4)
-    torch.testing.assert_close(gpu_weights, weights, rtol=1e-2, atol=1e-2)
+    # AdamW moves a weight by about the learning rate even where its gradient is rounding alone, of either sign.
+    differences = torch.cat([(one - other).abs().flatten() for one, other in zip(gpu_weights, weights, strict=True)])
+    assert differences.quantile(0.999) < 1e-2
+    assert differences.max() < 2 * sum(0.001 * (1 + number) for number in range(STEPS))
 
 
 DIAGONAL = {"recurrence": "diagonal", "recurrent_initialization": "spread"}

@@ -12,7 +12,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from rnnlm.losses import softmax_kernel
-from rnnlm.models import diagonal_recurrence, full_recurrence
+from rnnlm.models import device_masks, diagonal_recurrence, full_recurrence
 
 H100 = GPUTarget("cuda", 90, 32)
 TYPES = {"i": "i32", "f": "fp32", "F": "*fp32", "B": "*bf16", "I": "*i64", "L": "i64"}
@@ -36,6 +36,7 @@ CASES = [  # kernel, types of its arguments, their constants, warps
             ("BBFBBiiiii", "sigmoid", 16, 4, False),
         )
     ),
+    (device_masks.mask_kernel, "FLiiiiff", {"block": 1_024}, 4),
     *((softmax_kernel.row_kernel, kind + "IFffii", {**LOSS, "block": 65_536}, 32) for kind in "BF"),
     (softmax_kernel.row_kernel, "BIFffii", {**LOSS, "block": 8_192}, 4),
     (softmax_kernel.long_row_kernel, "BIFffii", {**LOSS, "block": 16_384}, 16),

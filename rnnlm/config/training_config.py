@@ -208,6 +208,8 @@ class TeacherConfig(Section):
 
 
 class TrainingConfig(Section):
+    former_fields = {"cuda_graphs": False}  # a GPU's steps are always captured today
+
     start_from: str = setting(
         "nothing",
         "Initial weights. nothing: random ones. champion: those of the registered model's champion. Or those of a "

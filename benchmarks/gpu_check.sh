@@ -1,6 +1,6 @@
 #!/bin/bash
 # Everything that a lent GPU must show, cheapest first, each part with a time limit and its result in FOLDER at once.
-#   benchmarks/gpu_check.sh FOLDER [kernels] [step] [speed] [profile] [tests] [kills] [run] [ptb]
+#   benchmarks/gpu_check.sh FOLDER [kernels] [wide] [step] [speed] [profile] [tests] [kills] [run] [ptb]
 # All parts take about eight minutes, and twelve if each runs into its limit.
 # PTB names a folder with the Penn Treebank (../shared/data/ptb). GPU_CHECK_DEVICE=cpu tries the same here, in tiny shapes.
 # A part that fails or takes too long does not stop the others; the last line says which.
@@ -35,10 +35,11 @@ trained() { # NAME SECONDS OPTION …: from text to champion; the last file a ru
 
 touch "$out/started"
 set -- "${@:-all}"
-for name in ${*/all/kernels step speed profile tests kills run ptb}; do
+for name in ${*/all/kernels wide step speed profile tests kills run ptb}; do
     case $name in
-    kernels) tests kernels 60 tests/rnnlm/models/test_full_recurrence.py tests/rnnlm/models/test_device_masks.py \
+    kernels) tests kernels 75 -k "not share_rows and not wide_layers" tests/rnnlm/models/test_full_recurrence.py tests/rnnlm/models/test_device_masks.py \
         tests/rnnlm/losses/test_softmax_kernel.py ;;
+    wide) tests wide 45 -k "share_rows or wide_layers" tests/rnnlm/models/test_full_recurrence.py ;;
     step) tests step 60 -k "captured" tests/rnnlm/training/test_gpu.py ;;
     speed) check speed 75 ;;
     profile) check profile 25 ;;

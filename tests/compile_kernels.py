@@ -15,10 +15,17 @@ from rnnlm.losses import softmax_kernel
 from rnnlm.models import device_masks, diagonal_recurrence, full_recurrence
 
 H100 = GPUTarget("cuda", 90, 32)
-TYPES = {"i": "i32", "f": "fp32", "F": "*fp32", "B": "*bf16", "I": "*i64", "L": "i64"}
+TYPES = {"i": "i32", "f": "fp32", "F": "*fp32", "B": "*bf16", "I": "*i64", "L": "i64", "N": "*i32"}
 SHARED_BYTES = 227 * 1024  # of a block, at most
 DIAGONAL = {"is_tanh": True, "block": 64}
 FULL = {"products": "tf32", "group": 16}
+SHARED = {"nonlinearity": "tanh", "columns": 64, "counter_stride": 32}
+SHARED_SIZES = (
+    {"block": 512, "programs": 8, "sets": 8, "group": 16},
+    {"block": 512, "programs": 8, "sets": 16, "group": 64},
+    {"block": 1024, "programs": 16, "sets": 8, "group": 16},
+    {"block": 1024, "programs": 16, "sets": 8, "group": 32},
+)
 LOSS = {"pad": 0, "count": 2}
 CASES = [  # kernel, types of its arguments, their constants, warps
     *((diagonal_recurrence.forward_kernel, "FFFiii", {**DIAGONAL, "is_tanh": tanh}, 4) for tanh in (True, False)),
@@ -36,6 +43,12 @@ CASES = [  # kernel, types of its arguments, their constants, warps
             ("BBFBBiiiii", "sigmoid", 16, 4, False),
         )
     ),
+    *((full_recurrence.shared_states_kernel, "BFFFBiiiiN", {**FULL, **SHARED, **size}, 4) for size in SHARED_SIZES),
+    *(
+        (full_recurrence.shared_deltas_kernel, types, {**FULL, **SHARED, **size, "has_last": last}, 4)
+        for size in SHARED_SIZES
+        for types, last in (("BBFBBiiiiiN", False), ("BFFBBiiiiiN", True))
+    ),
     (device_masks.mask_kernel, "FLiiiiff", {"block": 1_024}, 4),
     *((softmax_kernel.row_kernel, kind + "IFffii", {**LOSS, "block": 65_536}, 32) for kind in "BF"),
     (softmax_kernel.row_kernel, "BIFffii", {**LOSS, "block": 8_192}, 4),
@@ -51,7 +64,8 @@ def compile_kernel(kernel: triton.JITFunction, types: str, constants: dict[str, 
     ordered = {name: signature[name] for name in kernel.arg_names}
     places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
     source = ASTSource(kernel, signature=ordered, constexprs=places)
-    compiled = triton.compile(source, target=H100, options={"num_warps": warps})
+    options = {"num_warps": warps, "num_stages": 1 if "sets" in constants else 3}
+    compiled = triton.compile(source, target=H100, options=options)
     assert compiled.metadata.shared <= SHARED_BYTES, f"{kernel.__name__} {constants}: {compiled.metadata.shared} bytes"
     return f"{kernel.__name__} {constants}: {compiled.metadata.shared} bytes of shared memory"
 

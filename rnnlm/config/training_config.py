@@ -240,9 +240,9 @@ class TrainingConfig(Section):
     accumulation: Size = setting(1, "Number of micro-batches per step and process: less memory for the same step.")
     precision: Precision | None = setting(
         None,
-        "Precision of large matrix products; with bfloat16 a GPU's LSTM, GRU and layers of more than 256 units use "
-        "TF32, and a processor without native bfloat16 computes in float32. null: bfloat16 on a GPU; on a processor "
-        "chosen for minutes, else float32.",
+        "Precision of large matrix products; with bfloat16 a GPU's LSTM, GRU and Elman layers of more than 1,024 "
+        "units use TF32, and a processor without native bfloat16 computes in float32. null: bfloat16 on a GPU; on a "
+        "processor chosen for minutes, else float32.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = setting(
         "auto", "Where to train. auto: cuda if there is one, else mps, else cpu."

@@ -1,10 +1,12 @@
 """An Elman layer with a full matrix U, trained on a GPU: all time steps in one kernel of Triton. Part of every bundle.
 
-One program computes all steps of a few rows, so no step waits for another program. U stays in its registers and shared
-memory, which hold it up to MOST_UNITS in bfloat16; beyond that, and in float32, torch's kernel (cuDNN) is used.
+Up to UNITS_OF_ONE_PROGRAM, one program computes all steps of a few rows, and keeps U in its registers and shared
+memory. Up to MOST_UNITS several programs share the rows: each keeps some columns of U, and after every step they wait
+for each other. With more units, and in float32, torch's kernel (cuDNN) is used.
 Shapes: batch b, time t, input size E, hidden size H.
 """
 
+import functools
 from typing import Any
 
 import torch
@@ -18,7 +20,10 @@ try:
 except ImportError:
     triton = None
 
-MOST_UNITS = 256
+UNITS_OF_ONE_PROGRAM, MOST_UNITS = 256, 1_024
+COLUMNS_AT_ONCE = 64  # of U in each of several programs
+MOST_SHARED_STATES = 45_000  # of a group of rows: each of several programs reads all of them
+COUNTER_STRIDE = 32  # integers between two counters, so that each has a cache line of its own
 PROGRAM_ROWS = 16  # the fewest that a tensor core multiplies
 KERNEL_NONLINEARITIES = ("tanh", "relu", "sigmoid")
 
@@ -28,7 +33,9 @@ def has_full_kernel(x: Tensor, U: Tensor, nonlinearity: str, precision: torch.dt
     known = nonlinearity in KERNEL_NONLINEARITIES and precision == torch.bfloat16
     fits = U.ndim == 2 and len(U) <= MOST_UNITS
     small = x.shape[0] * x.shape[1] * len(U) < 1 << 31 and x.numel() > 0  # places are 32-bit integers in the kernels
-    return x.is_cuda and known and fits and small and triton is not None and has_compiler()
+    if not (x.is_cuda and known and fits and small and triton is not None and has_compiler()):
+        return False
+    return len(U) <= UNITS_OF_ONE_PROGRAM or processors_of(x.device) * COLUMNS_AT_ONCE >= len(U)
 
 
 class FullRecurrence(torch.autograd.Function):
@@ -85,22 +92,14 @@ def float32_product(left: Tensor, right: Tensor) -> Tensor:
 def compute_states(a: Tensor, U: Tensor, b: Tensor, state: Tensor, states: Tensor, nonlinearity: str) -> None:
     """h' = f(a + h U + b) for all steps, from h = state. a: (t, b, H), state: (b, H) → states: (t + 1, b, H)."""
     steps, rows, units = a.shape
-    grid, shape = launch_shape(rows, units)
     state = state if state.stride(1) == 1 else state.contiguous()
-    states_kernel[grid](
-        a,
-        U.contiguous(),
-        b,
-        state,
-        states,
-        steps,
-        rows,
-        units,
-        state.stride(0),
-        nonlinearity,
-        PRODUCTS[a.dtype],
-        **shape,
-    )
+    arguments = (a, U.contiguous(), b, state, states, steps, rows, units, state.stride(0), nonlinearity)
+    if units <= UNITS_OF_ONE_PROGRAM:
+        grid, shape = launch_shape(rows, units)
+        states_kernel[grid](*arguments, PRODUCTS[a.dtype], **shape)
+    else:
+        grid, shape, arrived = shared_launch_shape(rows, units, a.device)
+        shared_states_kernel[grid](*arguments, arrived, PRODUCTS[a.dtype], **shape)
 
 
 def compute_deltas(
@@ -111,25 +110,17 @@ def compute_deltas(
     states: (t + 1, b, H).
     """
     steps, rows, units = deltas.shape
-    grid, shape = launch_shape(rows, units)
     states_grad = states_grad if states_grad.stride(2) == 1 else states_grad.contiguous()
     has_last = last_grad is not None
-    deltas_kernel[grid](
-        states_grad,
-        last_grad.contiguous() if last_grad is not None else states_grad,
-        U.contiguous(),
-        states,
-        deltas,
-        steps,
-        rows,
-        units,
-        states_grad.stride(1),
-        states_grad.stride(0),
-        has_last,
-        nonlinearity,
-        PRODUCTS[deltas.dtype],
-        **shape,
-    )
+    last_grad = states_grad if last_grad is None else last_grad.contiguous()  # is not read without has_last
+    tensors = (states_grad, last_grad, U.contiguous(), states, deltas)
+    arguments = (*tensors, steps, rows, units, states_grad.stride(1), states_grad.stride(0), has_last, nonlinearity)
+    if units <= UNITS_OF_ONE_PROGRAM:
+        grid, shape = launch_shape(rows, units)
+        deltas_kernel[grid](*arguments, PRODUCTS[deltas.dtype], **shape)
+    else:
+        grid, shape, arrived = shared_launch_shape(rows, units, deltas.device)
+        shared_deltas_kernel[grid](*arguments, arrived, PRODUCTS[deltas.dtype], **shape)
 
 
 PRODUCTS = {torch.bfloat16: "tf32", torch.float32: "ieee"}  # input_precision of tl.dot, which only float32 heeds
@@ -143,6 +134,26 @@ def launch_shape(rows: int, units: int) -> tuple[tuple[int], dict[str, int]]:
         "block": block,
         "num_warps": 8 if block >= 256 else 4,
     }
+
+
+def shared_launch_shape(rows: int, units: int, device: torch.device) -> tuple[tuple[int], dict[str, int], Tensor]:
+    """The same where programs share rows; and a counter, at zero, for each set of programs that do.
+
+    All programs must run at once, else they would wait for ever: there are at most as many as the GPU has processors.
+    """
+    block, programs = triton.next_power_of_2(units), triton.cdiv(units, COLUMNS_AT_ONCE)
+    sets = processors_of(device) // programs
+    groups = [size for size in (16, 32, 64) if size == 16 or size * block <= MOST_SHARED_STATES]
+    group = next((size for size in groups if sets * size >= rows), groups[-1])
+    sets = min(sets, triton.cdiv(rows, group))
+    shape = {"group": group, "block": block, "columns": COLUMNS_AT_ONCE, "programs": programs, "sets": sets}
+    arrived = torch.zeros(sets * COUNTER_STRIDE, dtype=torch.int32, device=device)
+    return (sets * programs,), shape | {"counter_stride": COUNTER_STRIDE, "num_warps": 4, "num_stages": 1}, arrived
+
+
+@functools.cache
+def processors_of(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 # Triton 3.6 compiles annotations, too, and knows only its own names in them.
@@ -234,3 +245,123 @@ if triton is not None:
             delta = (total * slope).to(deltas.dtype.element_ty)
             tl.store(deltas + place, delta, inside)
             place -= rows * units
+
+    @triton.jit(do_not_specialize=["steps", "rows"])
+    def shared_states_kernel(
+        a,
+        U,
+        b,
+        state,
+        states,
+        steps,
+        rows,
+        units,
+        state_stride,
+        nonlinearity: tl.constexpr,
+        arrived,
+        products: tl.constexpr,
+        group: tl.constexpr,
+        block: tl.constexpr,
+        columns: tl.constexpr,
+        programs: tl.constexpr,
+        sets: tl.constexpr,
+        counter_stride: tl.constexpr,
+    ):
+        """programs: they share a group of rows, and are a set. A set computes every sets-th group of rows."""
+        own_set, program = tl.program_id(0) // programs, tl.program_id(0) % programs
+        unit, before = program * columns + tl.arange(0, columns), tl.arange(0, block)
+        within = (before[:, None] < units) & (unit[None, :] < units)
+        u = tl.load(U + before[:, None] * units + unit[None, :], within, 0.0).to(states.dtype.element_ty)
+        bias = tl.load(b + unit, unit < units, 0.0).to(tl.float32)[None, :]
+        counter, expected = arrived + own_set * counter_stride, 0
+        for first in range(own_set * group, rows, sets * group):
+            row = first + tl.arange(0, group)
+            inside = (row[:, None] < rows) & (unit[None, :] < units)
+            all_inside = (row[:, None] < rows) & (before[None, :] < units)
+            place, every = row[:, None] * units + unit[None, :], row[:, None] * units + before[None, :]
+            start = state + row[:, None] * state_stride
+            tl.store(states + place, tl.load(start + unit[None, :], inside, 0.0).to(states.dtype.element_ty), inside)
+            h = tl.load(start + before[None, :], all_inside, 0.0).to(states.dtype.element_ty)
+            now = tl.load(a + place, inside, 0.0)
+            for step in range(steps):
+                total = tl.dot(h, u, input_precision=products) + (now.to(tl.float32) + bias)
+                place += rows * units
+                every += rows * units
+                now = tl.load(a + place, inside & (step + 1 < steps), 0.0)
+                if nonlinearity == "tanh":
+                    total = 2.0 * tl.sigmoid(2.0 * total) - 1.0
+                elif nonlinearity == "sigmoid":
+                    total = tl.sigmoid(total)
+                else:
+                    total = tl.maximum(total, 0.0)
+                tl.store(states + place, total.to(states.dtype.element_ty), inside)
+                expected += programs
+                tl.debug_barrier()  # all threads have stored
+                tl.atomic_add(counter, 1, sem="release", scope="gpu")
+                while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < expected:
+                    pass
+                tl.debug_barrier()
+                h = tl.load(states + every, all_inside, 0.0, cache_modifier=".cg")  # other programs wrote them
+
+    @triton.jit(do_not_specialize=["steps", "rows"])
+    def shared_deltas_kernel(
+        states_grad,
+        last_grad,
+        U,
+        states,
+        deltas,
+        steps,
+        rows,
+        units,
+        row_stride,
+        step_stride,
+        has_last: tl.constexpr,
+        nonlinearity: tl.constexpr,
+        arrived,
+        products: tl.constexpr,
+        group: tl.constexpr,
+        block: tl.constexpr,
+        columns: tl.constexpr,
+        programs: tl.constexpr,
+        sets: tl.constexpr,
+        counter_stride: tl.constexpr,
+    ):
+        own_set, program = tl.program_id(0) // programs, tl.program_id(0) % programs
+        unit, after = program * columns + tl.arange(0, columns), tl.arange(0, block)
+        within = (after[:, None] < units) & (unit[None, :] < units)
+        u = tl.load(U + unit[None, :] * units + after[:, None], within, 0.0).to(deltas.dtype.element_ty)
+        counter, expected = arrived + own_set * counter_stride, 0
+        for first in range(own_set * group, rows, sets * group):
+            row = first + tl.arange(0, group)
+            inside = (row[:, None] < rows) & (unit[None, :] < units)
+            all_inside = (row[:, None] < rows) & (after[None, :] < units)
+            last = (steps - 1) * rows * units
+            place, every = last + row[:, None] * units + unit[None, :], last + row[:, None] * units + after[None, :]
+            grad_place = (steps - 1) * step_stride + row[:, None] * row_stride + unit[None, :]
+            g = tl.load(states_grad + grad_place, inside, 0.0).to(tl.float32)
+            if has_last:
+                g += tl.load(last_grad + row[:, None] * units + unit[None, :], inside, 0.0).to(tl.float32)
+            h = tl.load(states + rows * units + place, inside, 0.0).to(tl.float32)
+            delta = tl.zeros([group, block], deltas.dtype.element_ty)
+            for step in range(steps):
+                if nonlinearity == "tanh":
+                    slope = 1.0 - h * h
+                elif nonlinearity == "sigmoid":
+                    slope = h * (1.0 - h)
+                else:
+                    slope = (h > 0.0).to(tl.float32)
+                total = tl.dot(delta, u, input_precision=products) + g
+                grad_place -= step_stride
+                earlier = inside & (step + 1 < steps)
+                g = tl.load(states_grad + grad_place, earlier, 0.0).to(tl.float32)
+                h = tl.load(states + place, earlier, 0.0).to(tl.float32)
+                tl.store(deltas + place, (total * slope).to(deltas.dtype.element_ty), inside)
+                expected += programs
+                tl.debug_barrier()
+                tl.atomic_add(counter, 1, sem="release", scope="gpu")
+                while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < expected:
+                    pass
+                tl.debug_barrier()
+                delta = tl.load(deltas + every, all_inside, 0.0, cache_modifier=".cg")
+                place -= rows * units
+                every -= rows * units

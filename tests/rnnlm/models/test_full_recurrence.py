@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rnnlm.models import diagonal_recurrence
+from rnnlm.models import diagonal_recurrence, full_recurrence
 from rnnlm.models.elman import SLOPES
 from rnnlm.models.full_recurrence import KERNEL_NONLINEARITIES, FullRecurrence
 
@@ -69,6 +69,24 @@ def test_the_kernel_is_the_loop(shape: tuple[int, int, int, int], nonlinearity: 
 def test_a_block_of_256_units_is_the_loop() -> None:
     for units in (200, 256):
         compare(layer_inputs(2, 2, 8, units), "tanh")
+
+
+@pytest.mark.parametrize("shape", [(70, 3, 5, 20), (1, 4, 3, 64)], ids=str)
+def test_programs_that_share_rows_compute_the_loop(
+    shape: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the interpreter, which runs them one after the other, each has its rows for itself."""
+    monkeypatch.setattr(full_recurrence, "UNITS_OF_ONE_PROGRAM", 4)
+    monkeypatch.setattr(full_recurrence, "COLUMNS_AT_ONCE", 16 if KERNEL_DEVICE == "cuda" else 64)
+    monkeypatch.setattr(full_recurrence, "processors_of", lambda device: 4 if KERNEL_DEVICE == "cuda" else 1)
+    for nonlinearity in KERNEL_NONLINEARITIES:
+        compare(layer_inputs(*shape), nonlinearity)
+
+
+@pytest.mark.skipif(KERNEL_DEVICE == "cpu", reason="needs programs that run at once")
+@pytest.mark.parametrize("shape", [(3, 5, 8, 257), (40, 6, 16, 400), (150, 4, 8, 512), (600, 3, 8, 1024)], ids=str)
+def test_wide_layers_are_the_loop(shape: tuple[int, int, int, int]) -> None:
+    compare(layer_inputs(*shape), "tanh")
 
 
 def test_a_text_begins_at_zero_and_huge_values_saturate() -> None:

@@ -158,7 +158,8 @@ def split_batch(
     # DistributedDataParallel holds the BatchLoss as its module.
     own: Any = getattr(updater.batch_loss, "module", updater.batch_loss)
     device = own.model.head.bias.device
-    weight = None if updater.mean_tokens is None else torch.tensor(batch.predicted_tokens / updater.mean_tokens)
+    mean = updater.mean_tokens
+    weight = None if mean is None else torch.full((), batch.predicted_tokens / mean, device=device)
     pieces = batch.micro_batches(accumulation)
     states = [None] * len(pieces) if state is None else list(state.tensor_split(len(pieces)))
     rank, size = updater.process_group.rank, updater.process_group.size

@@ -476,8 +476,10 @@ class TrainingLoop:
 
 
 def warn_about_settings(job: Job, device: torch.device) -> None:
-    """Log settings that this processor replaces, and warn of one that trains slowly."""
+    """Log the GPU and settings that this processor replaces, and warn of one that trains slowly."""
     training = job.training
+    if device.type == "cuda":
+        logger.info("training: on %s, products in %s", torch.cuda.get_device_name(device), training.product_precision)
     if usable_precision(training.product_precision, device) != training.product_precision:
         logger.info("training: in float32, because this processor does not multiply bfloat16 numbers itself")
     if training.loss.kind == "sampled" and job.model.head_bias == "zero" and job.start is None:

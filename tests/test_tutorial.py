@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 RUNNER = load_docs_module("run_tutorial")
+DECIMAL = re.compile(r"[+-]?\d+\.\d+")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)  # language, text: without one, a shell's
 TRAINING = (
     "backpropagation",
@@ -35,7 +37,39 @@ def test_a_chapter_prints_what_it_shows(name: str) -> None:
     blocks = RUNNER.run_page(RUNNER.CHAPTERS / f"{name}.md")
     assert any(block.expected for block in blocks)
     for block in blocks:
-        assert block.printed == block.expected, f"run: python docs/run_tutorial.py --write {name}"
+        fits = is_printed_alike if name in TRAINING else str.__eq__
+        assert fits(block.printed, block.expected), f"run: python docs/run_tutorial.py --write {name}"
+
+
+def is_printed_alike(printed: str, expected: str) -> bool:
+    """True if the texts are equal but for one in the last digit of decimal numbers.
+
+    Processors add up in different orders, so a trained network's figure near a rounding limit falls on either side.
+    """
+    numbers, wanted = DECIMAL.findall(printed), DECIMAL.findall(expected)
+    if DECIMAL.sub("#", printed) != DECIMAL.sub("#", expected):
+        return False
+    return all(
+        len(one.partition(".")[2]) == len(other.partition(".")[2])
+        and abs(Decimal(one) - Decimal(other)) <= Decimal(1).scaleb(-len(one.partition(".")[2]))
+        for one, other in zip(numbers, wanted, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "alike"),
+    [
+        ("elman -0.021 clear", "elman -0.020 clear", True),
+        ("elman -0.022 clear", "elman -0.020 clear", False),
+        ("elman +0.0 clear", "elman -0.0 clear", True),
+        ("elman 9.9 clear", "elman 10.0 clear", True),
+        ("elman 1.00 clear", "elman 1.0 clear", False),
+        ("elman 0.02 clear", "elman 0.02 not clear", False),
+        ("20,001 parameters", "20,002 parameters", False),
+    ],
+)
+def test_trained_figures_may_differ_by_one_last_digit(printed: str, expected: str, alike: bool) -> None:
+    assert is_printed_alike(printed, expected) is alike
 
 
 def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ settings.load_profile("deterministic")
 # Before torch is imported. Threads that wait for each other are slow on a busy machine: 16 s instead of 0.6 for a toy
 # training.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Before Triton is imported. Without a GPU its interpreter runs the kernels.
+if not (Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi")):
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 USER_SETTINGS = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "PREFECT_API_URL", "PREFECT_HOME", "PREFECT_PROFILE")
 Chain = dict[str, StageRecord]
 

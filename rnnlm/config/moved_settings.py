@@ -1,4 +1,4 @@
-"""Dotted paths of the configuration: flatten a nested one, and upgrade fields that have moved."""
+"""Dotted paths of the configuration: flatten a nested one, and upgrade fields that have moved or are gone."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +37,7 @@ MOVED = {  # former path → path today
     "training.reader_processes": "training.feed.reader_processes",
     "training.resident_tokens": "training.feed.resident_tokens",
 }
+REMOVED = ("training.cuda_graphs",)  # what they chose is done by itself today
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -60,15 +61,18 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def upgrade(values: Any) -> Any:
-    """A nested configuration with moved fields in their place; anything but a dictionary is returned unchanged.
+    """A nested configuration with moved fields in their place and without removed ones.
+
+    Anything but a dictionary is returned unchanged.
 
     Run folders and deployments made by older versions need it. If a field is set at both paths, the new one wins.
     """
     if not isinstance(values, dict):
         return values
     flat = flatten(values)
-    moved = {MOVED[path]: flat.pop(path) for path in list(flat) if path in MOVED and is_plain(flat[path])}
-    return nest(moved | flat) if moved else values
+    kept = {path: value for path, value in flat.items() if path not in REMOVED}
+    moved = {MOVED[path]: kept.pop(path) for path in list(kept) if path in MOVED and is_plain(kept[path])}
+    return nest(moved | kept) if moved or len(kept) < len(flat) else values
 
 
 def is_plain(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """A section of the configuration, and what is known of its fields: description, bounds, effect on results."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.fields import FieldInfo
@@ -10,6 +10,8 @@ class Section(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, validate_default=True
     )
+
+    former_fields: ClassVar[dict[str, JsonValue]] = {}  # removed ones at their defaults, which are still in keys
 
     def resolved(self) -> Self:
         """With values in place of those nulls that mean "what suits the other fields"."""
@@ -47,7 +49,7 @@ def result_settings(section: Section) -> dict[str, Any]:
     """
     section = section.resolved()
     values = section.model_dump(mode="json")
-    settings = {}
+    settings: dict[str, Any] = dict(section.former_fields)
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         as_before = fact_of(field, "added_later") and value == field.default

@@ -208,6 +208,8 @@ class TeacherConfig(Section):
 
 
 class TrainingConfig(Section):
+    former_fields = {"cuda_graphs": False}  # a GPU's steps are always captured today
+
     start_from: str = setting(
         "nothing",
         "Initial weights. nothing: random ones. champion: those of the registered model's champion. Or those of a "
@@ -238,14 +240,12 @@ class TrainingConfig(Section):
     accumulation: Size = setting(1, "Number of micro-batches per step and process: less memory for the same step.")
     precision: Precision | None = setting(
         None,
-        "Precision of large matrix products; with bfloat16 a GPU's layers use TF32, and a processor without native "
-        "bfloat16 computes in float32. null: chosen for minutes, else float32.",
+        "Precision of large matrix products; with bfloat16 a GPU's LSTM, GRU and layers of more than 256 units use "
+        "TF32, and a processor without native bfloat16 computes in float32. null: bfloat16 on a GPU; on a processor "
+        "chosen for minutes, else float32.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = setting(
         "auto", "Where to train. auto: cuda if there is one, else mps, else cpu."
-    )
-    cuda_graphs: bool = setting(
-        False, "Compile the step for a GPU and replay it as CUDA graphs: faster for small models; one process only."
     )
     deterministic: bool = setting(False, "Refuse algorithms whose results vary between calls.")
     seed: Seed = setting(0, "Seed of initial weights, batch order, dropout and samples.")

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rnnlm.losses.loss import target_shares
 from rnnlm.losses.projection import GradientInForward, Projection, log_normalizers
+from rnnlm.losses.softmax_kernel import CrossEntropyInPlace, has_softmax_kernel
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.shift import padding_mask
 
@@ -33,7 +34,8 @@ class ChunkedCrossEntropy:
     ) -> Tensor:
         bias, rows = model.head_bias(), hidden.flatten(0, 1)
         targets = target_ids.reshape(len(rows), -1)
-        loss: Tensor = SummedCrossEntropy.apply(rows, model.head.weight, bias, targets, self.precision, self.text_share)
+        summed = CrossEntropyInPlace if has_softmax_kernel(rows.device) else SummedCrossEntropy
+        loss: Tensor = summed.apply(rows, model.head.weight, bias, targets, self.precision, self.text_share)
         return loss / padding_mask(targets[:, 0]).sum()
 
 

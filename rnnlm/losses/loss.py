@@ -29,9 +29,15 @@ def target_shares(targets: Tensor, text_share: float) -> Tensor:
     A single target has all.
     """
     count = targets.shape[1]
-    shares = torch.full((count,), (1 - text_share) / max(1, count - 1), device=targets.device)
-    shares[0] = text_share if count > 1 else 1.0
-    return shares
+    first, rest = shares_of_targets(count, text_share)
+    # Not shares[0] = first: that would copy a number to a GPU, and wait for it.
+    parts = torch.full((1,), first, device=targets.device), torch.full((count - 1,), rest, device=targets.device)
+    return torch.cat(parts)
+
+
+def shares_of_targets(count: int, text_share: float) -> tuple[float, float]:
+    """Weight of the first of `count` targets, and that of each other one."""
+    return (text_share, (1 - text_share) / (count - 1)) if count > 1 else (1.0, 0.0)
 
 
 def exact_cross_entropy(

@@ -60,7 +60,7 @@ class SampledCrossEntropy:
     def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         """sample: from `draw`, on the model's device."""
         assert sample is not None
-        rows = hidden.flatten(0, 1)
+        rows = hidden.flatten(0, 1).to(model.head.weight.dtype)
         targets = target_ids.reshape(len(rows), -1)  # (n, k)
         predicted = padding_mask(targets[:, 0])
         self.log_inclusion = self.log_inclusion.to(rows.device)

@@ -102,11 +102,11 @@ def kernel_weights(*weights: Tensor) -> list[Tensor]:
 
 
 def product(x: Tensor, W: Tensor, precision: torch.dtype | None) -> Tensor:
-    """x W, (…, n) and (n, m) → (…, m). When training on a CPU it is in `precision`, and so is its gradient."""
+    """x W, (…, n) and (n, m) → (…, m). When training it is in `precision`, and so is its gradient."""
     used = used_precision(x, precision)
     return x @ W if used is None else (x.to(used) @ W.to(used)).to(x.dtype)
 
 
 def used_precision(x: Tensor, precision: torch.dtype | None) -> torch.dtype | None:
-    """The precision of products with x: the given one when training on a CPU, else None, that of the weights."""
-    return precision if x.device.type == "cpu" and torch.is_grad_enabled() else None
+    """The precision of products with x: the given one when training, else None, that of the weights."""
+    return precision if x.device.type in ("cpu", "cuda") and torch.is_grad_enabled() else None

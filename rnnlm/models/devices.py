@@ -57,9 +57,16 @@ def has_native_bfloat16() -> bool:
     return any(capabilities.get(name, False) for name in NATIVE_BFLOAT16)
 
 
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """True if the device multiplies bfloat16 numbers itself: some processors, and NVIDIA's GPUs since 2020."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and has_native_bfloat16()
+
+
 def usable_precision(precision: str, device: torch.device) -> str:
-    """float32 in place of bfloat16 on a processor without native bfloat16, where it is faster and more exact."""
-    return "float32" if device.type == "cpu" and not has_native_bfloat16() else precision
+    """float32 in place of bfloat16 on a device without native bfloat16, where it is faster and more exact."""
+    return precision if device.type == "mps" or multiplies_bfloat16(device) else "float32"
 
 
 def keep_freed_memory() -> None:

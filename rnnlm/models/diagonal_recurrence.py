@@ -47,19 +47,11 @@ def compute_deltas(states_grad: Tensor, u: Tensor, states: Tensor, deltas: Tenso
     )
 
 
+# Triton 3.6 compiles annotations, too, and knows only its own names in them.
 if triton is not None:
 
     @triton.jit
-    def forward_kernel(
-        a: Tensor,
-        u: Tensor,
-        states: Tensor,
-        steps: int,
-        stride: int,
-        units: int,
-        is_tanh: tl.constexpr,
-        block: tl.constexpr,
-    ) -> None:
+    def forward_kernel(a, u, states, steps, stride, units, is_tanh: tl.constexpr, block: tl.constexpr):
         """stride: from one step to the next."""
         unit = tl.program_id(1) * block + tl.arange(0, block)
         length = tl.where(unit < units, steps, 0)
@@ -81,16 +73,8 @@ if triton is not None:
 
     @triton.jit
     def backward_kernel(
-        states_grad: Tensor,
-        u: Tensor,
-        states: Tensor,
-        deltas: Tensor,
-        steps: int,
-        stride: int,
-        units: int,
-        is_tanh: tl.constexpr,
-        block: tl.constexpr,
-    ) -> None:
+        states_grad, u, states, deltas, steps, stride, units, is_tanh: tl.constexpr, block: tl.constexpr
+    ):
         unit = tl.program_id(1) * block + tl.arange(0, block)
         length = tl.where(unit < units, steps, 0)
         factor = tl.load(u + unit, length > 0, 0.0)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from rnnlm.models.device_masks import drawn_mask, draws_masks
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.stack import Stack
 
@@ -43,13 +44,16 @@ class Masks:
 
 
 def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
-    """Masks for some rows of a step's batch, on the CPU. They do not depend on which other rows are elsewhere.
+    """Masks for some rows of a step's batch. They do not depend on which other rows are elsewhere.
 
-    None, without drawing, if dropout is off or the model is in evaluation mode.
+    Drawn on the CPU, or by a GPU from the generator's seed. None, without drawing, if dropout is off or the model is in
+    evaluation mode.
     """
     if dropout.is_off or not model.training:
         return None
     weight = model.embedding.weight
+    if draws_masks(weight.device):
+        return draw_masks_on_device(model, dropout, rows, generator.initial_seed())
     vocabulary, embedding_size = weight.shape
     size, layers = model.stack.hidden_size, len(model.stack.cells)
 
@@ -75,6 +79,28 @@ def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: t
     )
 
 
+def draw_masks_on_device(model: LanguageModel, dropout: Dropout, rows: range, seed: int) -> Masks:
+    """The same by the model's GPU. Each mask has a seed of its own, made from `seed`."""
+    weight, layers = model.embedding.weight, len(model.stack.cells)
+    vocabulary, embedding_size = weight.shape
+
+    def mask(place: int, share: float, columns: int, of_rows: range = rows) -> Tensor:
+        return drawn_mask(of_rows, columns, share, seed + place, weight.device).to(weight.dtype)
+
+    def matrix_mask(place: int, matrix: Tensor) -> Tensor:
+        return mask(place, dropout.recurrent, matrix.numel(), range(1)).view(matrix.shape)
+
+    between = mask(2, dropout.layers, (layers - 1) * model.stack.hidden_size) if dropout.layers and layers > 1 else None
+    matrices = recurrent_weights(model.stack) if dropout.recurrent else {}
+    return Masks(
+        words=mask(0, dropout.words, vocabulary, range(1))[0] if dropout.words else None,
+        inputs=mask(1, dropout.inputs, embedding_size)[:, None] if dropout.inputs else None,
+        layers=() if between is None else between[:, None].split(model.stack.hidden_size, dim=-1),
+        outputs=mask(3, dropout.outputs, model.stack.hidden_size)[:, None] if dropout.outputs else None,
+        recurrent={name: matrix_mask(4 + place, matrix) for place, (name, matrix) in enumerate(matrices.items())},
+    )
+
+
 def masked_hidden(
     model: LanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -90,7 +116,7 @@ def masked_hidden(
     # Replace U by the masked U for this call; the gradient reaches U through the mask.
     weights = {name: model.stack.get_parameter(name) * mask for name, mask in masks.recurrent.items()}
     x, last = functional_call(model.stack, weights, (x, state, None, masks.layers))
-    return model.readout(x if masks.outputs is None else x * masks.outputs), last
+    return model.head_input(x if masks.outputs is None else x * masks.outputs), last
 
 
 def recurrent_weights(stack: Stack) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from .cell import Cell, InitialWeights, kernel_weights, used_precision
 from .diagonal_recurrence import compute_deltas, compute_states, has_kernel
+from .full_recurrence import FullRecurrence, has_full_kernel
 
 
 class ElmanCell(Cell):
@@ -57,10 +58,17 @@ class ElmanCell(Cell):
         return h, h
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """With torch's kernel; a diagonal layer, and any that is trained on a CPU, with a handwritten gradient."""
+        """With a handwritten gradient: a diagonal layer, and what is trained on a CPU or in bfloat16 on a GPU.
+
+        Else with torch's kernel. In bfloat16 a GPU's states are in that precision, too.
+        """
         state = self.initial_state(x) if state is None else state
+        weights, precision = (self.W, self.U, self.b), used_precision(x, self.precision)
+        if torch.is_grad_enabled() and has_full_kernel(x, self.U, self.nonlinearity, precision):
+            states, last = FullRecurrence.apply(x, state, *weights, self.nonlinearity, precision)
+            return states, last
+        x = x.to(self.b.dtype)  # the layer below may have used the kernel
         if self.U.ndim == 1 or (torch.is_grad_enabled() and x.device.type == "cpu"):
-            weights, precision = (self.W, self.U, self.b), used_precision(x, self.precision)
             states, last = BackpropagationThroughTime.apply(x, state, *weights, self.nonlinearity, precision)
             return states, last
         if self.nonlinearity == "sigmoid":  # torch has no kernel for it

@@ -97,9 +97,18 @@ class LanguageModel(nn.Module):
     def hidden(
         self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """token_ids: (b, t) int64 → input of the head (b, t, H or E), state after the last token (b, L, S)."""
+        """token_ids: (b, t) int64 → input of the head (b, t, H or E), state after the last token (b, L, S).
+
+        On a GPU that trains in bfloat16, the input of the head may be in bfloat16.
+        """
         outputs, last = self.stack(self.embedding(token_ids), state, mask)
-        return self.readout(outputs), last
+        return self.head_input(outputs), last
+
+    def head_input(self, outputs: Tensor) -> Tensor:
+        """outputs: (…, H) of the top layer → (…, H or E), projected if there is a readout."""
+        if isinstance(self.readout, nn.Linear):
+            return self.readout(outputs.to(self.readout.weight.dtype))
+        return outputs
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: (…, H or E) from hidden() → logits (…, V)."""

@@ -115,6 +115,11 @@ class Updater:
     process_group: ProcessGroup = SINGLE_PROCESS
     mean_tokens: float | None = None
 
+    @property
+    def recorded_shapes(self) -> int:
+        """Of batches, as CUDA graphs; see captured_step.py."""
+        return 0
+
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:
         """Sum the gradients of all micro-batches and update once. Draws nothing and never waits for the device."""
         self.optimizer.zero_grad(set_to_none=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.config.moved_settings import flatten
 from rnnlm.home import Home, digest_of
-from rnnlm.models.devices import choose_device, float32_products, has_native_bfloat16
+from rnnlm.models.devices import choose_device, float32_products, multiplies_bfloat16
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.kinds import kind_of
 from rnnlm.models.language_model import LanguageModel
@@ -27,12 +27,13 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record
+from rnnlm.training.captured_step import make_updater
 from rnnlm.training.distillation import DRAWS_PER_TOKEN
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS
-from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step, with_usable_precision
+from rnnlm.training.optimizer_step import BatchLoss, choose_loss, take_step, with_usable_precision
 from rnnlm.training.optimizers import prepare_updates
 from rnnlm.training.seeding import step_generator
-from rnnlm.training.train import training_batches
+from rnnlm.training.train import holder, training_batches
 
 logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -80,7 +81,8 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     minutes = config.training.minutes
     if minutes is None or not is_open(config):
         model = config.model.model_copy(update={"hidden_size": config.model.units})
-        return config.model_copy(update={"model": model, "training": config.training.resolved()})
+        training = config.training.model_copy(update={"precision": precision_without_minutes(config.training)})
+        return config.model_copy(update={"model": model, "training": training.resolved()})
     settings = flatten(config.model_dump(mode="json"))
     left_open = [path for path in SIZE_SETTINGS if settings[path] is None]  # result_settings has their defaults
     facts = [dataset.dataset_id, result_settings(config.model), result_settings(config.training)]
@@ -191,11 +193,16 @@ def with_units(config: PipelineConfig, units: int) -> PipelineConfig:
 
 
 def precision_of(training: TrainingConfig) -> Precision:
-    """bfloat16 where the processor multiplies such numbers itself, because it reads more tokens in the same time."""
+    """bfloat16 where the device multiplies such numbers itself, because it reads more tokens in the same time."""
     if training.precision is not None:
         return training.precision
-    on_processor = choose_device(training.device).type == "cpu"
-    return "bfloat16" if on_processor and has_native_bfloat16() else "float32"
+    return "bfloat16" if multiplies_bfloat16(choose_device(training.device)) else "float32"
+
+
+def precision_without_minutes(training: TrainingConfig) -> Precision:
+    """The same on a GPU; on a processor float32, so that a given length has the same result on each."""
+    on_gpu = training.precision is None and choose_device(training.device).type == "cuda"
+    return precision_of(training) if on_gpu else training.product_precision
 
 
 def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:
@@ -217,28 +224,33 @@ def training_speed(
     optimizer = prepare_updates(model, training)
     loss = choose_loss(training, unigram_counts(dataset))
     dropout = Dropout(**training.dropout.resolved().model_dump())
-    updater = Updater(BatchLoss(model, loss, dropout), optimizer, training.optimizer.clip_norm)
-    batches = repeated_batches(config, dataset)
+    clip_norm, widths_vary = training.optimizer.clip_norm, dataset.mode == "sentence"
+    updater = make_updater(BatchLoss(model, loss, dropout), optimizer, clip_norm, widths_vary=widths_vary)
+    batches = repeated_batches(config, dataset, device)
     state: Tensor | None = None
-    tokens, spent = 0, 0.0
+    step, tokens, spent = 0, 0, 0.0
     with float32_products(training.product_precision):
-        for step, batch in enumerate(islice(batches, WARM_UP_STEPS)):
-            state = take_step(updater, batch, state, step_generator(training.seed, step)).state
-        step = WARM_UP_STEPS
         while spent < seconds:
-            start = time.perf_counter()
-            batch = next(batches)
-            taken = take_step(updater, batch, state, step_generator(training.seed, step))
+            start, shapes, count = time.perf_counter(), updater.recorded_shapes, 0
+            for batch in islice(batches, WARM_UP_STEPS if step == 0 else steps_between_waits(device)):
+                taken = take_step(updater, batch, state, step_generator(training.seed, step))
+                state, step, count = taken.state, step + 1, count + batch.predicted_tokens
             taken.loss.item()  # wait for the device
-            spent += time.perf_counter() - start
-            state, step, tokens = taken.state, step + 1, tokens + batch.predicted_tokens
+            if step > WARM_UP_STEPS and updater.recorded_shapes == shapes:  # recording takes longer than many steps
+                spent, tokens = spent + time.perf_counter() - start, tokens + count
     return tokens / spent
 
 
-def repeated_batches(config: PipelineConfig, dataset: DatasetRecord) -> Iterator[Batch]:
+def steps_between_waits(device: torch.device) -> int:
+    """As training does, which waits seldom: while a GPU computes, Python prepares the next steps."""
+    return 16 if device.type == "cuda" else 1
+
+
+def repeated_batches(config: PipelineConfig, dataset: DatasetRecord, device: torch.device) -> Iterator[Batch]:
     """With a teacher, each token has as many targets as in training."""
     count = 1 if config.training.teacher.run is None else 1 + DRAWS_PER_TOKEN
+    held_by = holder(config.training, dataset, device)
     while True:
-        for batch in training_batches(config.training, dataset, SINGLE_PROCESS).batches():
+        for batch in training_batches(config.training, dataset, SINGLE_PROCESS, device=held_by).batches():
             targets = batch.target_ids if count == 1 else batch.target_ids[..., None].expand(-1, -1, count)
             yield replace(batch, target_ids=targets)

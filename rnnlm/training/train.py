@@ -38,13 +38,14 @@ from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.records import DatasetRecord, ProcessChange
 from rnnlm.storage.sql_statements import statement
 from rnnlm.training.averaging import make_averaging
+from rnnlm.training.captured_step import make_updater
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.distillation import TaughtBatches
 from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.history import HISTORY, History, Measurement
 from rnnlm.training.job import Job, TrainingResult
-from rnnlm.training.optimizer_step import BatchLoss, Step, Updater, choose_loss, take_step, with_usable_precision
+from rnnlm.training.optimizer_step import BatchLoss, Step, choose_loss, take_step, with_usable_precision
 from rnnlm.training.optimizers import gradient_norms_by_part, prepare_updates
 from rnnlm.training.schedules import Patience, Schedule
 from rnnlm.training.seeding import (
@@ -107,10 +108,9 @@ def train(
         return perplexity(nats / tokens)
 
     def feed(first_batch: int) -> Iterable[Batch]:
-        fits = device.type == "cuda" and dataset.predicted_tokens["train"] <= training.feed.resident_tokens
-        held_by = device if fits else None
+        held_by = holder(training, dataset, device)
         batches = training_batches(training, dataset, process_group, first_batch, held_by, job.drawn_targets)
-        return batches if fits else training_loader(batches, training.feed.reader_processes)
+        return batches if held_by else training_loader(batches, training.feed.reader_processes)
 
     history = History(folder / HISTORY) if is_main else None
 
@@ -137,6 +137,7 @@ def train(
             interruption=interruption,
             process_group=process_group,
             mean_tokens=tokens_per_batch if training.loss.weighting == "tokens" else None,
+            widths_vary=dataset.mode == "sentence",
             loss_limit=training.divergence.explosion_factor * uniform_nats,
             log_every_seconds=job.log_every_seconds,
         )
@@ -177,8 +178,8 @@ class TrainingLoop:
     nor `record` nor the time of a checkpoint changes a random state of training. In a process group each rank has its
     share of the feed, and all ranks take every step, checkpoint and validation together.
 
-    model: already on its device. mean_tokens: of a batch; see Updater. loss_limit: nats per token; training has
-    diverged above it.
+    model: already on its device. mean_tokens: of a batch; see Updater. widths_vary: of batches; see CapturedUpdater.
+    loss_limit: nats per token; training has diverged above it.
     """
 
     model: LanguageModel
@@ -192,21 +193,22 @@ class TrainingLoop:
     interruption: Interruption = field(default_factory=Interruption)
     process_group: ProcessGroup = SINGLE_PROCESS  # all ranks hold the same state, except `carried`
     mean_tokens: float | None = None
+    widths_vary: bool = False
     loss_limit: float = math.inf
     log_every_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        config, device, size = self.config, self.model.head.weight.device, self.process_group.size
-        self.optimizer = prepare_updates(self.model, config, size)
+        config = self.config
+        self.optimizer = prepare_updates(self.model, config, self.process_group.size)
         self.schedule = Schedule(self.optimizer, config.schedule, self.total_steps)
         self.averaging = make_averaging(self.model, config.averaging, self.total_steps)
         self.early_stopping = Patience(config.validation.early_stopping_patience)  # counts validation perplexities
         batch_loss = BatchLoss(self.model, self.loss, Dropout(**config.dropout.resolved().model_dump()))
-        if config.cuda_graphs and device.type == "cuda" and size == 1:
-            batch_loss.compile(mode="reduce-overhead")  # replays each step as a CUDA graph
         parallel = self.process_group.data_parallel(batch_loss)
         clip_norm = config.optimizer.clip_norm
-        self.updater = Updater(parallel, self.optimizer, clip_norm, self.process_group, self.mean_tokens)
+        self.updater = make_updater(
+            parallel, self.optimizer, clip_norm, self.process_group, self.mean_tokens, self.widths_vary
+        )
         self.validation_steps = validation_steps(self.total_steps, config.validation.evaluations)
         self.measure_every = max(1, self.total_steps // MEASUREMENTS)  # steps
         # State of a checkpoint, beside model, optimizer and schedule. A validation due at `step` is still to come.
@@ -483,6 +485,12 @@ def warn_about_settings(job: Job, device: torch.device) -> None:
             "training: from a head bias of zero the sampled loss is slow to learn which words are rare; "
             "--set model.head_bias=unigram"
         )
+
+
+def holder(training: TrainingConfig, dataset: DatasetRecord, device: torch.device) -> torch.device | None:
+    """The device if it is a GPU that holds the whole training split; None: batches are read."""
+    fits = dataset.predicted_tokens["train"] <= training.feed.resident_tokens
+    return device if device.type == "cuda" and fits else None
 
 
 def training_batches(

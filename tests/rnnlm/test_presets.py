@@ -125,6 +125,11 @@ def test_a_configuration_with_former_paths_is_read() -> None:
     assert stored == before  # the caller's dictionary stays as it is
 
 
+def test_a_removed_field_of_an_older_version_is_left_out() -> None:
+    older = PipelineConfig.model_validate({"training": {"cuda_graphs": True, "seed": 3}})
+    assert older.training.seed == 3
+
+
 def test_the_new_path_of_a_moved_field_wins() -> None:
     """A run of an older deployment gives its own values over the deployment's."""
     training = {"learning_rate": 0.5, "schedule": "linear", "optimizer": {"learning_rate": 0.25}}

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from rnnlm.config import ModelKind, OptimizerConfig, PipelineConfig
+from rnnlm.config import ModelKind, PipelineConfig
 from rnnlm.config.model_config import Nonlinearity
 from rnnlm.home import Home
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
+from rnnlm.models import dropout as dropout_module
 from rnnlm.models.devices import float32_products
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.model_factory import build_model
@@ -20,10 +21,11 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.storage.records import DatasetRecord
+from rnnlm.training.captured_step import make_updater
 from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Step, Updater, take_step
-from rnnlm.training.optimizers import make_optimizer
+from rnnlm.training.optimizers import prepare_updates
 from rnnlm.training.seeding import step_generator
-from tests.configs import KINDS, plain_model, random_model
+from tests.configs import KINDS, plain_model, plain_training, random_model
 from tests.rnnlm.losses.precisions import TEXT_SHARE, with_one_target_and_several, with_targets
 from tests.rnnlm.training.checkpointing.test_resuming import check_bit_identity, configured
 from tests.rnnlm.training.trainer import Trainer
@@ -49,24 +51,29 @@ def train(
     device: str,
     loss: Loss,
     dropout: Dropout = NO_DROPOUT,
-    compiled: bool = False,
+    captured: bool = False,
     forbid_waiting: bool = False,
     target_count: int = 1,
+    precision: str = "float32",
+    **settings: object,
 ) -> tuple[list[Step], list[torch.Tensor]]:
+    """settings: fields of `model`."""
     resident = torch.device(device) if device == "cuda" else None
-    config = plain_model({"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"})
-    model = build_model(config, VOCABULARY, 0)
+    plain = {"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"}
+    model = build_model(plain_model(plain | settings), VOCABULARY, 0)
     model.to(device)
-    optimizer = make_optimizer(model, OptimizerConfig())
+    optimizer = prepare_updates(model, plain_training({"precision": precision}))
     batch_loss = BatchLoss(model, loss, dropout)
-    if compiled:
-        batch_loss.compile(mode="reduce-overhead")
-    updater = Updater(batch_loss, optimizer, 1.0)
+    updater = make_updater(batch_loss, optimizer, 1.0) if captured else Updater(batch_loss, optimizer, 1.0)
     taken = []
-    with float32_products("float32"):
-        for number, batch in enumerate(batches(resident, target_count)):
+    with float32_products(precision):
+        found = batches(resident, target_count)
+        if captured and forbid_waiting:
+            found *= 2  # recording waits
+        for number, batch in enumerate(found):
             optimizer.param_groups[0]["lr"] = 0.001 * (1 + number)
-            torch.cuda.set_sync_debug_mode("error" if forbid_waiting and number > 2 else "default")
+            warm = STEPS if captured else 3
+            torch.cuda.set_sync_debug_mode("error" if forbid_waiting and number >= warm else "default")
             try:
                 generator = step_generator(0, number)
                 step = take_step(updater, batch, None, generator)
@@ -79,13 +86,29 @@ def train(
 @with_one_target_and_several
 @pytest.mark.parametrize("name", list(LOSSES))
 @pytest.mark.parametrize("dropout", [NO_DROPOUT, ALL_KINDS], ids=["plain", "dropout"])
-def test_a_gpu_trains_as_the_cpu_does(name: str, dropout: Dropout, target_count: int) -> None:
+def test_a_gpu_trains_as_the_cpu_does(
+    name: str, dropout: Dropout, target_count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropout_module, "draws_masks", lambda device: False)  # else it draws masks of its own
     expected, weights = train("cpu", LOSSES[name], dropout, target_count=target_count)
     got, gpu_weights = train("cuda", LOSSES[name], dropout, target_count=target_count)
     for one, other in zip(expected, got, strict=True):
         torch.testing.assert_close(other.loss.cpu(), one.loss, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(other.norm.cpu(), one.norm, rtol=1e-2, atol=1e-4)
-    torch.testing.assert_close(gpu_weights, weights, rtol=1e-2, atol=1e-2)
+    # AdamW moves a weight by about the learning rate even where its gradient is rounding alone, of either sign.
+    differences = torch.cat([(one - other).abs().flatten() for one, other in zip(gpu_weights, weights, strict=True)])
+    assert differences.quantile(0.999) < 1e-2
+    assert differences.max() < 2 * sum(0.001 * (1 + number) for number in range(STEPS))
+
+
+@pytest.mark.parametrize("settings", [{}, {"residual": False}, {"embedding_size": 16, "tie_embeddings": True}], ids=str)
+def test_bfloat16_learns_what_float32_learns(settings: dict[str, object]) -> None:
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        loss = ChunkedCrossEntropy(getattr(torch, precision))
+        steps, _ = train("cuda", loss, precision=precision, **settings)
+        losses.append(torch.stack([step.loss for step in steps]))
+    torch.testing.assert_close(*losses, rtol=1e-2, atol=1e-2)
 
 
 DIAGONAL = {"recurrence": "diagonal", "recurrent_initialization": "spread"}
@@ -127,21 +150,32 @@ def test_kills_change_no_bit(
 
 @with_one_target_and_several
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_no_step_waits_for_the_gpu(name: str, target_count: int) -> None:
-    train("cuda", LOSSES[name], ALL_KINDS, forbid_waiting=True, target_count=target_count)
+@pytest.mark.parametrize("captured", [False, True], ids=["plain", "captured"])
+def test_no_step_waits_for_the_gpu(captured: bool, name: str, target_count: int) -> None:
+    train("cuda", LOSSES[name], ALL_KINDS, captured, forbid_waiting=True, target_count=target_count)
 
 
 @with_one_target_and_several
 @pytest.mark.parametrize("name", list(LOSSES))
 @pytest.mark.parametrize("dropout", [NO_DROPOUT, ALL_KINDS], ids=["plain", "dropout"])
-def test_compiled_steps_are_the_steps(name: str, dropout: Dropout, target_count: int) -> None:
-    torch.compiler.reset()  # after too many versions of a function torch goes on without compiling it
-    expected, weights = train("cuda", LOSSES[name], dropout, target_count=target_count)
-    got, compiled_weights = train("cuda", LOSSES[name], dropout, compiled=True, target_count=target_count)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_captured_steps_are_the_steps(precision: str, name: str, dropout: Dropout, target_count: int) -> None:
+    check_captured(LOSSES[name], dropout, target_count, precision)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_steps_of_every_kind_are_captured(kind: ModelKind, caplog: pytest.LogCaptureFixture) -> None:
+    check_captured(LOSSES["exact"], NO_DROPOUT, 1, "bfloat16", kind=kind, residual=None, heads=2)
+    assert "not captured" not in caplog.text
+
+
+def check_captured(loss: Loss, dropout: Dropout, target_count: int, precision: str, **settings: object) -> None:
+    expected, weights = train("cuda", loss, dropout, target_count=target_count, precision=precision, **settings)
+    got, captured_weights = train("cuda", loss, dropout, True, False, target_count, precision, **settings)
     for one, other in zip(expected, got, strict=True):
         for field in dataclasses.fields(Step):
-            torch.testing.assert_close(getattr(other, field.name), getattr(one, field.name), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(compiled_weights, weights, rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(getattr(other, field.name), getattr(one, field.name), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(captured_weights, weights, rtol=1e-2, atol=1e-3)
 
 
 def test_batches_on_the_gpu_are_the_batches_that_are_read() -> None:

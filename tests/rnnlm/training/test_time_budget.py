@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+import torch
 
 from rnnlm.config import ModelConfig, PipelineConfig
 from rnnlm.home import Home
@@ -12,6 +13,8 @@ from rnnlm.training import time_budget
 from rnnlm.training.distillation import DRAWS_PER_TOKEN
 from rnnlm.training.time_budget import Size, choose_size, fit_to_minutes, is_open, repeated_batches
 from tests.configs import changed
+
+CPU = torch.device("cpu")
 
 
 def speed_of(at_256_units: float) -> Callable[[PipelineConfig], float]:
@@ -61,6 +64,20 @@ def test_nothing_is_measured_where_minutes_decide_nothing(
     assert (sized.training.epochs, sized.training.dropout.inputs) == (3, 0.2)
 
 
+@pytest.mark.parametrize("settings", [["training.epochs=3"], ["training.minutes=2"]])
+def test_a_gpu_multiplies_in_bfloat16_unless_told_otherwise(
+    home: Home, toy_dataset: DatasetRecord, settings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_budget, "choose_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr(time_budget, "multiplies_bfloat16", lambda device: True)
+    monkeypatch.setattr(time_budget, "measured_speed", lambda config, dataset: 1e6)
+    for preset in ("default", "gpu"):
+        sized = fit_to_minutes(home, build_config(preset, settings), toy_dataset)
+        assert sized.training.precision == "bfloat16"
+        exact = fit_to_minutes(home, build_config(preset, [*settings, "training.precision=float32"]), toy_dataset)
+        assert exact.training.precision == "float32"
+
+
 def test_a_measured_size_is_kept_for_this_text_and_these_settings(
     home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,8 +96,8 @@ def test_a_measured_size_is_kept_for_this_text_and_these_settings(
 def test_a_taught_network_is_measured_with_all_its_targets(
     toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    plain = next(repeated_batches(toy_config, toy_dataset))
-    taught = next(repeated_batches(changed(toy_config, {"training.teacher.run": "0123"}), toy_dataset))
+    plain = next(repeated_batches(toy_config, toy_dataset, CPU))
+    taught = next(repeated_batches(changed(toy_config, {"training.teacher.run": "0123"}), toy_dataset, CPU))
     assert plain.target_ids.shape == plain.input_ids.shape
     assert taught.target_ids.shape == (*plain.input_ids.shape, 1 + DRAWS_PER_TOKEN)
     assert taught.predicted_tokens == plain.predicted_tokens

@@ -1,0 +1,144 @@
+"""The cross-entropy on a GPU: a kernel of Triton turns logits into their gradient in place.
+
+It reads and writes each row of logits once. torch's operations pass over them five times, and at a large vocabulary
+that takes longer than the products.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rnnlm.losses.loss import shares_of_targets
+from rnnlm.losses.projection import GradientInForward, rows_at_once
+from rnnlm.models.diagonal_recurrence import has_compiler
+from rnnlm.models.full_recurrence import float32_product
+from rnnlm.tokenizers.text_tokenizer import PAD
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+WIDEST_ROW = 65_536  # classes that a program holds at once; beyond, it reads a row twice
+CLASSES_AT_ONCE = 16_384  # of such a row
+
+
+def has_softmax_kernel(device: torch.device) -> bool:
+    return device.type == "cuda" and triton is not None and has_compiler()
+
+
+class CrossEntropyInPlace(GradientInForward):
+    """rows (n, H), weight (V, H), bias (V,), targets (n, k) int64 → their summed loss, a float32 scalar, in nats.
+
+    Logits are in `precision`, sums in float32.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        precision: torch.dtype,
+        text_share: float,
+    ) -> Tensor:
+        inputs, narrow_weight, narrow_bias = rows.to(precision), weight.to(precision), bias.to(precision)
+        nll, rows_grad = torch.empty(len(rows), device=rows.device), torch.empty_like(rows)
+        sums: list[Tensor] = []  # gradients of weight and bias
+        size = rows_at_once(weight)
+        for chunk in (slice(first, first + size) for first in range(0, len(rows), size)):
+            logits = torch.addmm(narrow_bias, inputs[chunk], narrow_weight.t())
+            subtract_targets(logits, targets[chunk], nll[chunk], text_share)
+            rows_grad[chunk] = logits @ narrow_weight
+            products = [float32_product(logits.t(), inputs[chunk]), logits.sum(dim=0, dtype=torch.float32)]
+            sums = [one.add_(other) for one, other in zip(sums, products, strict=True)] if sums else products
+        ctx.save_for_backward(rows_grad, *sums)
+        return nll.sum()
+
+
+def subtract_targets(logits: Tensor, targets: Tensor, nll: Tensor, text_share: float) -> None:
+    """In place: logits (n, V) become their gradient, the softmax minus the targets' shares. nll: (n,) is written.
+
+    targets: (n, k) int64, with shares as in target_shares. A row whose first target is `<pad>` becomes zero.
+    """
+    classes, count = logits.shape[1], targets.shape[1]
+    shares = shares_of_targets(count, text_share)
+    arguments = (logits, targets.contiguous(), nll, *shares, classes, logits.stride(0), PAD, count)
+    if classes <= WIDEST_ROW:
+        block = triton.next_power_of_2(classes)
+        row_kernel[(len(logits),)](*arguments, block, num_warps=min(32, max(4, block // 2048)))
+    else:
+        long_row_kernel[(len(logits),)](*arguments, CLASSES_AT_ONCE, num_warps=16)
+
+
+# Triton 3.6 compiles annotations, too, and knows only its own names in them.
+if triton is not None:
+
+    @triton.jit
+    def row_kernel(
+        logits,
+        targets,
+        nll,
+        first_share,
+        other_share,
+        classes,
+        stride,
+        pad: tl.constexpr,
+        count: tl.constexpr,
+        block: tl.constexpr,
+    ):
+        row = tl.program_id(0).to(tl.int64)
+        column = tl.arange(0, block)
+        place = logits + row * stride + column
+        x = tl.load(place, column < classes, float("-inf")).to(tl.float32)
+        most = tl.max(x, 0)
+        exponentials = tl.exp(x - most)
+        total = tl.sum(exponentials, 0)
+        share = tl.where(column == tl.load(targets + row * count), first_share, 0.0)
+        for other in tl.static_range(1, count):
+            share += tl.where(column == tl.load(targets + row * count + other), other_share, 0.0)
+        predicted = (tl.load(targets + row * count) != pad).to(tl.float32)
+        target_logit = tl.sum(tl.where(share > 0.0, x * share, 0.0), 0)  # of a class that is never predicted: -inf
+        tl.store(nll + row, tl.where(predicted > 0.0, tl.log(total) + most - target_logit, 0.0))
+        gradient = (exponentials / total - share) * predicted
+        tl.store(place, gradient.to(logits.dtype.element_ty), column < classes)
+
+    @triton.jit
+    def long_row_kernel(
+        logits,
+        targets,
+        nll,
+        first_share,
+        other_share,
+        classes,
+        stride,
+        pad: tl.constexpr,
+        count: tl.constexpr,
+        block: tl.constexpr,
+    ):
+        """Read the row once for its maximum and its sum, and once more to write."""
+        row = tl.program_id(0).to(tl.int64)
+        most, total, target_logit = -3.0e38, 0.0, 0.0
+        for first in range(0, classes, block):
+            column = first + tl.arange(0, block)
+            x = tl.load(logits + row * stride + column, column < classes, float("-inf")).to(tl.float32)
+            now = tl.maximum(most, tl.max(x, 0))
+            total = total * tl.exp(most - now) + tl.sum(tl.exp(x - now), 0)
+            most = now
+            share = tl.where(column == tl.load(targets + row * count), first_share, 0.0)
+            for other in tl.static_range(1, count):
+                share += tl.where(column == tl.load(targets + row * count + other), other_share, 0.0)
+            target_logit += tl.sum(tl.where(share > 0.0, x * share, 0.0), 0)
+        predicted = (tl.load(targets + row * count) != pad).to(tl.float32)
+        tl.store(nll + row, tl.where(predicted > 0.0, tl.log(total) + most - target_logit, 0.0))
+        for first in range(0, classes, block):
+            column = first + tl.arange(0, block)
+            x = tl.load(logits + row * stride + column, column < classes, float("-inf")).to(tl.float32)
+            share = tl.where(column == tl.load(targets + row * count), first_share, 0.0)
+            for other in tl.static_range(1, count):
+                share += tl.where(column == tl.load(targets + row * count + other), other_share, 0.0)
+            gradient = (tl.exp(x - most) / total - share) * predicted
+            tl.store(logits + row * stride + column, gradient.to(logits.dtype.element_ty), column < classes)

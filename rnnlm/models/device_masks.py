@@ -1,0 +1,47 @@
+"""Dropout masks drawn on a GPU by a counter-based generator: each value depends on a seed, its row and its unit alone.
+
+So neither resumption nor the number of processes changes them, and nothing is copied to the GPU. Philox (Salmon et al.
+2011), as Triton has it. Without Triton and a C compiler masks are drawn on the CPU.
+"""
+
+import torch
+from torch import Tensor
+
+from rnnlm.models.diagonal_recurrence import has_compiler
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+VALUES_AT_ONCE = 1_024
+
+
+def draws_masks(device: torch.device) -> bool:
+    return device.type == "cuda" and triton is not None and has_compiler()
+
+
+def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch.device) -> Tensor:
+    """(rows, columns) float32 factors: 0 with the probability `share`, else 1 / (1 - share).
+
+    rows: their numbers in the whole batch.
+    """
+    mask = torch.empty(len(rows), columns, device=device)
+    if mask.numel():
+        wide = seed % (1 << 62) + (1 << 62)  # always a 64-bit number: Triton compiles for each type
+        grid = (triton.cdiv(mask.numel(), VALUES_AT_ONCE),)
+        numbers = (rows.start, rows.step, columns, mask.numel())
+        mask_kernel[grid](mask, wide, *numbers, share, 1.0 / (1.0 - share), VALUES_AT_ONCE)
+    return mask
+
+
+# Triton 3.6 compiles annotations, too, and knows only its own names in them.
+if triton is not None:
+
+    @triton.jit(do_not_specialize=["seed", "first_row", "row_step"])
+    def mask_kernel(mask, seed, first_row, row_step, columns, count, share, factor, block: tl.constexpr):
+        place = tl.program_id(0) * block + tl.arange(0, block)
+        row = first_row + (place // columns) * row_step
+        kept = tl.rand(seed, row * columns + place % columns) >= share
+        tl.store(mask + place, tl.where(kept, factor, 0.0), place < count)

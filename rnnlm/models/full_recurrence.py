@@ -1,0 +1,236 @@
+"""An Elman layer with a full matrix U, trained on a GPU: all time steps in one kernel of Triton. Part of every bundle.
+
+One program computes all steps of a few rows, so no step waits for another program. U stays in its registers and shared
+memory, which hold it up to MOST_UNITS in bfloat16; beyond that, and in float32, torch's kernel (cuDNN) is used.
+Shapes: batch b, time t, input size E, hidden size H.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .diagonal_recurrence import has_compiler
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+MOST_UNITS = 256
+PROGRAM_ROWS = 16  # the fewest that a tensor core multiplies
+KERNEL_NONLINEARITIES = ("tanh", "relu", "sigmoid")
+
+
+def has_full_kernel(x: Tensor, U: Tensor, nonlinearity: str, precision: torch.dtype | None) -> bool:
+    """x: (b, t, E) of a layer that is trained."""
+    known = nonlinearity in KERNEL_NONLINEARITIES and precision == torch.bfloat16
+    fits = U.ndim == 2 and len(U) <= MOST_UNITS
+    small = x.shape[0] * x.shape[1] * len(U) < 1 << 31 and x.numel() > 0  # places are 32-bit integers in the kernels
+    return x.is_cuda and known and fits and small and triton is not None and has_compiler()
+
+
+class FullRecurrence(torch.autograd.Function):
+    """x: (b, t, E), state: (b, H), W, U and b of the cell → states (b, t, H) in `precision`, last state (b, H).
+
+    Products are in `precision`; sums, biases and the gradients of weights are float32.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, state: Tensor, W: Tensor, U: Tensor, b: Tensor, nonlinearity: str, precision: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        rows, steps, units = *x.shape[:2], len(U)
+        # (t·b, E): time comes first, so that the states before and after all steps are slices of one array.
+        inputs = x.transpose(0, 1).to(precision, memory_format=torch.contiguous_format).flatten(0, 1)
+        projected = (inputs @ W.to(precision)).view(steps, rows, units)
+        states = projected.new_empty(steps + 1, rows, units)
+        compute_states(projected, U, b, state, states, nonlinearity)
+        ctx.save_for_backward(inputs, states, W, U)
+        ctx.nonlinearity = nonlinearity
+        ctx.input_dtype = x.dtype
+        ctx.set_materialize_grads(False)
+        return states[1:].transpose(0, 1), states[-1].to(b.dtype, copy=True)
+
+    @staticmethod
+    def backward(ctx: Any, *output_grads: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        inputs, states, W, U = ctx.saved_tensors
+        states_grad, last_grad = output_grads
+        deltas = torch.empty_like(states[1:])  # ∂loss/∂a of each step, with a = x W + h U + b
+        if states_grad is None:
+            states_grad = deltas.new_zeros(()).expand(deltas.shape).transpose(0, 1)
+        compute_deltas(states_grad.transpose(0, 1), last_grad, U, states, deltas, ctx.nonlinearity)
+        flat_deltas = deltas.flatten(0, 1)  # (t·b, H)
+        x_grad = (flat_deltas @ W.t().to(flat_deltas.dtype)).to(ctx.input_dtype)
+        state_grad = deltas[0].float() @ U.t().float() if ctx.needs_input_grad[1] else None
+        return (
+            x_grad.view(*deltas.shape[:2], -1).transpose(0, 1),
+            state_grad,
+            float32_product(inputs.t(), flat_deltas),
+            float32_product(states[:-1].flatten(0, 1).t(), flat_deltas),
+            flat_deltas.sum(dim=0, dtype=torch.float32),
+            None,
+            None,
+        )
+
+
+def float32_product(left: Tensor, right: Tensor) -> Tensor:
+    """left @ right in float32, from bfloat16 matrices too: a GPU does not round the sums then."""
+    if left.is_cuda and left.dtype == torch.bfloat16:
+        return torch.mm(left, right, out_dtype=torch.float32)
+    return (left @ right).float()
+
+
+def compute_states(a: Tensor, U: Tensor, b: Tensor, state: Tensor, states: Tensor, nonlinearity: str) -> None:
+    """h' = f(a + h U + b) for all steps, from h = state. a: (t, b, H), state: (b, H) → states: (t + 1, b, H)."""
+    steps, rows, units = a.shape
+    grid, shape = launch_shape(rows, units)
+    state = state if state.stride(1) == 1 else state.contiguous()
+    states_kernel[grid](
+        a,
+        U.contiguous(),
+        b,
+        state,
+        states,
+        steps,
+        rows,
+        units,
+        state.stride(0),
+        nonlinearity,
+        PRODUCTS[a.dtype],
+        **shape,
+    )
+
+
+def compute_deltas(
+    states_grad: Tensor, last_grad: Tensor | None, U: Tensor, states: Tensor, deltas: Tensor, nonlinearity: str
+) -> None:
+    """deltas: (t, b, H), ∂loss/∂a of each step, is written. states_grad: (t, b, H), last_grad: (b, H) or None.
+
+    states: (t + 1, b, H).
+    """
+    steps, rows, units = deltas.shape
+    grid, shape = launch_shape(rows, units)
+    states_grad = states_grad if states_grad.stride(2) == 1 else states_grad.contiguous()
+    has_last = last_grad is not None
+    deltas_kernel[grid](
+        states_grad,
+        last_grad.contiguous() if last_grad is not None else states_grad,
+        U.contiguous(),
+        states,
+        deltas,
+        steps,
+        rows,
+        units,
+        states_grad.stride(1),
+        states_grad.stride(0),
+        has_last,
+        nonlinearity,
+        PRODUCTS[deltas.dtype],
+        **shape,
+    )
+
+
+PRODUCTS = {torch.bfloat16: "tf32", torch.float32: "ieee"}  # input_precision of tl.dot, which only float32 heeds
+
+
+def launch_shape(rows: int, units: int) -> tuple[tuple[int], dict[str, int]]:
+    """The grid, and the arguments that say how much a program computes."""
+    block = max(16, triton.next_power_of_2(units))
+    return (triton.cdiv(rows, PROGRAM_ROWS),), {
+        "group": PROGRAM_ROWS,
+        "block": block,
+        "num_warps": 8 if block >= 256 else 4,
+    }
+
+
+# Triton 3.6 compiles annotations, too, and knows only its own names in them.
+if triton is not None:
+
+    @triton.jit
+    def states_kernel(
+        a,
+        U,
+        b,
+        state,
+        states,
+        steps,
+        rows,
+        units,
+        state_stride,
+        nonlinearity: tl.constexpr,
+        products: tl.constexpr,
+        group: tl.constexpr,
+        block: tl.constexpr,
+    ):
+        """group: rows of a program. block: units, rounded up to a power of two; those beyond `units` are zero."""
+        row = tl.program_id(0) * group + tl.arange(0, group)
+        unit, before = tl.arange(0, block), tl.arange(0, block)
+        inside = (row[:, None] < rows) & (unit[None, :] < units)
+        within = (before[:, None] < units) & (unit[None, :] < units)
+        u = tl.load(U + before[:, None] * units + unit[None, :], within, 0.0).to(states.dtype.element_ty)
+        bias = tl.load(b + unit, unit < units, 0.0).to(tl.float32)[None, :]
+        h = tl.load(state + row[:, None] * state_stride + unit[None, :], inside, 0.0).to(states.dtype.element_ty)
+        place = row[:, None] * units + unit[None, :]
+        tl.store(states + place, h, inside)
+        now = tl.load(a + place, inside, 0.0)
+        for step in range(steps):
+            total = tl.dot(h, u, input_precision=products) + (now.to(tl.float32) + bias)
+            place += rows * units
+            now = tl.load(a + place, inside & (step + 1 < steps), 0.0)  # of the next step, while this one is computed
+            if nonlinearity == "tanh":
+                total = 2.0 * tl.sigmoid(2.0 * total) - 1.0
+            elif nonlinearity == "sigmoid":
+                total = tl.sigmoid(total)
+            else:
+                total = tl.maximum(total, 0.0)
+            h = total.to(states.dtype.element_ty)
+            tl.store(states + place, h, inside)
+
+    @triton.jit
+    def deltas_kernel(
+        states_grad,
+        last_grad,
+        U,
+        states,
+        deltas,
+        steps,
+        rows,
+        units,
+        row_stride,
+        step_stride,
+        has_last: tl.constexpr,
+        nonlinearity: tl.constexpr,
+        products: tl.constexpr,
+        group: tl.constexpr,
+        block: tl.constexpr,
+    ):
+        """From the last step to the first: delta = (gradient of h + next delta Uᵀ) f'(h). Strides: of states_grad."""
+        row = tl.program_id(0) * group + tl.arange(0, group)
+        unit, after = tl.arange(0, block), tl.arange(0, block)
+        inside = (row[:, None] < rows) & (unit[None, :] < units)
+        within = (after[:, None] < units) & (unit[None, :] < units)
+        u = tl.load(U + unit[None, :] * units + after[:, None], within, 0.0).to(deltas.dtype.element_ty)
+        place = (steps - 1) * rows * units + row[:, None] * units + unit[None, :]
+        grad_place = (steps - 1) * step_stride + row[:, None] * row_stride + unit[None, :]
+        g = tl.load(states_grad + grad_place, inside, 0.0).to(tl.float32)
+        if has_last:
+            g += tl.load(last_grad + row[:, None] * units + unit[None, :], inside, 0.0).to(tl.float32)
+        h = tl.load(states + rows * units + place, inside, 0.0).to(tl.float32)
+        delta = tl.zeros([group, block], deltas.dtype.element_ty)
+        for step in range(steps):
+            if nonlinearity == "tanh":
+                slope = 1.0 - h * h
+            elif nonlinearity == "sigmoid":
+                slope = h * (1.0 - h)
+            else:
+                slope = (h > 0.0).to(tl.float32)
+            total = tl.dot(delta, u, input_precision=products) + g
+            grad_place -= step_stride
+            earlier = inside & (step + 1 < steps)  # the step before, while this one is computed
+            g = tl.load(states_grad + grad_place, earlier, 0.0).to(tl.float32)
+            h = tl.load(states + place, earlier, 0.0).to(tl.float32)
+            delta = (total * slope).to(deltas.dtype.element_ty)
+            tl.store(deltas + place, delta, inside)
+            place -= rows * units

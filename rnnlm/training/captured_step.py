@@ -1,0 +1,238 @@
+"""A whole optimizer step as one CUDA graph: a GPU replays it by a single call, instead of waiting for Python.
+
+The graph of a batch's shape reads its rows, masks, state and learning rate from buffers, and holds forward, loss,
+backward, clipping and update. It is recorded before the shape's first step, so that all steps are replays: a run that
+was killed and resumed, which records again, ends with the same bits.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from torch.optim import Optimizer
+
+from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
+from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
+
+logger = logging.getLogger(__name__)
+MOST_SHAPES = 32  # with a graph of their own; a batch of another shape is not captured
+WARM_UPS = 2  # steps before recording: kernels are compiled, and libraries take their memory
+T = TypeVar("T")
+
+
+def make_updater(
+    batch_loss: nn.Module,
+    optimizer: Optimizer,
+    clip_norm: float | None,
+    process_group: ProcessGroup = SINGLE_PROCESS,
+    mean_tokens: float | None = None,
+    widths_vary: bool = False,
+) -> Updater:
+    """The Updater for the parameters' device: on a GPU with a single process, steps are captured.
+
+    widths_vary: batches are sentences; see CapturedUpdater.
+    """
+    arguments = (batch_loss, optimizer, clip_norm, process_group, mean_tokens)
+    if next(batch_loss.parameters()).device.type != "cuda":
+        return Updater(*arguments)
+    if process_group.size > 1:
+        logger.info("training: steps are not captured as CUDA graphs, because several processes take them together")
+        return Updater(*arguments)
+    return CapturedUpdater(*arguments, widths_vary=widths_vary)
+
+
+@dataclass
+class Recording:
+    """A step whose arguments lie in buffers. `replay` takes it, and overwrites results and gradients."""
+
+    micro_batches: list[MicroBatch]
+    replay: Callable[[], None]
+    results: Step
+    gradients: list[Tensor | None]  # of each parameter
+
+
+@dataclass
+class CapturedUpdater(Updater):
+    """An Updater that records a step for each shape of a batch, and replays it. On a CPU a replay takes the step again.
+
+    widths_vary: batches have many widths and carry no state, so they are padded to one of few widths.
+    """
+
+    widths_vary: bool = False
+    recordings: dict[str, Recording] = field(default_factory=dict)  # by shape
+    refused: bool = False  # recording has failed
+
+    def __post_init__(self) -> None:
+        self.parameters = list(self.batch_loss.parameters())
+        self.device = self.parameters[0].device
+        self.rates = [torch.zeros((), device=self.device) for _ in self.optimizer.param_groups]
+        self.pool: Any = None  # memory that all graphs share; only one of them runs at a time
+        # A loaded state is in new tensors, which no recording knows.
+        self.optimizer.register_load_state_dict_post_hook(lambda optimizer: self.recordings.clear())
+
+    @property
+    def recorded_shapes(self) -> int:
+        return len(self.recordings)
+
+    def __call__(self, micro_batches: list[MicroBatch]) -> Step:
+        """Like Updater: sum the gradients of all micro-batches and update once, without waiting for the device."""
+        parts = [self.in_shape(part) for part in micro_batches]
+        for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
+            rate.fill_(group["lr"])
+        shape = shape_of(parts)
+        if shape not in self.recordings and not self.refused and len(self.recordings) < MOST_SHAPES:
+            self.record(shape, parts)
+        recording = self.recordings.get(shape)
+        if recording is None:
+            with self.rates_on_device():
+                return super().__call__(parts)
+        torch._foreach_copy_(tensors_of(recording.micro_batches), tensors_of(parts))
+        recording.replay()
+        for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
+            parameter.grad = gradient
+        results = recording.results
+        return Step(results.loss.clone(), results.norm.clone(), results.state.clone())
+
+    def in_shape(self, part: MicroBatch) -> MicroBatch:
+        """The same rows with a state, in one of few widths if widths vary."""
+        own: Any = self.batch_loss
+        state = own.model.stack.initial_state(len(part.input_ids)) if part.state is None else part.state
+        inputs, targets = part.input_ids, part.target_ids
+        extra = rounded_width(inputs.shape[1]) - inputs.shape[1] if self.widths_vary else 0
+        if extra:
+            columns = (0, 0) * (targets.dim() - 2)
+            inputs, targets = pad(inputs, (0, extra)), pad(targets, (*columns, 0, extra))  # zero is <pad>
+        return replace(part, input_ids=inputs, target_ids=targets, state=state)
+
+    def record(self, shape: str, parts: list[MicroBatch]) -> None:
+        """Record a step on copies of `parts`. Weights and the optimizer's state stay as they are."""
+        buffers = copied(parts)
+        saved = [(tensor, tensor.clone()) for tensor in self.changed_tensors()]
+        try:
+            with self.rates_on_device():
+                self.warm_up(buffers)
+                self.restore(saved)
+                self.recordings[shape] = (
+                    self.captured(buffers) if self.device.type == "cuda" else self.repeated(buffers)
+                )
+        except RuntimeError as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            self.refused = True
+            self.restore(saved)
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            logger.warning("training: steps are not captured as CUDA graphs, and slower: %s", reason)
+
+    def changed_tensors(self) -> list[Tensor]:
+        """Everything that a step changes."""
+        return [*self.parameters, *(one for state in self.optimizer.state.values() for one in tensors_of(state))]
+
+    @torch.no_grad()
+    def restore(self, saved: list[tuple[Tensor, Tensor]]) -> None:
+        """Undo the steps since `saved`; the optimizer's state is zero where it had none."""
+        known = {id(tensor) for tensor, _ in saved}
+        for tensor in self.changed_tensors():
+            if id(tensor) not in known:
+                tensor.zero_()
+        for tensor, value in saved:
+            tensor.copy_(value)
+
+    def warm_up(self, buffers: list[MicroBatch]) -> None:
+        """On a stream of its own, as a recording is."""
+        stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+        if stream is not None:
+            stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream) if stream is not None else nullcontext():
+            for _ in range(WARM_UPS):
+                super().__call__(buffers)
+        if stream is not None:
+            torch.cuda.current_stream(self.device).wait_stream(stream)
+
+    def captured(self, buffers: list[MicroBatch]) -> Recording:
+        if not self.recordings:
+            self.pool = torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        for group in self.optimizer.param_groups:
+            group["capturable"] = True  # torch asks for it, although the fused kernel works without
+        try:
+            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+                results = super().__call__(buffers)
+        finally:
+            for group in self.optimizer.param_groups:
+                group["capturable"] = False
+        return Recording(buffers, graph.replay, results, [parameter.grad for parameter in self.parameters])
+
+    def repeated(self, buffers: list[MicroBatch]) -> Recording:
+        """What a graph does, by taking the step once more each time."""
+        empty = torch.zeros(())
+        recording = Recording(buffers, lambda: None, Step(empty, empty, empty), [])
+
+        def replay() -> None:
+            with self.rates_on_device():
+                recording.results = Updater.__call__(self, recording.micro_batches)
+            recording.gradients = [parameter.grad for parameter in self.parameters]
+
+        recording.replay = replay
+        return recording
+
+    @contextmanager
+    def rates_on_device(self) -> Iterator[None]:
+        """Inside, the optimizer reads the learning rates from `rates`; outside, the schedule sets plain numbers."""
+        groups = self.optimizer.param_groups
+        plain = [group["lr"] for group in groups]
+        for group, rate in zip(groups, self.rates, strict=True):
+            group["lr"] = rate
+        try:
+            yield
+        finally:
+            for group, rate in zip(groups, plain, strict=True):
+                group["lr"] = rate
+
+
+def rounded_width(width: int) -> int:
+    """Tokens of a padded row: a multiple of 4 up to 32, of 16 up to 128, then of 64."""
+    step = 4 if width <= 32 else 16 if width <= 128 else 64
+    return -(-width // step) * step
+
+
+def tensors_of(value: Any) -> list[Tensor]:
+    """All tensors in dataclasses, lists, tuples and dictionaries, in a fixed order."""
+    if isinstance(value, Tensor):
+        return [value]
+    return [tensor for item in items_of(value) for tensor in tensors_of(item)]
+
+
+def shape_of(value: Any) -> str:
+    """Equal for values whose tensors have the same shapes and types, and are in the same places."""
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)} {value.dtype}"
+    return "-" if value is None else "[" + ", ".join(map(shape_of, items_of(value))) + "]"
+
+
+def copied(value: T) -> T:
+    """The value with a copy of each tensor."""
+    found: Any = value
+    if isinstance(found, Tensor):
+        return found.clone()  # type: ignore[return-value]
+    if isinstance(found, list | tuple):
+        return type(found)(map(copied, found))  # type: ignore[return-value]
+    if isinstance(found, dict):
+        return {name: copied(item) for name, item in found.items()}  # type: ignore[return-value]
+    if is_dataclass(found) and not isinstance(found, type):
+        return replace(found, **{one.name: copied(getattr(found, one.name)) for one in fields(found)})  # type: ignore[return-value]
+    return value
+
+
+def items_of(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return list(value)
+    if isinstance(value, dict):
+        return list(value.values())
+    if is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, one.name) for one in fields(value)]
+    return []

@@ -6,7 +6,7 @@ Needs torch, transformers, numpy and pydantic alone. All rows share one process 
 else the machine does meets all of them; tokens_per_second is the median over the rounds, ratio the median of the
 ratios to the textbook's step in the same round. All keep the memory that they free, the textbook's step, too.
 Memory is the peak of three steps in a process of its own, less what was there after the imports. On a GPU there are
-rows for compiled steps too, and below the table how much of the rate of a matrix product alone each step reaches.
+rows for captured steps too, and below the table how much of the rate of a matrix product alone each step reaches.
 """
 
 import argparse
@@ -34,13 +34,14 @@ from rnnlm.models.devices import float32_products, keep_freed_memory
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.shift import shifted
+from rnnlm.training.captured_step import CapturedUpdater
 from rnnlm.training.optimizer_step import BatchLoss, Updater, take_step
 from rnnlm.training.optimizers import LazyAdamW
 
 VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # the textbook's shape
 SAMPLED_CLASSES = 1_024
 FAST = f"sampled {SAMPLED_CLASSES}"
-COMPILED = ", compiled"  # and replayed as CUDA graphs
+CAPTURED = ", captured"  # and replayed as a CUDA graph
 TAUGHT = ", taught"  # with a teacher's targets
 TAUGHT_TARGETS = 9  # of a token: 1 + DRAWS_PER_TOKEN of rnnlm/training/distillation.py, which needs DuckDB
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -49,7 +50,7 @@ ROWS = (
     *(f"{loss} {precision}" for loss in ("exact", FAST) for precision in PRECISIONS),
     f"{FAST} float32{TAUGHT}",
 )
-GPU_ROWS = (*ROWS, "exact bfloat16" + COMPILED, f"{FAST} bfloat16{COMPILED}")
+GPU_ROWS = (*ROWS, "exact bfloat16" + CAPTURED, f"{FAST} bfloat16{CAPTURED}")
 TrainingStep = Callable[[Batch], object]
 
 
@@ -80,7 +81,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         for _ in range(3):
-            timed(step, batches[:1], options.device)  # kernels chosen, memory taken, steps compiled
+            timed(step, batches[:1], options.device)  # kernels chosen, memory taken, steps recorded
     for _ in range(options.rounds):
         for name, step in steps.items():
             speeds[name].append(timed(step, batches, options.device))
@@ -118,7 +119,7 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
         seed=0,
     )
     model.to(options.device)
-    kind, precision = name.removesuffix(COMPILED).removesuffix(TAUGHT).rsplit(" ", 1)
+    kind, precision = name.removesuffix(CAPTURED).removesuffix(TAUGHT).rsplit(" ", 1)
     for cell in model.stack.cells:
         cell.precision = PRECISIONS[precision]
     loss: Loss
@@ -130,9 +131,8 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
     optimizer = LazyAdamW(model.parameters(), lr=0.001, fused=True)
     generator = torch.Generator().manual_seed(0)
     batch_loss = BatchLoss(model, loss)
-    if name.endswith(COMPILED):
-        batch_loss.compile(mode="reduce-overhead")
-    updater = Updater(batch_loss, optimizer, 1.0)
+    kind_of_updater = CapturedUpdater if name.endswith(CAPTURED) else Updater
+    updater = kind_of_updater(batch_loss, optimizer, 1.0)
 
     def step(batch: Batch) -> None:
         if name.endswith(TAUGHT):

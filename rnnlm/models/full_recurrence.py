@@ -148,7 +148,7 @@ def launch_shape(rows: int, units: int) -> tuple[tuple[int], dict[str, int]]:
 # Triton 3.6 compiles annotations, too, and knows only its own names in them.
 if triton is not None:
 
-    @triton.jit
+    @triton.jit(do_not_specialize=["steps", "rows"])
     def states_kernel(
         a,
         U,
@@ -188,7 +188,7 @@ if triton is not None:
             h = total.to(states.dtype.element_ty)
             tl.store(states + place, h, inside)
 
-    @triton.jit
+    @triton.jit(do_not_specialize=["steps", "rows"])
     def deltas_kernel(
         states_grad,
         last_grad,

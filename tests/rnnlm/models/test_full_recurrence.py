@@ -9,7 +9,8 @@ from rnnlm.models.elman import SLOPES
 from rnnlm.models.full_recurrence import KERNEL_NONLINEARITIES, FullRecurrence
 
 KERNEL_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-KERNEL_PRECISIONS = {torch.float32: 2e-5} | ({torch.bfloat16: 1e-2} if KERNEL_DEVICE == "cuda" else {})
+# Each has what it computes right: a GPU's layers use the kernel in bfloat16 alone.
+KERNEL_PRECISION, KERNEL_ERROR = (torch.bfloat16, 2e-2) if KERNEL_DEVICE == "cuda" else (torch.float32, 2e-5)
 RECURRENCE_SHAPES = [  # rows, steps, inputs, units
     (1, 1, 3, 5),
     (17, 2, 5, 5),
@@ -39,46 +40,44 @@ def looped(x: Tensor, h: Tensor, W: Tensor, U: Tensor, b: Tensor, nonlinearity: 
     return torch.stack(states, dim=1), h
 
 
-def compare(given: list[Tensor], nonlinearity: str, precision: torch.dtype, error: float) -> None:
+def compare(given: list[Tensor], nonlinearity: str) -> None:
     """Compare states, the last state and the gradients of all inputs, where a loss reads both results."""
     results = []
     for is_kernel in (False, True):
         kind = torch.float32 if is_kernel else torch.float64
         leaves = [one.to(KERNEL_DEVICE if is_kernel else "cpu", kind, copy=True).requires_grad_() for one in given]
         if is_kernel:
-            states, last = FullRecurrence.apply(*leaves, nonlinearity, precision)
+            states, last = FullRecurrence.apply(*leaves, nonlinearity, KERNEL_PRECISION)
         else:
             states, last = looped(*leaves, nonlinearity=nonlinearity)
         factors = values(*states.shape, seed=5).to(states.device, states.dtype)
         ((states * factors).sum() + (last * factors[:, 0].to(last.dtype)).sum()).backward()
         results.append([one.detach().cpu().double() for one in (states, last, *(leaf.grad for leaf in leaves))])
+    # A rounded sum near zero has the other slope.
+    error = KERNEL_ERROR * (5 if nonlinearity == "relu" else 1)
     for expected, found in zip(*results, strict=True):
         assert torch.isfinite(found).all()
         assert float((found - expected).norm()) <= error * float(expected.norm()) + 1e-6
 
 
-@pytest.mark.parametrize("precision", KERNEL_PRECISIONS)
 @pytest.mark.parametrize("nonlinearity", KERNEL_NONLINEARITIES)
 @pytest.mark.parametrize("shape", RECURRENCE_SHAPES, ids=str)
-def test_the_kernel_is_the_loop(shape: tuple[int, int, int, int], nonlinearity: str, precision: torch.dtype) -> None:
-    compare(layer_inputs(*shape), nonlinearity, precision, KERNEL_PRECISIONS[precision])
+def test_the_kernel_is_the_loop(shape: tuple[int, int, int, int], nonlinearity: str) -> None:
+    compare(layer_inputs(*shape), nonlinearity)
 
 
-@pytest.mark.parametrize("precision", KERNEL_PRECISIONS)
-def test_a_block_of_256_units_is_the_loop(precision: torch.dtype) -> None:
-    if precision == torch.float32 and KERNEL_DEVICE == "cuda":
-        pytest.skip("U does not fit")
+def test_a_block_of_256_units_is_the_loop() -> None:
     for units in (200, 256):
-        compare(layer_inputs(2, 2, 8, units), "tanh", precision, KERNEL_PRECISIONS[precision])
+        compare(layer_inputs(2, 2, 8, units), "tanh")
 
 
 def test_a_text_begins_at_zero_and_huge_values_saturate() -> None:
     given = layer_inputs(4, 5, 6, 20, carried=False)
-    compare(given, "tanh", torch.float32, 2e-5)
+    compare(given, "tanh")
     given[0][1] *= 1e30
     given[0][2] *= -1e30
     leaves = [one.to(KERNEL_DEVICE, torch.float32).requires_grad_() for one in given]
-    states, _ = FullRecurrence.apply(*leaves, "tanh", torch.float32)
+    states, _ = FullRecurrence.apply(*leaves, "tanh", KERNEL_PRECISION)
     assert states[1:3].abs().min() == 1
     states.square().sum().backward()
     assert all(torch.isfinite(leaf.grad).all() for leaf in leaves)
@@ -89,7 +88,7 @@ def test_only_one_result_may_have_a_gradient() -> None:
     leaves = [one.to(KERNEL_DEVICE, torch.float32).requires_grad_() for one in layer_inputs(3, 4, 5, 6)]
     grads = []
     for read in (lambda states, last: states[:, -1].sum(), lambda states, last: last.sum()):
-        results = FullRecurrence.apply(*leaves, "tanh", torch.float32)
+        results = FullRecurrence.apply(*leaves, "tanh", KERNEL_PRECISION)
         grads.append(torch.autograd.grad(read(*results), leaves))
     torch.testing.assert_close(*grads)
 

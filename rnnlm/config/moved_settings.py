@@ -37,7 +37,7 @@ MOVED = {  # former path → path today
     "training.reader_processes": "training.feed.reader_processes",
     "training.resident_tokens": "training.feed.resident_tokens",
 }
-REMOVED = ("training.cuda_graphs",)  # what they chose is done by itself today
+REMOVED_SETTINGS = ("training.cuda_graphs",)  # what they chose is done by itself today
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -70,7 +70,7 @@ def upgrade(values: Any) -> Any:
     if not isinstance(values, dict):
         return values
     flat = flatten(values)
-    kept = {path: value for path, value in flat.items() if path not in REMOVED}
+    kept = {path: value for path, value in flat.items() if path not in REMOVED_SETTINGS}
     moved = {MOVED[path]: kept.pop(path) for path in list(kept) if path in MOVED and is_plain(kept[path])}
     return nest(moved | kept) if moved or len(kept) < len(flat) else values
 

@@ -173,7 +173,7 @@ class CapturedUpdater(Updater):
         return Recording(buffers, graph.replay, results, [parameter.grad for parameter in self.parameters])
 
     def repeated(self, buffers: list[MicroBatch]) -> Recording:
-        """What a graph does, by taking the step once more each time."""
+        """Do what a graph does, by taking the step once more each time."""
         empty = torch.zeros(())
         recording = Recording(buffers, lambda: None, Step(empty, empty, empty), [])
 

@@ -117,7 +117,7 @@ class Updater:
 
     @property
     def recorded_shapes(self) -> int:
-        """Of batches, as CUDA graphs; see captured_step.py."""
+        """Number of shapes of batches with a CUDA graph of their own; see captured_step.py."""
         return 0
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:

@@ -242,7 +242,7 @@ def training_speed(
 
 
 def steps_between_waits(device: torch.device) -> int:
-    """As training does, which waits seldom: while a GPU computes, Python prepares the next steps."""
+    """Training waits seldom, so that Python prepares the next steps while a GPU computes."""
     return 16 if device.type == "cuda" else 1
 
 

@@ -27,7 +27,7 @@ def test_a_row_has_the_same_mask_wherever_it_is_drawn() -> None:
     assert not torch.equal(whole[0], whole[1])
 
 
-def test_all_kinds_of_masks_have_the_shapes_of_those_drawn_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_kinds_of_masks_have_the_shapes_of_a_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model("elman", 30, layers=3).train().to(MASK_DEVICE)
     kinds = Dropout(words=0.1, inputs=0.2, layers=0.2, outputs=0.2, recurrent=0.3)
     masks = []

@@ -137,7 +137,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(
 
 
 def test_a_loaded_optimizer_state_is_what_later_steps_change() -> None:
-    """As after a rollback: the tensors of the state are others than those that were recorded."""
+    """After a rollback the tensors of the state are others than those that were recorded."""
     batches = stream()
     results = []
     for kind in (Updater, CapturedUpdater):

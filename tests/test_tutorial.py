@@ -1,5 +1,6 @@
 """Every figure of the tutorial is what its code prints."""
 
+import json
 import os
 import re
 import subprocess
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 RUNNER = load_docs_module("run_tutorial")
 DECIMAL = re.compile(r"[+-]?\d+\.\d+")
+NOTEBOOKS = load_docs_module("run_notebook")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)  # language, text: without one, a shell's
 TRAINING = (
     "backpropagation",
@@ -70,6 +72,34 @@ def is_printed_alike(printed: str, expected: str) -> bool:
 )
 def test_trained_figures_may_differ_by_one_last_digit(printed: str, expected: str, alike: bool) -> None:
     assert is_printed_alike(printed, expected) is alike
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param("docs/how-to/python.md", marks=pytest.mark.long),
+        pytest.param("README.md", marks=pytest.mark.slow),  # trains on python-docs
+    ],
+)
+def test_python_on_a_page_prints_what_it_shows(page: str) -> None:
+    blocks = RUNNER.run_page(ROOT / page)
+    assert [block.printed for block in blocks] == [block.expected for block in blocks]
+    assert any(block.expected for block in blocks)
+
+
+@pytest.mark.long
+def test_cells_of_the_notebook_give_what_it_shows() -> None:
+    notebook = json.loads((RUNNER.CHAPTERS / "notebook.ipynb").read_text(encoding="utf-8"))
+    expected = NOTEBOOKS.stored_outputs(notebook)
+    assert NOTEBOOKS.run_cells(NOTEBOOKS.code_of(notebook)) == expected, "run: python docs/run_notebook.py --write …"
+    assert all(printed or value for printed, value in expected)
+
+
+def test_a_cell_gives_what_it_prints_and_its_last_value() -> None:
+    cells = ["x = 2\nprint(x)\nx + 1", "x = 5", "None"]
+    assert NOTEBOOKS.run_cells(cells) == [("2\n", "3"), ("", ""), ("", "")]
+    cell = {"cell_type": "code", "source": cells[:1], "outputs": NOTEBOOKS.outputs("2\n", "3", 1)}
+    assert NOTEBOOKS.stored_outputs({"cells": [cell, {"cell_type": "markdown"}]}) == [("2\n", "3")]
 
 
 def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:

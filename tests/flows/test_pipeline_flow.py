@@ -28,7 +28,8 @@ from rnnlm.presets import build_config
 from rnnlm.registry.data_gates import GatesError
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary
+from rnnlm.reports.json_values import run_value
+from rnnlm.reports.pipeline_page import corpus_report, pipeline_summary
 from rnnlm.storage.result_records import PipelineRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.conftest import home_in, write_toy_corpus
@@ -36,7 +37,7 @@ from tests.conftest import home_in, write_toy_corpus
 Ran = tuple[Home, PipelineConfig, PipelineRecord]
 ROOT = Path(__file__).resolve().parents[2]
 FLOW_FILE, TASK_FILES = ROOT / "flows" / "pipeline_flow.py", sorted((ROOT / "tasks").glob("*.py"))
-STABILITY = ROOT / "docs" / "reference" / "stability.md"
+JSON_PAGE = ROOT / "docs" / "reference" / "json.md"
 SETTINGS = (
     "tokenizer.kind=word",
     "tokenizer.vocabulary_size=200",
@@ -59,9 +60,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Itera
 
 
 def promised_keys() -> set[str]:
-    """The keys of `rnnlm run --json` that docs/reference/stability.md names."""
-    section = STABILITY.read_text(encoding="utf-8").partition("## Keys of `rnnlm run --json`\n")[2]
-    return set(re.findall(r"`(\w+)`", section.partition("\n\n")[0]))
+    """The keys of `rnnlm run --json` that docs/reference/json.md names."""
+    section = JSON_PAGE.read_text(encoding="utf-8").partition("\n## A run\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))))
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -222,7 +223,7 @@ def test_the_plain_pipeline_finds_all_that_the_flow_has_stored(ran: Ran) -> None
 @pytest.mark.long
 def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
     home, config, first = ran
-    facts = pipeline_json(first)
+    facts = run_value(first, first.dataset)
     assert len(promised_keys()) > 20
     assert set(facts) >= promised_keys()
     assert (facts["model_name"], facts["model_version"], facts["alias"]) == ("rnnlm-toy", 1, "champion")
@@ -239,7 +240,7 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
         assert second[key] == facts[key], key
 
     forced = run_flow(home, pipeline_flow, config=config.model_copy(update={"force": ("evaluation",)}))
-    assert pipeline_json(forced)["skipped"] == [name for name in STAGES if name != "evaluation"]
+    assert run_value(forced, forced.dataset)["skipped"] == [name for name in STAGES if name != "evaluation"]
 
     summary = pipeline_summary(forced)
     assert "rnnlm-toy version 1 as champion" in summary
@@ -252,10 +253,10 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
 def test_commands_work_on_the_registered_model(
     ran: Ran, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    config, facts = ran[1], pipeline_json(ran[2])
+    config, facts = ran[1], run_value(ran[2], ran[2].dataset)
     corpus = config.corpus.source
     (listed,) = answer(capsys, "models")
-    assert (listed["name"], listed["version"], listed["aliases"]) == ("rnnlm-toy", 1, ["champion"])
+    assert (listed["model_name"], listed["model_version"], listed["aliases"]) == ("rnnlm-toy", 1, ["champion"])
     assert listed["validation_perplexity"] == pytest.approx(facts["validation_perplexity"])
     assert listed["dataset_id"] == facts["dataset_id"]
     assert listed["created"]
@@ -294,7 +295,7 @@ def test_other_seeds_are_trained_scored_and_not_registered(ran: Ran) -> None:
     assert test.mean_perplexity == sum(test.perplexities) / 2
     assert record.registered.version == first.registered.version
     assert "\n\n2 seeds\n  split  model" in pipeline_summary(record)
-    assert pipeline_json(record)["seeds"]["run_ids"] == record.seeds.run_ids
+    assert run_value(record, record.dataset)["seeds"]["run_ids"] == record.seeds.run_ids
     again = run_flow(home, pipeline_flow, config=config, seeds=2)
     assert again.seeds == record.seeds
 

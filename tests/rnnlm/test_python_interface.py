@@ -1,7 +1,9 @@
 """`rnnlm.train` and `rnnlm.load`: what they take, what they refuse, and that importing them is cheap."""
 
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,11 +15,13 @@ import pytest
 import rnnlm
 from rnnlm.errors import ConfigError, CorpusError, HomeError, ModelError, RnnlmError
 from rnnlm.home import Home
-from rnnlm.presets import build_config
+from rnnlm.presets import SHORT_SETTINGS, build_config
 from rnnlm.storage.records import RunRecord
+from rnnlm.trained_model import SAMPLING_SETTINGS, SCORE_COLUMNS
 from tests.conftest import write_toy_corpus
 from tests.registrar import Registrar
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "mlflow", "prefect", "pandas", "transformers", "duckdb")
 
 
@@ -31,6 +35,17 @@ def test_importing_it_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [[], []]
+
+
+def test_the_reference_names_every_method_parameter_and_column() -> None:
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    methods = {name: value for name, value in vars(rnnlm.Model).items() if not name.startswith("_")}
+    names = {*methods, *inspect.signature(rnnlm.train).parameters, *inspect.signature(rnnlm.load).parameters}
+    calls = {name: method for name, method in methods.items() if inspect.isfunction(method)}
+    names |= {name for method in calls.values() for name in inspect.signature(method).parameters} - {"self"}
+    names |= {*SCORE_COLUMNS, *SAMPLING_SETTINGS, *SHORT_SETTINGS}
+    assert len(names) > 25
+    assert sorted(name for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`", page)) == []
 
 
 def test_another_name_is_no_attribute() -> None:

@@ -25,6 +25,7 @@ MOST_SHAPES = 32  # with a graph of their own; a batch of another shape is not c
 ATTEMPTS = 2  # to record a step: what the first one loads while it records may make it fail
 WARM_UPS = 2  # steps before recording: kernels are compiled, and libraries take their memory
 T = TypeVar("T")
+Shape = tuple[tuple[torch.Size, torch.dtype], ...]  # of a step's arguments
 
 
 def make_updater(
@@ -57,6 +58,9 @@ class Recording:
     results: Step
     gradients: list[Tensor | None]  # of each parameter
 
+    def __post_init__(self) -> None:
+        self.buffers = tensors_of(self.micro_batches)
+
 
 @dataclass
 class CapturedUpdater(Updater):
@@ -66,7 +70,7 @@ class CapturedUpdater(Updater):
     """
 
     widths_vary: bool = False
-    recordings: dict[str, Recording] = field(default_factory=dict)  # by shape
+    recordings: dict[Shape, Recording] = field(default_factory=dict)  # by shape
     refused: bool = False  # recording has failed
 
     def __post_init__(self) -> None:
@@ -87,14 +91,15 @@ class CapturedUpdater(Updater):
         parts = [self.in_shape(part) for part in micro_batches]
         for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
             rate.fill_(group["lr"])
-        shape = shape_of(parts)
+        tensors = tensors_of(parts)
+        shape = shape_of(tensors)
         if shape not in self.recordings and not self.refused and len(self.recordings) < MOST_SHAPES:
             self.record(shape, parts)
         recording = self.recordings.get(shape)
         if recording is None:
             with self.rates_on_device():
                 return super().__call__(parts)
-        torch._foreach_copy_(tensors_of(recording.micro_batches), tensors_of(parts))
+        torch._foreach_copy_(recording.buffers, tensors)
         recording.replay()
         for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
             parameter.grad = gradient
@@ -112,7 +117,7 @@ class CapturedUpdater(Updater):
             inputs, targets = pad(inputs, (0, extra)), pad(targets, (*columns, 0, extra))  # zero is <pad>
         return replace(part, input_ids=inputs, target_ids=targets, state=state)
 
-    def record(self, shape: str, parts: list[MicroBatch]) -> None:
+    def record(self, shape: Shape, parts: list[MicroBatch]) -> None:
         """Record a step on copies of `parts`. Weights and the optimizer's state stay as they are."""
         buffers = copied(parts)
         saved = [(tensor, tensor.clone()) for tensor in self.changed_tensors()]
@@ -219,11 +224,9 @@ def tensors_of(value: Any) -> list[Tensor]:
     return [tensor for item in items_of(value) for tensor in tensors_of(item)]
 
 
-def shape_of(value: Any) -> str:
-    """Equal for values whose tensors have the same shapes and types, and are in the same places."""
-    if isinstance(value, Tensor):
-        return f"{tuple(value.shape)} {value.dtype}"
-    return "-" if value is None else "[" + ", ".join(map(shape_of, items_of(value))) + "]"
+def shape_of(tensors: list[Tensor]) -> Shape:
+    """Equal for the arguments of two steps of a run that a graph cannot tell apart."""
+    return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 
 def copied(value: T) -> T:
@@ -245,6 +248,4 @@ def items_of(value: Any) -> list[Any]:
         return list(value)
     if isinstance(value, dict):
         return list(value.values())
-    if is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, one.name) for one in fields(value)]
-    return []
+    return list(vars(value).values()) if is_dataclass(value) and not isinstance(value, type) else []

@@ -231,11 +231,12 @@ def false_alarms(losses: Path, pairs: int) -> str:
         starts = draw.integers(0, count, -(-count // RUN))
         drawn = ((starts[:, None] + np.arange(RUN)) % count).ravel()[:count]
         documents = np.cumsum(np.diff(found["document_id"][drawn], prepend=-1) != 0)
-        units, blocks = units_of_lines(documents, excess[drawn], found["byte_count"][drawn])
-        totals: dict[str, float] = {"documents": int(documents[-1]), "lines": count, "byte_count": int(units[1].sum())}
+        units = units_of_lines(documents, excess[drawn], found["byte_count"][drawn])
+        byte_count = int(units.byte_counts.sum())
+        totals: dict[str, float] = {"documents": int(documents[-1]), "lines": count, "byte_count": byte_count}
         totals |= {"candidate_nats_per_byte": 1.0, "champion_nats_per_byte": 1.0}
-        totals["difference"] = units[0].sum() / units[1].sum()
-        better += evidence_from(totals, *units, RegistryConfig(resamples=500), blocks=blocks).upper < 0
+        totals["difference"] = units.excess_nats.sum() / byte_count
+        better += evidence_from(totals, units, RegistryConfig(resamples=500)).upper < 0
     return f"{better / pairs:.1%} of {pairs}"
 
 

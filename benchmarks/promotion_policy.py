@@ -17,7 +17,7 @@ import pyarrow as pa
 from untracked import untracked
 
 from rnnlm.config import RegistryConfig
-from rnnlm.evaluation.paired.bootstrap import evidence_from
+from rnnlm.evaluation.paired.bootstrap import Units, evidence_from
 from rnnlm.evaluation.paired.holdout_documents import judging_documents, read_texts
 from rnnlm.evaluation.paired.paired_losses import Contestant, line_rows, load_contestant
 from rnnlm.evaluation.paired.seen_text import write_seen_text
@@ -94,7 +94,7 @@ class Registry:
             "difference": sums[0] - sums[1],
         }
         better = self.config.policy == "better"
-        found = evidence_from(totals, own - other, sizes, self.config, self.comparisons, must_be_better=better)
+        found = evidence_from(totals, Units(own - other, sizes), self.config, self.comparisons, must_be_better=better)
         return decide(found, rival, self.config)
 
 

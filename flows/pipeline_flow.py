@@ -18,6 +18,7 @@
              15. register_run         add a version to the registry, as champion or challenger
              16. raise_events         tell automations how the night ended, of a new champion or a worse candidate
 
+The same order, without tasks, pages and events, is rnnlm/pipeline.py: `rnnlm.train` runs it without Prefect.
 Each output is named by a digest of everything it depends on, so a stage whose verified output exists is skipped;
 `config.force` names stages to run again.
 """
@@ -37,7 +38,7 @@ from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
 from rnnlm.registry.data_gates import GatesError
 from rnnlm.registry.decision_text import unchanged_since
-from rnnlm.registry.model_owner import own_corpus_name
+from rnnlm.registry.model_owner import named_for_its_model
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events
 from rnnlm.reports.dataset_page import gates_report
 from rnnlm.reports.pipeline_page import data_report, training_report
@@ -137,8 +138,7 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
     """The stages before training. Raise GatesError if a gate stops the run."""
     check_kind(config.model.kind)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
-    name = own_corpus_name(find_home(), config, corpus.name, corpus.digest)  # no two sources share a model
-    corpus = corpus.model_copy(update={"name": name})
+    corpus = named_for_its_model(find_home(), config, corpus)
     tokenizer = learn_tokenizer(corpus, config.tokenizer, engine=config.sequences, force="tokenizer" in config.force)
     dataset = tokenize_corpus(corpus, tokenizer, config.sequences, force="sequences" in config.force)
     description = describe_sequences(dataset, force="sequences" in config.force)

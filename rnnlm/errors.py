@@ -36,6 +36,10 @@ class ModelError(RnnlmError):
     """A model, run or registered version does not exist or cannot be loaded."""
 
 
+class TextError(RnnlmError):
+    """A text that is no string, or that holds nothing to predict where a figure is asked for."""
+
+
 class ExtraError(RnnlmError):
     """A command needs packages of an optional extra."""
 

@@ -17,6 +17,15 @@ from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, close_to
 from rnnlm.storage.package_files import package_file
 
+SHORT_SETTINGS = {  # what has an option of its own → its path
+    "minutes": "training.minutes",
+    "epochs": "training.epochs",
+    "hidden_size": "model.hidden_size",
+    "engine": "sequences.engine",
+    "ray_address": "sequences.ray_address",
+    "promote": "registry.promote",
+}
+
 
 @functools.cache
 def read_presets() -> dict[str, dict[str, Any]]:
@@ -33,12 +42,14 @@ def build_config(
     corpus: str | None = None,
     force: Sequence[str] = (),
     file: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> PipelineConfig:
-    """The preset, then a YAML file, then `section.field=value` overrides. ConfigError names the wrong field.
+    """The preset, then a YAML file, then settings from Python, then `section.field=value` overrides.
 
-    preset: of these arguments, else the file's, else the default.
+    ConfigError names the wrong field. preset: of these arguments, else the file's, else the default. settings: as of
+    settings_by_path().
     """
-    given = dict(map(parse_override, overrides))
+    given = settings_by_path(settings or {}) | dict(map(parse_override, overrides))
     chosen = (settings_of(file) if file else {}) | given
     name = preset or chosen.get("preset") or "default"
     flat = without_size(preset_settings(name), name, chosen) | chosen | {"preset": name}
@@ -159,24 +170,50 @@ def parse_override(override: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {override!r}: expected section.field=value; did you mean {near}?")
     if not (equals and len(names) > 1 and all(names)):
         raise ConfigError(f"--set {override!r}: expected section.field=value, such as model.hidden_size=256")
+    return path, parse_value(text, type_of_setting(path, f"--set {path}"))
+
+
+def settings_by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted path → value of settings given in Python.
+
+    settings: by short names (minutes), by dotted paths, or a section with its fields. A text is read as after --set.
+    """
+    values: dict[str, Any] = {}
+    for name, value in flatten(settings).items():
+        path = SHORT_SETTINGS.get(name, name)
+        if "." not in path:
+            near = close_to(name, SHORT_SETTINGS)
+            if not near:
+                paths = suggested_paths(path)
+                near = f"; did you mean {paths}?" if paths else ""
+            known = f"expected section.field, a section or one of {', '.join(SHORT_SETTINGS)}"
+            raise ConfigError(f"unknown setting {name!r}{near or f'; {known}'}")
+        annotation = type_of_setting(path, path)
+        values[path] = parse_value(value, annotation) if isinstance(value, str) else value
+    return values
+
+
+def type_of_setting(path: str, said: str) -> Any:
+    """The type of the field at a dotted path. ConfigError if there is none; said: how the user has named it."""
+    names = path.split(".")
     annotation: Any = PipelineConfig
     for depth, name in enumerate(names):
         if not is_section(annotation):
-            raise ConfigError(f"--set {path}: {'.'.join(names[:depth])} is a field, not a section")
+            raise ConfigError(f"{said}: {'.'.join(names[:depth])} is a field, not a section")
         fields = [field for field in annotation.model_fields if field not in ("force", "preset")]  # have options
         if name not in fields:
             if path in MOVED:
-                raise ConfigError(f"--set {path}: this field is now {MOVED[path]}")
+                raise ConfigError(f"{said}: this field is now {MOVED[path]}")
             what, where = ("field", ".".join(names[:depth])) if depth else ("section", "the configuration")
             near = suggested_paths(names[-1])
             meant = f"did you mean {near}? " if near else ""
-            raise ConfigError(f"--set {path}: unknown {what} {name!r}; {meant}{where} has: {', '.join(fields)}")
+            raise ConfigError(f"{said}: unknown {what} {name!r}; {meant}{where} has: {', '.join(fields)}")
         annotation = annotation.model_fields[name].annotation
     if is_section(annotation):
         if path in MOVED:
-            raise ConfigError(f"--set {path}: this field is now {MOVED[path]}")
-        raise ConfigError(f"--set {path}: is a section; set one of its fields: {', '.join(annotation.model_fields)}")
-    return path, parse_value(text, annotation)
+            raise ConfigError(f"{said}: this field is now {MOVED[path]}")
+        raise ConfigError(f"{said}: is a section; set one of its fields: {', '.join(annotation.model_fields)}")
+    return annotation
 
 
 def suggested_paths(name: str) -> str:

@@ -14,13 +14,12 @@ from prefect.utilities.urls import url_for
 
 from rnnlm.config import PipelineConfig
 from rnnlm.home import find_home
-from rnnlm.registry.starting_model import choose_start
+from rnnlm.pipeline import train_tracked
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url, tracked_run
 from rnnlm.tracking.run_names import page_key
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.ensemble_run import Member, make_ensemble
-from rnnlm.training.model_run import run_training
 from rnnlm.training.time_budget import fit_to_minutes
 from tasks.operations.mlflow_pages import server_of_links
 from tasks.operations.progress_artifact import shown_progress
@@ -53,9 +52,7 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
             with shown_progress(page_key(dataset.corpus_name, "training"), url):
                 yield tracker
 
-    start = choose_start(home, config, dataset, force=force)
-    run = run_training(home, config, dataset, open_shown_tracker, start=start, force=force, samples=True)
-    return tracked_run(home, config, dataset, run) if run.skipped else run
+    return train_tracked(home, config, dataset, open_shown_tracker, force=force)
 
 
 @task(task_run_name="mix {dataset.corpus_name}", cache_policy=NO_CACHE)

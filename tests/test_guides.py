@@ -17,6 +17,7 @@ from tests.test_tutorial import ROOT, in_one_shell, shell_lines
 
 GUIDES = ROOT / "docs" / "how-to"
 ELSEWHERE = {
+    "python": "its code is Python; tests/test_tutorial.py",
     "cluster": "a Ray cluster; make test-ray",
     "several-processes": "several machines; tests/rnnlm/training/distributed",
     "team": "PostgreSQL, S3 and containers; make test-services",

@@ -1,9 +1,11 @@
 """Every figure of the tutorial is what its code prints."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 RUNNER = load_docs_module("run_tutorial")
+DECIMAL = re.compile(r"[+-]?\d+\.\d+")
+NOTEBOOKS = load_docs_module("run_notebook")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)  # language, text: without one, a shell's
 TRAINING = (
     "backpropagation",
@@ -35,7 +39,70 @@ def test_a_chapter_prints_what_it_shows(name: str) -> None:
     blocks = RUNNER.run_page(RUNNER.CHAPTERS / f"{name}.md")
     assert any(block.expected for block in blocks)
     for block in blocks:
-        assert block.printed == block.expected, f"run: python docs/run_tutorial.py --write {name}"
+        fits = is_printed_alike if name in TRAINING else str.__eq__
+        assert fits(block.printed, block.expected), f"run: python docs/run_tutorial.py --write {name}"
+
+
+def is_printed_alike(printed: str, expected: str) -> bool:
+    """True if the texts are equal but for one in the last digit of decimal numbers.
+
+    Processors add up in different orders, so a trained network's figure near a rounding limit falls on either side.
+    """
+    numbers, wanted = DECIMAL.findall(printed), DECIMAL.findall(expected)
+    if DECIMAL.sub("#", printed) != DECIMAL.sub("#", expected):
+        return False
+    return all(
+        len(one.partition(".")[2]) == len(other.partition(".")[2])
+        and abs(Decimal(one) - Decimal(other)) <= Decimal(1).scaleb(-len(one.partition(".")[2]))
+        for one, other in zip(numbers, wanted, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "alike"),
+    [
+        ("elman -0.021 clear", "elman -0.020 clear", True),
+        ("elman -0.022 clear", "elman -0.020 clear", False),
+        ("elman +0.0 clear", "elman -0.0 clear", True),
+        ("elman 9.9 clear", "elman 10.0 clear", True),
+        ("elman 1.00 clear", "elman 1.0 clear", False),
+        ("elman 0.02 clear", "elman 0.02 not clear", False),
+        ("20,001 parameters", "20,002 parameters", False),
+    ],
+)
+def test_trained_figures_may_differ_by_one_last_digit(printed: str, expected: str, alike: bool) -> None:
+    assert is_printed_alike(printed, expected) is alike
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param("docs/how-to/python.md", marks=pytest.mark.long),
+        pytest.param("README.md", marks=pytest.mark.slow),  # trains on python-docs
+    ],
+)
+def test_python_on_a_page_prints_what_it_shows(page: str) -> None:
+    blocks = RUNNER.run_page(ROOT / page)
+    for block in blocks:
+        assert is_printed_alike(block.printed, block.expected), (block.printed, block.expected)
+    assert any(block.expected for block in blocks)
+
+
+@pytest.mark.long
+def test_cells_of_the_notebook_give_what_it_shows() -> None:
+    notebook = json.loads((RUNNER.CHAPTERS / "notebook.ipynb").read_text(encoding="utf-8"))
+    expected = NOTEBOOKS.stored_outputs(notebook)
+    found = NOTEBOOKS.run_cells(NOTEBOOKS.code_of(notebook))
+    for cell, shown in zip(found, expected, strict=True):
+        assert all(map(is_printed_alike, cell, shown)), ("run: python docs/run_notebook.py --write …", cell, shown)
+    assert all(printed or value for printed, value in expected)
+
+
+def test_a_cell_gives_what_it_prints_and_its_last_value() -> None:
+    cells = ["x = 2\nprint(x)\nx + 1", "x = 5", "None"]
+    assert NOTEBOOKS.run_cells(cells) == [("2\n", "3"), ("", ""), ("", "")]
+    cell = {"cell_type": "code", "source": cells[:1], "outputs": NOTEBOOKS.outputs("2\n", "3", 1)}
+    assert NOTEBOOKS.stored_outputs({"cells": [cell, {"cell_type": "markdown"}]}) == [("2\n", "3")]
 
 
 def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:

@@ -87,13 +87,14 @@ def evaluate_command(
     source = corpus_to_evaluate(folder, corpus, set or [])
     from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
     from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations
+    from rnnlm.reports.json_values import score_value
 
     if any(adaptations.values()):
         comparison = compare_on_corpus(session.home, folder, source, Adaptations(**adaptations, tune=tune), split)
         session.print_result("\n".join(columns(adaptation_rows(comparison))), comparison)
         return
     score = score_corpus(session.home, folder, source, split, save_probabilities)
-    session.print_result("\n".join(columns(score_table(score))), score)
+    session.print_result("\n".join(columns(score_table(score))), score_value(score))
 
 
 def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:

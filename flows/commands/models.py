@@ -53,7 +53,9 @@ def models_command(
     if best:
         versions = best_versions(versions)
     text = "\n".join(columns([model_row(version) for version in versions])) if versions else nothing
-    session.print_result(text, versions)
+    from rnnlm.reports.json_values import version_value
+
+    session.print_result(text, [version_value(version) for version in versions])
 
 
 def mix_command(
@@ -68,12 +70,14 @@ def mix_command(
     rnnlm mix rnnlm-python-docs@champion rnnlm-python-docs@challenger
     """
     from flows.mix_flow import mix_flow
+    from rnnlm.reports.json_values import run_value
     from rnnlm.reports.pipeline_page import mixed_summary
+    from rnnlm.sequences.dataset_lookup import dataset_of_run
     from rnnlm.training.ensemble_run import MixConfig
 
     config = validated(MixConfig, {"models": models})
     mixed = session.run_flow(mix_flow, config)
-    session.print_result(mixed_summary(mixed), mixed)
+    session.print_result(mixed_summary(mixed), run_value(mixed, dataset_of_run(session.home, mixed.run)))
 
 
 def models_show_command(session: Session, model: Model = None) -> None:
@@ -82,9 +86,10 @@ def models_show_command(session: Session, model: Model = None) -> None:
     rnnlm models show rnnlm-python-docs@challenger
     """
     from rnnlm.registry.lineage import show_version
+    from rnnlm.reports.json_values import details_value
 
     details = show_version(session.home, *registered_name_and_version(session.home, model))
-    session.print_result(lineage_report(details), details)
+    session.print_result(lineage_report(details), details_value(details))
 
 
 def promote_command(
@@ -128,8 +133,10 @@ def rollback_command(
 
 
 def print_change(session: Session, change: "Change", name: str) -> None:
+    from rnnlm.reports.json_values import change_value
+
     text = f"{name} version {change.version} is champion: {change_line(change)}"
-    session.print_result(text, change)
+    session.print_result(text, change_value(name, change))
 
 
 def generate_command(

@@ -9,7 +9,7 @@ import typer
 
 from rnnlm.config import STAGES, EngineConfig, PipelineConfig, Promote, Section
 from rnnlm.home import find_home
-from rnnlm.presets import build_config, is_section, read_presets
+from rnnlm.presets import SHORT_SETTINGS, build_config, is_section, read_presets
 
 CORPUS_HELP = "A catalogue name (rnnlm corpora), hf:OWNER/NAME[:CONFIG], a file, folder, glob or http(s) URL."
 MODEL_HELP = (
@@ -122,15 +122,9 @@ class PipelineOptions:
 
     def pipeline_config(self, corpus: str | None = None) -> PipelineConfig:
         """The configuration that the options describe; --set wins over the others. corpus: in place of --corpus."""
-        short = {
-            "training.minutes": self.minutes,
-            "training.epochs": self.epochs,
-            "model.hidden_size": self.hidden_size,
-            "sequences.engine": self.engine,
-            "sequences.ray_address": self.ray_address,
-            "registry.promote": self.promote,
-        }
-        named = [f"{path}={value}" for path, value in short.items() if value is not None]
+        named = [
+            f"{path}={getattr(self, name)}" for name, path in SHORT_SETTINGS.items() if getattr(self, name) is not None
+        ]
         settings = [*named, *(self.set or ())]
         return with_checked_source(
             build_config(

@@ -43,10 +43,11 @@ def run_command(
     if options.verify:
         forget_verified(session.home)
     from flows.pipeline_flow import pipeline_flow
-    from rnnlm.reports.pipeline_page import pipeline_json, pipeline_summary
+    from rnnlm.reports.json_values import run_value
+    from rnnlm.reports.pipeline_page import pipeline_summary
 
     record = session.run_flow(pipeline_flow, config=config, seeds=seeds)
-    session.print_result(pipeline_summary(record), pipeline_json(record))
+    session.print_result(pipeline_summary(record), run_value(record, record.dataset))
 
 
 def prepare_command(
@@ -86,10 +87,12 @@ def train_command(
     if options.verify:
         forget_verified(session.home)
     from flows.pipeline_flow import train_flow
+    from rnnlm.reports.json_values import run_value
     from rnnlm.reports.pipeline_page import trained_summary
+    from rnnlm.sequences.dataset_lookup import dataset_of_run
 
     trained = session.run_flow(train_flow, config, dataset)
-    session.print_result(trained_summary(trained), trained)
+    session.print_result(trained_summary(trained), run_value(trained, dataset_of_run(session.home, trained.run)))
 
 
 def check_device(config: PipelineConfig) -> None:

@@ -45,7 +45,9 @@ def runs_command(
     if changes and runs:
         heads, rows = lines[: -len(runs)], lines[-len(runs) :]
         lines = [*heads, *(line for run, row in zip(runs, rows, strict=True) for line in (row, *change_lines(run)))]
-    session.print_result("\n".join(lines), runs)
+    from rnnlm.reports.json_values import overview_value
+
+    session.print_result("\n".join(lines), [overview_value(run) for run in runs])
 
 
 def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
@@ -87,10 +89,11 @@ def runs_compare_command(
 
     rnnlm runs compare 9f46 03ab
     """
+    from rnnlm.reports.json_values import comparison_value
     from rnnlm.tracking.run_comparison import compare_runs
 
     comparison = compare_runs(session.home, runs, picture)
-    session.print_result(comparison_text(comparison), comparison)
+    session.print_result(comparison_text(comparison), comparison_value(comparison))
 
 
 def run_row(run: "RunOverview") -> dict[str, Any]:

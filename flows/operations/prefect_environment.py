@@ -7,6 +7,7 @@ from urllib.request import getproxies
 
 from flows.operations.home_servers import RunningHome, home_password, password_variables, read_running
 from rnnlm.home import Home
+from rnnlm.runtime.library_environment import QUIET_LIBRARIES
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 from rnnlm.upkeep import HISTORY_DAYS
 
@@ -14,12 +15,7 @@ PREFECT_PORT = 4200  # where `prefect server start` listens
 LOCAL_API = f"http://127.0.0.1:{PREFECT_PORT}/api"
 VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "true",  # MLflow takes only "true"; Prefect takes it too
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-    "TOKENIZERS_PARALLELISM": "false",
     "TQDM_DISABLE": "1",  # other libraries' progress bars; ours decide for themselves
-    "GOMP_SPINCOUNT": "2000",  # how long torch's threads spin while waiting: more makes a busy machine 3 times slower
     "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # the library's log lines join the flow run's log
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # 20 s are too few on a busy machine
     # Prefect's default keeps leases in memory: a restart would leave a dead run's concurrency slot taken for ever.
@@ -28,6 +24,7 @@ VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
     "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),  # seconds
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # an unused service of `mlflow ui` that takes 700 MB
+    **QUIET_LIBRARIES,
     **ENVIRONMENT_DEFAULTS,
 }
 

@@ -1,11 +1,13 @@
-"""Progress of long work: a bar on a terminal, else a log line every few seconds. Others can listen."""
+"""Progress of long work: a bar on a terminal or in a notebook, else a log line every few seconds. Others can listen."""
 
 import contextlib
 import logging
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from tqdm import tqdm
 
@@ -55,6 +57,19 @@ def clear_bars() -> None:
         bar.clear()
 
 
+def in_notebook() -> bool:
+    """This process is the kernel of a Jupyter notebook."""
+    return "ipykernel" in sys.modules
+
+
+def notebook_bar() -> type[tqdm]:
+    """A widget if ipywidgets is installed, else a line of text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it would advise to install ipywidgets
+        from tqdm.autonotebook import tqdm as bar
+    return cast(type[tqdm], bar)
+
+
 @dataclass
 class Progress:
     """Context manager: call `update` as work is done, and `facts` with what to show beside it."""
@@ -69,7 +84,8 @@ class Progress:
         self.text, self.more = "", ""
         self.begun, self.done_before = time.monotonic(), self.done
         self.next_line = self.begun + self.every_seconds
-        self.bar = tqdm(
+        bar, is_shown = (notebook_bar(), True) if in_notebook() else (tqdm, sys.stderr.isatty())
+        self.bar = bar(
             total=self.total,
             initial=self.done,
             desc=self.what,
@@ -78,7 +94,7 @@ class Progress:
             leave=self.unit == "step",
             dynamic_ncols=True,
             bar_format=None if self.total is None else BAR,
-            disable=not sys.stderr.isatty(),
+            disable=not is_shown,
         )
 
     def __enter__(self) -> "Progress":

@@ -20,6 +20,7 @@ from rnnlm.home import Home
 from rnnlm.registry.model_lookup import registered_versions
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import Candidate, registered_name, source_facts
+from rnnlm.storage.records import CorpusRecord
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,11 @@ def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str =
         *(source, model, owner, registered_name(config.registry, own), model),
     )
     return own
+
+
+def named_for_its_model(home: Home, config: PipelineConfig, corpus: CorpusRecord) -> CorpusRecord:
+    """Return the corpus under the name that its model has: no two sources share a registered model."""
+    return corpus.model_copy(update={"name": own_corpus_name(home, config, corpus.name, corpus.digest)})
 
 
 def with_own_name(home: Home, candidate: Candidate) -> Candidate:

@@ -77,8 +77,8 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
         approval = f"To approve: rnnlm promote {name}/{registered.version}{link}"
         message = f"{corpus_name}: {version} {registered.reason}.\n{approval}"
         events.append(event(CHAMPION_WAITING, name, message, facts | figures_of(evidence)))
-    if registered.alias == "challenger":
-        candidates = registered.kept
+    candidates = registered.kept
+    if registered.alias == "challenger" and candidates:  # else it was never to be promoted
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"
         labels = {CANDIDATES: str(candidates)}

@@ -134,6 +134,8 @@ def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
 def kept_before(versions: list[RegistryVersion], champion: int) -> int:
     """The number of nights in a row on which this champion was kept, with or without evidence.
 
+    An experiment that was never to be promoted (registry.promote=never) is no such night: its number is 0.
+
     versions: all of the registered model. Each version that did not replace the champion has its number in the row.
     """
     challengers = challengers_of(versions, champion)
@@ -146,4 +148,6 @@ def kept_since(versions: list[RegistryVersion], champion: int) -> str | None:
 
 
 def challengers_of(versions: list[RegistryVersion], champion: int) -> list[RegistryVersion]:
-    return [one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger"]
+    """The versions that could have replaced this champion, and did not."""
+    challengers = (one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger")
+    return [one for one in challengers if one.facts.get("kept") != "0"]

@@ -224,7 +224,9 @@ def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, versi
     if champion is not None and COMPARISON not in version.description:
         beside = comparison_with(champion.listed(), candidate, decision.evidence)
         client.update_model_version(name, str(number), description=description_of(version.description, beside))
-    kept = kept_facts(client, champion, number) if champion is not None and decision.alias == "challenger" else {}
+    kept = {}
+    if champion is not None and decision.alias == "challenger":
+        kept = {"kept": "0"} if candidate.config.registry.promote == "never" else kept_facts(client, champion, number)
     set_facts(client, name, number, {**decision_tags(decision, champion), **kept})
     if decision.alias == "champion":
         set_champion(client, version, "evidence" if decision.evidence else "first", decision.reason)

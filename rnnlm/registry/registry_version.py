@@ -1,6 +1,7 @@
-"""A registered version, and its facts as tags in MLflow: three that people filter by, and one with all others as JSON.
+"""A registered version, and its facts as tags in MLflow: three that people filter by, and one with all others.
 
-MLflow's list of versions shows every tag of every version, whatever its name. Its search finds the others by LIKE:
+MLflow's list of versions shows the beginning of every tag of every version, whatever its name. So the fourth begins
+with the score, in words, and ends with all other facts as JSON. MLflow's search finds these by LIKE:
 ``tags.facts LIKE '%"corpus_digest": "8c0ff25c%'``.
 """
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 # Fact → its tag. The alias that a version got when it was decided is no alias of now: a former champion keeps it.
 SHOWN_FACTS = {"alias": "decision", "dataset_id": "dataset_id", "run_id": "run_id"}
-FACTS = "facts"  # tag: a JSON object of all other facts
+FACTS = "facts"  # tag: the test split's perplexity in words, then a JSON object of all other facts
 
 
 class RegistryVersion(Record):
@@ -126,22 +127,32 @@ def as_tags(facts: dict[str, str]) -> dict[str, str]:
     """Facts as the tags that keep them."""
     others = {fact: value for fact, value in sorted(facts.items()) if fact not in SHOWN_FACTS}
     shown = {SHOWN_FACTS[fact]: value for fact, value in facts.items() if fact in SHOWN_FACTS}
-    return shown | {FACTS: json.dumps(others, ensure_ascii=False)}
+    perplexity = f"test perplexity {float(facts['test_perplexity']):.2f} " if "test_perplexity" in facts else ""
+    return shown | {FACTS: perplexity + json.dumps(others, ensure_ascii=False)}
 
 
 def facts_of(tags: dict[str, str]) -> dict[str, str]:
     """The facts in a version's tags. Versions of rnnlm 0.3 and older have a tag for each fact, named as the fact."""
     facts_of_tags = {tag: fact for fact, tag in SHOWN_FACTS.items()}
     shown = {facts_of_tags.get(tag, tag): value for tag, value in tags.items() if tag != FACTS}
-    others: dict[str, str] = json.loads(tags.get(FACTS, "{}"))
-    return shown | others
+    return shown | other_facts(tags)
+
+
+def other_facts(tags: dict[str, str]) -> dict[str, str]:
+    """The facts that have no tag of their own; none if the tag is another program's."""
+    text = tags.get(FACTS, "")
+    try:
+        found: dict[str, str] = json.loads(text[text.index("{") :])
+    except ValueError:
+        return {}
+    return found
 
 
 def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, str | None]) -> None:
     """Set facts of a version, those that are not shown in one step; None removes one. Call it under the lock."""
     version = str(number)
     tags = client.get_model_version(name, version).tags
-    kept: dict[str, str | None] = json.loads(tags.get(FACTS, "{}"))
+    kept: dict[str, str | None] = dict(other_facts(tags))
     given = {fact: value for fact, value in (kept | facts).items() if value is not None}
     for tag, value in as_tags(given).items():
         if tags.get(tag) != value:

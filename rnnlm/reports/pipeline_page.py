@@ -1,7 +1,6 @@
 """Reports on a pipeline run: pages of its stages for the Prefect UI, and the summary for the terminal."""
 
 import textwrap
-from typing import Any
 
 from rnnlm.config import ModelConfig, PipelineConfig, TrainingConfig
 from rnnlm.corpora.text_changes import TextChanges, read_parts, text_changes
@@ -230,38 +229,3 @@ def trained_summary(record: TrainedRecord) -> str:
     """The summary that `rnnlm train` prints."""
     run = fact_lines({"run": record.run.folder})
     return "\n".join([*run, "", *score_lines(record), "", *registered_lines(record.registered)])
-
-
-def pipeline_json(record: PipelineRecord) -> dict[str, Any]:
-    """The keys of `rnnlm run --json` that other programs may rely on."""
-    test = record.evaluation.scores["test"]
-    network, counts = test.network or test, test.counts
-    return {
-        "run_id": record.run.run_id,
-        "run_folder": str(record.run.folder),
-        "mlflow_run_id": record.run.mlflow_run_id,
-        "corpus": record.corpus.name,
-        "corpus_digest": record.corpus.digest,
-        "dataset_id": record.dataset.dataset_id,
-        "model_name": record.registered.name,
-        "model_version": record.registered.version,
-        "alias": record.registered.alias,
-        "reason": record.registered.reason,
-        "skipped": [name for name, stage in record.stages.items() if stage.skipped],
-        "train_tokens": record.dataset.predicted_tokens["train"],
-        "validation_perplexity": record.evaluation.scores["valid"].perplexity,
-        "test_perplexity": test.perplexity,
-        "bits_per_byte": test.bits_per_byte,
-        "unknown_rate": test.unknown_rate,
-        "uniform_perplexity": test.uniform_perplexity,
-        "unigram_perplexity": test.unigram_perplexity,
-        # The model's parts; null where there is no such part.
-        "network_test_perplexity": network.perplexity,
-        "network_bits_per_byte": network.bits_per_byte,
-        "counts_test_perplexity": counts.perplexity if counts else None,
-        "counts_bits_per_byte": counts.bits_per_byte if counts else None,
-        "counting_seconds": counts.seconds if counts else None,
-        "seeds": record.seeds and record.seeds.model_dump(),  # null with one run
-        "samples": [sample.model_dump() for sample in record.samples.samples],
-        "seconds": {name: round(stage.seconds, 3) for name, stage in record.stages.items()},
-    }

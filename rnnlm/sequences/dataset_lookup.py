@@ -4,8 +4,17 @@ from pathlib import Path
 
 from rnnlm.errors import DatasetError
 from rnnlm.home import Home, expanded, read_json
-from rnnlm.storage.records import DatasetRecord
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import find_new_damage, mark_used
+
+
+def dataset_of_run(home: Home, run: RunRecord) -> DatasetRecord:
+    """The dataset that a run was trained on. DatasetError if it is gone."""
+    dataset = find_dataset(home, str(inside(home.datasets, run.dataset_id)))
+    if dataset is None:
+        raise DatasetError(f"{home.datasets}: the dataset {run.dataset_id} of run {run.run_id} is missing; run again")
+    return dataset
 
 
 def find_dataset(home: Home, name: str) -> DatasetRecord | None:

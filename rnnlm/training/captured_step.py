@@ -5,9 +5,10 @@ backward, clipping and update. It is recorded before the shape's first step, so 
 was killed and resumed, which records again, ends with the same bits.
 """
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -21,8 +22,10 @@ from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 
 logger = logging.getLogger(__name__)
 MOST_SHAPES = 32  # with a graph of their own; a batch of another shape is not captured
+ATTEMPTS = 2  # to record a step: what the first one loads while it records may make it fail
 WARM_UPS = 2  # steps before recording: kernels are compiled, and libraries take their memory
 T = TypeVar("T")
+Shape = tuple[tuple[torch.Size, torch.dtype], ...]  # of a step's arguments
 
 
 def make_updater(
@@ -55,6 +58,9 @@ class Recording:
     results: Step
     gradients: list[Tensor | None]  # of each parameter
 
+    def __post_init__(self) -> None:
+        self.buffers = tensors_of(self.micro_batches)
+
 
 @dataclass
 class CapturedUpdater(Updater):
@@ -64,13 +70,14 @@ class CapturedUpdater(Updater):
     """
 
     widths_vary: bool = False
-    recordings: dict[str, Recording] = field(default_factory=dict)  # by shape
+    recordings: dict[Shape, Recording] = field(default_factory=dict)  # by shape
     refused: bool = False  # recording has failed
 
     def __post_init__(self) -> None:
         self.parameters = list(self.batch_loss.parameters())
         self.device = self.parameters[0].device
         self.rates = [torch.zeros((), device=self.device) for _ in self.optimizer.param_groups]
+        self.stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         self.pool: Any = None  # memory that all graphs share; only one of them runs at a time
         # A loaded state is in new tensors, which no recording knows.
         self.optimizer.register_load_state_dict_post_hook(lambda optimizer: self.recordings.clear())
@@ -84,14 +91,15 @@ class CapturedUpdater(Updater):
         parts = [self.in_shape(part) for part in micro_batches]
         for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
             rate.fill_(group["lr"])
-        shape = shape_of(parts)
+        tensors = tensors_of(parts)
+        shape = shape_of(tensors)
         if shape not in self.recordings and not self.refused and len(self.recordings) < MOST_SHAPES:
             self.record(shape, parts)
         recording = self.recordings.get(shape)
         if recording is None:
             with self.rates_on_device():
                 return super().__call__(parts)
-        torch._foreach_copy_(tensors_of(recording.micro_batches), tensors_of(parts))
+        torch._foreach_copy_(recording.buffers, tensors)
         recording.replay()
         for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
             parameter.grad = gradient
@@ -109,24 +117,24 @@ class CapturedUpdater(Updater):
             inputs, targets = pad(inputs, (0, extra)), pad(targets, (*columns, 0, extra))  # zero is <pad>
         return replace(part, input_ids=inputs, target_ids=targets, state=state)
 
-    def record(self, shape: str, parts: list[MicroBatch]) -> None:
+    def record(self, shape: Shape, parts: list[MicroBatch]) -> None:
         """Record a step on copies of `parts`. Weights and the optimizer's state stay as they are."""
         buffers = copied(parts)
         saved = [(tensor, tensor.clone()) for tensor in self.changed_tensors()]
-        try:
-            with self.rates_on_device():
-                self.warm_up(buffers)
-                self.restore(saved)
-                self.recordings[shape] = (
-                    self.captured(buffers) if self.device.type == "cuda" else self.repeated(buffers)
-                )
-        except RuntimeError as error:
-            if isinstance(error, torch.OutOfMemoryError):
+        for _ in range(ATTEMPTS):
+            try:
+                with self.rates_on_device():
+                    self.warm_up(buffers)
+                    self.restore(saved)
+                    self.recordings[shape] = self.captured(buffers) if self.stream else self.repeated(buffers)
+                return
+            except torch.OutOfMemoryError:
                 raise
-            self.refused = True
-            self.restore(saved)
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            logger.warning("training: steps are not captured as CUDA graphs, and slower: %s", reason)
+            except RuntimeError as error:
+                self.restore(saved)
+                cause = first_line_of_cause(error)
+        self.refused = True
+        logger.warning("training: steps are not captured as CUDA graphs, and slower: %s", cause)
 
     def changed_tensors(self) -> list[Tensor]:
         """Everything that a step changes."""
@@ -143,24 +151,26 @@ class CapturedUpdater(Updater):
             tensor.copy_(value)
 
     def warm_up(self, buffers: list[MicroBatch]) -> None:
-        """On a stream of its own, as a recording is."""
-        stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
-        if stream is not None:
-            stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(stream) if stream is not None else nullcontext():
+        """On the stream of the recording: a gradient is accumulated on the stream of the first backward pass."""
+        if self.stream is None:
             for _ in range(WARM_UPS):
                 super().__call__(buffers)
-        if stream is not None:
-            torch.cuda.current_stream(self.device).wait_stream(stream)
+            return
+        self.stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self.stream):
+            for _ in range(WARM_UPS):
+                super().__call__(buffers)
+        torch.cuda.current_stream(self.device).wait_stream(self.stream)
 
     def captured(self, buffers: list[MicroBatch]) -> Recording:
         if not self.recordings:
             self.pool = torch.cuda.graph_pool_handle()
+        gc.collect()  # not during the recording: what it frees may be another graph
         graph = torch.cuda.CUDAGraph()
         for group in self.optimizer.param_groups:
             group["capturable"] = True  # torch asks for it, although the fused kernel works without
         try:
-            with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
                 results = super().__call__(buffers)
         finally:
             for group in self.optimizer.param_groups:
@@ -194,6 +204,13 @@ class CapturedUpdater(Updater):
                 group["lr"] = rate
 
 
+def first_line_of_cause(error: BaseException) -> str:
+    """The first line of the error that led to this one: a recording that fails ends with an error of its own."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
 def rounded_width(width: int) -> int:
     """Tokens of a padded row: a multiple of 4 up to 32, of 16 up to 128, then of 64."""
     step = 4 if width <= 32 else 16 if width <= 128 else 64
@@ -207,11 +224,9 @@ def tensors_of(value: Any) -> list[Tensor]:
     return [tensor for item in items_of(value) for tensor in tensors_of(item)]
 
 
-def shape_of(value: Any) -> str:
-    """Equal for values whose tensors have the same shapes and types, and are in the same places."""
-    if isinstance(value, Tensor):
-        return f"{tuple(value.shape)} {value.dtype}"
-    return "-" if value is None else "[" + ", ".join(map(shape_of, items_of(value))) + "]"
+def shape_of(tensors: list[Tensor]) -> Shape:
+    """Equal for the arguments of two steps of a run that a graph cannot tell apart."""
+    return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 
 def copied(value: T) -> T:
@@ -233,6 +248,4 @@ def items_of(value: Any) -> list[Any]:
         return list(value)
     if isinstance(value, dict):
         return list(value.values())
-    if is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, one.name) for one in fields(value)]
-    return []
+    return list(vars(value).values()) if is_dataclass(value) and not isinstance(value, type) else []

@@ -34,10 +34,21 @@ def deployment(client: SyncPrefectClient, request: pytest.FixtureRequest) -> UUI
     return identity
 
 
+def runs_of(client: SyncPrefectClient, deployment: UUID) -> list[FlowRun]:
+    return [run for run in client.read_flow_runs() if run.deployment_id == deployment]
+
+
 def newest(client: SyncPrefectClient, deployment: UUID) -> FlowRun:
-    runs = [run for run in client.read_flow_runs() if run.deployment_id == deployment]
+    runs = runs_of(client, deployment)
     assert all(run.created is not None for run in runs)
     return max(runs, key=lambda run: str(run.created))
+
+
+def resumed_runs(client: SyncPrefectClient, deployment: UUID, home: Home) -> int:
+    """Resume what was interrupted, and count the new runs of this deployment: the server has those of other tests."""
+    before = len(runs_of(client, deployment))
+    resume_interrupted(client, home)
+    return len(runs_of(client, deployment)) - before
 
 
 def interrupt(client: SyncPrefectClient, deployment: UUID, home: Home, *, checkpoint: bool) -> FlowRun:
@@ -55,8 +66,8 @@ def test_runs_that_make_progress_are_started_again_however_often(
 ) -> None:
     for _ in range(ATTEMPTS + 3):
         run = interrupt(client, deployment, home, checkpoint=True)
-        assert resume_interrupted(client, home) == 1
-        assert resume_interrupted(client, home) == 0  # it has its successor
+        assert resumed_runs(client, deployment, home) == 1
+        assert resumed_runs(client, deployment, home) == 0  # it has its successor
         assert newest(client, deployment).id != run.id
 
 
@@ -64,12 +75,12 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     client: SyncPrefectClient, deployment: UUID, home: Home
 ) -> None:
     interrupt(client, deployment, home, checkpoint=True)
-    assert resume_interrupted(client, home) == 1
+    assert resumed_runs(client, deployment, home) == 1
     for _ in range(ATTEMPTS):
         interrupt(client, deployment, home, checkpoint=False)
-        assert resume_interrupted(client, home) == 1
+        assert resumed_runs(client, deployment, home) == 1
     last = interrupt(client, deployment, home, checkpoint=False)
-    assert resume_interrupted(client, home) == 0
+    assert resumed_runs(client, deployment, home) == 0
     state = client.read_flow_run(last.id).state
     assert state is not None
     assert state.is_crashed()
@@ -107,7 +118,7 @@ def test_a_run_with_unknown_parameters_has_failed_and_is_not_started_again(
     else:
         assert state.is_failed()
         assert str(state.message).startswith(problem)
-    assert resume_interrupted(client, home) == int(problem is None)
+    assert resumed_runs(client, deployment, home) == int(problem is None)
     assert pipeline_flow.on_crashed_hooks == [fail_with_unknown_parameters]
 
 
@@ -135,8 +146,8 @@ def test_a_run_stopped_in_order_is_called_so_and_started_again_once(
     assert state.name == after
     if after == STOPPED:
         assert "the next rnnlm up starts it again" in str(state.message)
-    assert resume_interrupted(client, home) == resumed
-    assert resume_interrupted(client, home) == 0
+    assert resumed_runs(client, deployment, home) == resumed
+    assert resumed_runs(client, deployment, home) == 0
 
 
 def test_stopping_in_order_however_often_does_not_give_a_run_up(
@@ -145,4 +156,4 @@ def test_stopping_in_order_however_often_does_not_give_a_run_up(
     for _ in range(ATTEMPTS + 2):
         run = interrupt(client, deployment, home, checkpoint=False)
         mark_stopped(PrefectQuery(str(PREFECT_API_URL.value())), [str(run.id)])
-        assert resume_interrupted(client, home) == 1
+        assert resumed_runs(client, deployment, home) == 1

@@ -1,6 +1,6 @@
 """The chain as a whole, on a real Prefect server, a real DuckDB file and a real MLflow store."""
 
-import inspect
+import ast
 import json
 import re
 from collections.abc import Iterator
@@ -23,17 +23,21 @@ from rnnlm.display.text_layout import markdown_text
 from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.home import Home, read_json
+from rnnlm.pipeline import run_pipeline
 from rnnlm.presets import build_config
 from rnnlm.registry.data_gates import GatesError
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.reports.pipeline_page import corpus_report, pipeline_json, pipeline_summary
+from rnnlm.reports.json_values import run_value
+from rnnlm.reports.pipeline_page import corpus_report, pipeline_summary
 from rnnlm.storage.result_records import PipelineRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.conftest import home_in, write_toy_corpus
 
 Ran = tuple[Home, PipelineConfig, PipelineRecord]
-STABILITY = Path(__file__).resolve().parents[2] / "docs" / "reference" / "stability.md"
+ROOT = Path(__file__).resolve().parents[2]
+FLOW_FILE, TASK_FILES = ROOT / "flows" / "pipeline_flow.py", sorted((ROOT / "tasks").glob("*.py"))
+JSON_PAGE = ROOT / "docs" / "reference" / "json.md"
 SETTINGS = (
     "tokenizer.kind=word",
     "tokenizer.vocabulary_size=200",
@@ -56,9 +60,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Itera
 
 
 def promised_keys() -> set[str]:
-    """The keys of `rnnlm run --json` that docs/reference/stability.md names."""
-    section = STABILITY.read_text(encoding="utf-8").partition("## Keys of `rnnlm run --json`\n")[2]
-    return set(re.findall(r"`(\w+)`", section.partition("\n\n")[0]))
+    """The keys of `rnnlm run --json` that docs/reference/json.md names."""
+    section = JSON_PAGE.read_text(encoding="utf-8").partition("\n## A run\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))))
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -167,20 +171,59 @@ def shown(key: str) -> StoredArtifact:
     return artifact
 
 
+def calls_in_order(path: Path, *functions: str) -> list[str]:
+    """The names of everything that these functions of a file call, in the order of the text; of `a.b()` it is b."""
+    found = {node.name: node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
+    calls = [node for name in functions for node in ast.walk(found[name]) if isinstance(node, ast.Call)]
+    calls.sort(key=lambda call: (call.func.end_lineno, call.func.end_col_offset))
+    return [ast.unparse(call.func).rpartition(".")[2] for call in calls]
+
+
+def stages_called(path: Path, *functions: str) -> list[str]:
+    """Names of the tasks that functions of flows/pipeline_flow.py call."""
+    tasks = {name for file in TASK_FILES for name in tasks_in(file)}
+    return [name for name in calls_in_order(path, *functions) if name in tasks]
+
+
+def tasks_in(file: Path) -> list[str]:
+    return re.findall(r"^@task\((?:.|\n)*?^def (\w+)", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
 def test_the_docstring_lists_the_stages_in_order() -> None:
-    """pipeline_flow.py is the file to read first: what it says is what it does."""
-    source = Path(inspect.getfile(pipeline_flow.fn)).read_text(encoding="utf-8")
-    tasks = set(re.findall(r"^from tasks\.(\w+) import", source, flags=re.MULTILINE))
-    listed = re.findall(r"^.{17}(\w+)  +\w", source.partition("\nfrom prefect")[0], flags=re.MULTILINE)
-    called = [name for name in re.findall(r"\b(\w+)\(", source.partition("@flow")[2]) if name in tasks]
-    assert listed == called
-    assert set(listed) == tasks
+    """pipeline_flow.py is the file to read first: it does what it says."""
+    introduction = ast.get_docstring(ast.parse(FLOW_FILE.read_text(encoding="utf-8")), clean=False)
+    listed = re.findall(r"^.{16} (\w+) {2,}\w", str(introduction), flags=re.MULTILINE)
+    assert len(listed) == 17
+    assert listed == stages_called(FLOW_FILE, "prepare", "train", "evaluate_and_register", "publish_summary")
+
+
+def test_the_flow_has_the_order_of_the_plain_pipeline() -> None:
+    """Each task calls what rnnlm/pipeline.py calls at its place; events are Prefect's alone."""
+    plain = calls_in_order(ROOT / "rnnlm" / "pipeline.py", "prepare_data", "train_and_register")
+    stage_of = {
+        task: [name for name in calls_in_order(file, task) if name in plain]
+        for file in TASK_FILES
+        for task in tasks_in(file)
+    }
+    flow = stages_called(FLOW_FILE, "prepare", "train", "evaluate_and_register")
+    assert [task for task in flow if not stage_of[task]] == ["raise_events"]
+    stages = [stage for task in flow for stage in stage_of[task]]
+    assert [name for name in plain if name in stages] == stages
+
+
+@pytest.mark.long
+def test_the_plain_pipeline_finds_all_that_the_flow_has_stored(ran: Ran) -> None:
+    home, config, first = ran
+    record = run_pipeline(home, config)
+    assert [stage for stage, of_stage in record.stages.items() if not of_stage.skipped] == []
+    assert (record.run.run_id, record.evaluation.scores) == (first.run.run_id, first.evaluation.scores)
+    assert record.registered.version == first.registered.version
 
 
 @pytest.mark.long
 def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.CaptureFixture[str]) -> None:
     home, config, first = ran
-    facts = pipeline_json(first)
+    facts = run_value(first, first.dataset)
     assert len(promised_keys()) > 20
     assert set(facts) >= promised_keys()
     assert (facts["model_name"], facts["model_version"], facts["alias"]) == ("rnnlm-toy", 1, "champion")
@@ -197,7 +240,7 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
         assert second[key] == facts[key], key
 
     forced = run_flow(home, pipeline_flow, config=config.model_copy(update={"force": ("evaluation",)}))
-    assert pipeline_json(forced)["skipped"] == [name for name in STAGES if name != "evaluation"]
+    assert run_value(forced, forced.dataset)["skipped"] == [name for name in STAGES if name != "evaluation"]
 
     summary = pipeline_summary(forced)
     assert "rnnlm-toy version 1 as champion" in summary
@@ -210,10 +253,10 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
 def test_commands_work_on_the_registered_model(
     ran: Ran, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    config, facts = ran[1], pipeline_json(ran[2])
+    config, facts = ran[1], run_value(ran[2], ran[2].dataset)
     corpus = config.corpus.source
     (listed,) = answer(capsys, "models")
-    assert (listed["name"], listed["version"], listed["aliases"]) == ("rnnlm-toy", 1, ["champion"])
+    assert (listed["model_name"], listed["model_version"], listed["aliases"]) == ("rnnlm-toy", 1, ["champion"])
     assert listed["validation_perplexity"] == pytest.approx(facts["validation_perplexity"])
     assert listed["dataset_id"] == facts["dataset_id"]
     assert listed["created"]
@@ -252,7 +295,7 @@ def test_other_seeds_are_trained_scored_and_not_registered(ran: Ran) -> None:
     assert test.mean_perplexity == sum(test.perplexities) / 2
     assert record.registered.version == first.registered.version
     assert "\n\n2 seeds\n  split  model" in pipeline_summary(record)
-    assert pipeline_json(record)["seeds"]["run_ids"] == record.seeds.run_ids
+    assert run_value(record, record.dataset)["seeds"]["run_ids"] == record.seeds.run_ids
     again = run_flow(home, pipeline_flow, config=config, seeds=2)
     assert again.seeds == record.seeds
 

@@ -38,7 +38,7 @@ def test_models_are_listed_whole_the_best_and_by_dataset(
     capsys: pytest.CaptureFixture[str], toy_dataset: DatasetRecord
 ) -> None:
     def versions(*arguments: str) -> list[int]:
-        return [row["version"] for row in json.loads(said(capsys, "models", *arguments, "--json"))]
+        return [row["model_version"] for row in json.loads(said(capsys, "models", *arguments, "--json"))]
 
     assert versions() == [2, 1]
     assert versions("--best") == [1]  # of equals the first
@@ -53,11 +53,11 @@ def test_a_version_is_shown_with_its_lineage(capsys: pytest.CaptureFixture[str],
     assert f"sha256 {toy_dataset.corpus_digest}" in " ".join(text.split())
     assert "parent     version 1" in text
     value = json.loads(said(capsys, "models", "show", f"{NAME}@challenger", "--json"))
-    assert value["listed"]["version"] == 2
-    assert value["corpus"]["digest"] == toy_dataset.corpus_digest
+    assert value["model_version"] == 2
+    assert value["corpus_digest"] == toy_dataset.corpus_digest
     assert (value["evidence"]["documents"], value["evidence"]["lines"]) == (1, 24)  # the toy corpus's validation text
     assert "because it has read no newer text" in " ".join(text.split())
-    assert [parent["version"] for parent in value["parents"]] == [1]
+    assert [parent["model_version"] for parent in value["parents"]] == [1]
 
 
 def test_promoted_by_hand_and_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_promoted_by_hand_and_taken_back(capsys: pytest.CaptureFixture[str]) -> 
     assert "by hand, in place of version 1" in text
     assert "sounds better" in text
     change = json.loads(said(capsys, "rollback", NAME, "--json"))
-    assert (change["version"], change["before"], change["how"]) == (1, 2, "rollback")
+    assert (change["model_version"], change["before"], change["how"]) == (1, 2, "rollback")
     shown = said(capsys, "models", "show", NAME)
     assert f"{NAME} 1 (champion)" in shown
     assert "the first" in shown
@@ -87,17 +87,17 @@ def test_networks_are_mixed_to_a_version_that_answers(
     other = train_model.fn(config, registered.dataset)
     runs = [registered.run.run_id, other.run_id]
     mixed = json.loads(said(capsys, "mix", *runs, "--json"))
-    assert [member["run_id"] for member in mixed["run"]["members"]] == runs
-    number = mixed["registered"]["version"]
+    assert [member["run_id"] for member in mixed["members"]] == runs
+    number = mixed["model_version"]
     assert number == 3
     text = said(capsys, "mix", *runs)
     assert f"version {number}" in " ".join(text.split())
     assert "share" in text.splitlines()[0]
     card = said(capsys, "models", "show", f"{NAME}/{number}")
-    assert mixed["run"]["run_id"] in card
+    assert mixed["run_id"] in card
     assert "ensemble of 2" in said(capsys, "runs")
     assert json.loads(said(capsys, "generate", f"{NAME}/{number}", "--prompt", "the cat", "--json"))
     assert "best guesses" in said(capsys, "explain", "the cat sees the dog .", f"{NAME}/{number}")
     assert "one is needed" in refused(capsys, "export", f"{NAME}/{number}", "--format", "onnx", "--output", "x.onnx")
     assert "dynamic + cache" in said(capsys, "evaluate", f"{NAME}/{number}", "--dynamic", "--cache")
-    assert "an ensemble" in refused(capsys, "mix", mixed["run"]["run_id"], runs[0])
+    assert "an ensemble" in refused(capsys, "mix", mixed["run_id"], runs[0])

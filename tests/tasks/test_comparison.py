@@ -1,12 +1,15 @@
 import numpy as np
 import pytest
 
-from rnnlm.home import Home
+from rnnlm.config import TrackingConfig
+from rnnlm.home import Home, read_json
 from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.lab.comparison.run_plan import matched_configs
 from rnnlm.storage.records import DatasetRecord
-from tasks.comparison import compare_costs
+from rnnlm.storage.result_records import EvaluationRecord
+from tasks.comparison import compare_costs, log_compared_models, report_comparison
 from tests.configs import plain_config
+from tests.tasks.comparisons import PNG, tracked
 
 CONFIG = CompareConfig(
     pipeline=plain_config({"model.hidden_size": 8, "training.epochs": 1}),
@@ -29,3 +32,29 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
     assert compare_costs.fn(configs, toy_dataset, 0.05) == costs  # to the last digit: not measured again
     (stored,) = home.comparisons.glob("costs-*.json")
     assert stored.exists()
+
+
+@pytest.mark.long
+def test_a_comparison_is_reported_and_logged_once(
+    tracked_home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    counts = toy_evaluation.scores["test"].counts  # that a network is compared with
+    assert counts is not None
+    config = CompareConfig(models=("kneser-ney",))
+
+    comparison = report_comparison.fn(config, toy_dataset, {}, {}, ("much is copied",))
+
+    (result,) = comparison.models
+    assert (comparison.test_tokens, comparison.target_perplexity, comparison.pairs) == (400, None, ())
+    assert result.test_perplexity == pytest.approx(counts.perplexity)
+    assert comparison.score_warnings == ("much is copied",)
+    assert comparison.picture.read_bytes().startswith(PNG)
+    assert "much is copied" in comparison.page.read_text()
+    assert read_json(comparison.figures)["value"]["models"][0]["model"] == "kneser-ney"
+    assert report_comparison.fn(config, toy_dataset, {}, {}).skipped
+
+    url = log_compared_models.fn(comparison, TrackingConfig())
+    assert url is not None
+    assert log_compared_models.fn(comparison, TrackingConfig()) == url
+    ((_, metrics),) = tracked(tracked_home)
+    assert metrics["test_perplexity/kneser-ney"] == [(0, result.test_perplexity)]

@@ -1,20 +1,78 @@
+import math
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from safetensors.torch import load_file, save_file
 
-from rnnlm.config import PipelineConfig, ProbesConfig
+from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig, ProbesConfig
 from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
 from rnnlm.home import Home
 from rnnlm.reports.probe_page import gradient_report, positions_report
-from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.records import LOSSES, CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.evaluation import (
+    evaluate_perplexity,
     log_results,
+    measure_surprise,
     probe_gradient_flow,
     probe_positions,
+    sample_run,
 )
+
+PREDICTABLE = 15  # tokens of the toy vocabulary without <pad> and <bos>
+TEST_TOKENS = 400  # of 40 lines: nine words and <eos> each
+
+
+@pytest.fixture
+def uniform_run(toy_run: RunRecord) -> RunRecord:
+    """The toy run whose network has weights of zero: to it each token has the probability 1 / PREDICTABLE."""
+    weights = toy_run.model_folder / "model.safetensors"
+    save_file({name: tensor.zero_() for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
+    return toy_run
+
+
+def test_uniform_network_has_the_perplexity_of_its_vocabulary(
+    uniform_run: RunRecord, toy_dataset: DatasetRecord, toy_corpus: CorpusRecord
+) -> None:
+    record = evaluate_perplexity.fn(toy_dataset, uniform_run, EvaluationConfig(), force=True)
+    score = record.scores["test"]
+    assert (score.tokens, score.unknown_rate, record.skipped) == (TEST_TOKENS, 0.0, False)
+    assert score.network is not None
+    assert score.network.perplexity == pytest.approx(PREDICTABLE, rel=1e-6)
+    assert score.uniform_perplexity == PREDICTABLE
+    byte_count = (toy_corpus.folder / "test.txt").stat().st_size
+    bits = TEST_TOKENS * math.log2(PREDICTABLE)
+    assert 0 <= score.network.bits_per_byte * byte_count - bits < 40 * 0.2  # the spaces of a line cost a little, too
+    assert score.nll_nats_per_token == pytest.approx(math.log(score.perplexity))  # of network and counts mixed
+    again = evaluate_perplexity.fn(toy_dataset, uniform_run, EvaluationConfig())
+    assert (again.skipped, again.scores) == (True, record.scores)
+
+
+@pytest.mark.long
+def test_surprise_stores_the_loss_of_every_test_token(
+    toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    report = measure_surprise.fn(toy_dataset, toy_run, EvaluationConfig())
+    tokens = pq.read_table(toy_run.folder / LOSSES / "tokens.parquet")
+    assert len(tokens) == TEST_TOKENS
+    mean = sum(tokens["nll_nats"].to_pylist()) / TEST_TOKENS
+    assert math.exp(mean) == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-5)
+    assert "data:image/png;base64,iVBOR" in report
+
+
+def test_prompts_are_continued_once_with_consecutive_seeds(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    config = GenerationConfig(prompts=("the cat", "the fox"), maximum_tokens=3, seed=5)
+    record = sample_run.fn(toy_dataset, toy_run, config)
+    assert [(sample.prompt, sample.seed) for sample in record.samples] == [("the cat", 5), ("the fox", 6)]
+    for sample in record.samples:
+        assert sample.whole.startswith(f"{sample.prompt} ")
+        assert 1 <= sample.tokens <= 3
+    again = sample_run.fn(toy_dataset, toy_run, config)
+    assert (again.skipped, again.samples) == (True, record.samples)
+    assert sample_run.fn(toy_dataset, toy_run, config, force=True).samples == record.samples
 
 
 @pytest.mark.long

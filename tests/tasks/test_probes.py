@@ -13,12 +13,13 @@ from rnnlm.home import Home
 from rnnlm.lab.probes import abilities
 from rnnlm.lab.probes.echo import measure_echo
 from rnnlm.lab.probes.gradients import measure_gradients as measured
+from rnnlm.lab.probes.kind_probes import stored_ability
 from rnnlm.lab.probes.probe_records import AbilityComparison, GradientCurve, metric_name
 from rnnlm.reports.probe_page import abilities_page, echo_page, gradients_page
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from tasks.probes import log_probe, probe_abilities, probe_echo, probe_gradients
+from tasks.probes import log_probe, probe_abilities, probe_ability, probe_echo, probe_gradients
 from tests.ability_scores import ability_score
 from tests.tasks.comparisons import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, tracked
 
@@ -34,6 +35,20 @@ compare_abilities(find_home(), AbilitiesConfig.model_validate_json(sys.argv[1]))
 def stored(home: Home) -> dict[Path, int]:
     """When each stored network was written."""
     return {path: path.stat().st_mtime_ns for path in home.probes.glob("ability-*.json")}
+
+
+@pytest.mark.long
+def test_an_ability_is_measured_once_for_its_seed(home: Home) -> None:
+    call = (stored_ability, home, ABILITIES, "elman", "parity", 1)
+    score = probe_ability.fn(*call, False)
+    assert (score.network, score.task, score.seed, score.steps) == ("elman", "parity", 1, 2)
+    assert score == abilities.measure_ability(ABILITIES, "elman", "parity", seed=1)
+    before = stored(home)
+    assert len(before) == 1
+    assert probe_ability.fn(*call, False) == score
+    assert stored(home) == before
+    probe_ability.fn(*call, True)
+    assert stored(home) != before
 
 
 @pytest.mark.long

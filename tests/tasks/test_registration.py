@@ -1,14 +1,60 @@
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from prefect.states import Failed
 
+from rnnlm.config import GenerationConfig
 from rnnlm.errors import ModelError, TrackingError
+from rnnlm.registry.model_lookup import list_models
 from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.scoring.drift import Distributions, Drift, drift_events
 from rnnlm.scoring.scoring_config import ScoringConfig
-from tasks.registration import is_tracking_failure, raise_events, register_run
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
+from tasks.evaluation import sample_run
+from tasks.registration import (
+    is_tracking_failure,
+    raise_events,
+    register_run,
+    sample_champion,
+    store_references,
+)
+from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events
+
+
+def test_references_are_scores_of_the_validation_lines(
+    toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    line, paragraph = store_references.fn(toy_dataset, toy_run)
+    assert (line.stem, paragraph.stem) == ("line", "paragraph")
+    scores = pq.read_table(line)
+    assert scores["tokens"].to_pylist() == 40 * [10]  # nine words and <eos>
+    nats = -sum(scores["log_probability"].to_pylist())
+    assert nats / 400 == pytest.approx(toy_evaluation.scores["valid"].nll_nats_per_token, rel=1e-5)
+    assert pq.read_table(paragraph)["tokens"].to_pylist() == [400]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("registry_template")  # the bundle has been checked
+def test_the_first_version_of_a_text_is_champion(register: Registrar) -> None:
+    arguments = (register.config, register.dataset, register.run, register.evaluation, register.samples)
+    version = register_run.fn(*arguments)
+    assert (version.name, version.version, version.alias) == ("rnnlm-toy", 1, "champion")
+    assert (version.uri, version.evidence, version.skipped) == ("models:/rnnlm-toy@champion", None, False)
+    again = register_run.fn(*arguments)
+    assert (again.version, again.skipped) == (1, True)
+    (listed,) = list_models(register.home)
+    assert listed.test_perplexity == register.evaluation.scores["test"].perplexity
+    assert listed.dataset_id == register.dataset.dataset_id
+
+
+@pytest.mark.long
+def test_samples_of_the_champion_are_those_of_its_run(registered: Registrar) -> None:
+    config = GenerationConfig(prompts=("the cat",), maximum_tokens=5, seed=3)
+    of_champion = sample_champion.fn("rnnlm-toy", config)
+    assert of_champion.samples == sample_run.fn(registered.dataset, registered.run, config).samples
 
 
 @pytest.mark.parametrize(("error", "retried"), [(TrackingError("away"), True), (ModelError("no model"), False)])

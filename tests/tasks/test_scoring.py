@@ -12,7 +12,7 @@ from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.scoring.scoring_model import find_model
 from rnnlm.scoring.text_filter import scoring_of
 from rnnlm.storage.records import RunRecord
-from tasks.scoring import compare_scores, filter_input, score_input, score_shard
+from tasks.scoring import compare_scores, filter_input, list_strange_documents, score_input, score_shard
 
 
 def test_a_shard_holds_the_tokens_that_it_returns(home: Home, toy_run: RunRecord, tmp_path: Path) -> None:
@@ -46,3 +46,16 @@ def test_a_filter_writes_what_it_keeps(toy_run: RunRecord, tmp_path: Path) -> No
     )
     filter_input.fn(config, score_input.fn(scoring_of(config)))
     assert (tmp_path / "kept" / "texts.txt").read_text() == "the cat .\n"  # neither the blank line nor the last one
+
+
+def test_the_strangest_document_is_listed_first(toy_run: RunRecord, tmp_path: Path) -> None:
+    lines = 100 * ["the cat sees the dog near the river ."]
+    lines[42] = "river river near near the . cat"
+    (tmp_path / "texts.txt").write_text("\n".join(lines) + "\n")
+    config = ScoringConfig(
+        input=str(tmp_path / "texts.txt"), output=str(tmp_path / "scores.parquet"), model=toy_run.run_id, top=3
+    )
+    scoring = score_input.fn(config)
+    (found,) = list_strange_documents.fn(config, scoring)
+    assert (found.place, found.text, found.documents) == (42, lines[42], 1)
+    assert list_strange_documents.fn(config.model_copy(update={"top": 0}), scoring) == ()

@@ -3,7 +3,10 @@
 Draw n of the n units with replacement and compute the difference in nats per byte, many times. The spread of the
 results is that of other samples of the same kind of text. Tokens would be the wrong units: those of one line are
 correlated. A unit is what judges in one document or, if there are few documents, a run of neighbouring judging lines.
-Neighbouring units are alike, too: their correlation widens the bounds (Newey and West 1987).
+Neighbouring units are alike, too: their correlation widens the bounds (Newey and West 1987), and that of a document's
+units, if units are runs of its lines (Liang and Zeger 1986). So does skewness: if a
+candidate is a little better in most units and much worse in a few, samples without those few call it better (Johnson
+1978).
 
 A candidate that must be better is one of many that are compared with a champion on much the same lines, one every
 night. Each chance of a false alarm is small, but they add up. So the k-th comparison with one champion may err with
@@ -11,6 +14,7 @@ probability (1 - confidence) / (k (k + 1)). These sum to 1 - confidence over any
 and DeMets 1983): at most the probability that a champion is ever replaced by a model that is not better.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +53,42 @@ def measure_evidence(
     if not len(pairs):
         return None
     columns = (pairs[name].to_numpy() for name in ("document_id", "excess_nats", "byte_count"))
-    units, blocks = units_of_lines(*columns)
-    return evidence_from(totals, *units, config, comparison, must_be_better=must_be_better, blocks=blocks)
+    return evidence_from(totals, units_of_lines(*columns), config, comparison, must_be_better=must_be_better)
 
 
-def units_of_lines(
-    document_ids: np.ndarray, excess_nats: np.ndarray, byte_counts: np.ndarray
-) -> tuple[tuple[np.ndarray, np.ndarray], bool]:
-    """(lines,) each, in the order of the text → (units,) excess and bytes; True if the units are runs of lines."""
-    starts = np.flatnonzero(np.diff(document_ids, prepend=-1))
-    blocks = len(starts) < FEW_DOCUMENTS
-    if blocks:
-        starts = run_starts(len(document_ids), FEW_DOCUMENTS)
-    return (unit_sums(np.add.reduceat(excess_nats, starts)), unit_sums(np.add.reduceat(byte_counts, starts))), blocks
+@dataclass(frozen=True)
+class Units:
+    """What is drawn, in the order of the text: what judges in one document, or runs of neighbouring judging lines."""
+
+    excess_nats: np.ndarray  # (units,) by how much the candidate costs more
+    byte_counts: np.ndarray  # (units,)
+    document_starts: np.ndarray | None = None  # (documents,) first unit of each; None: the units are the documents
+
+    @property
+    def are_runs(self) -> bool:
+        return self.document_starts is not None
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """(units,): the excess beyond each unit's share of it, which add up to 0."""
+        found: np.ndarray = self.excess_nats - self.byte_counts * (self.excess_nats.sum() / self.byte_counts.sum())
+        return found
+
+
+def units_of_lines(document_ids: np.ndarray, excess_nats: np.ndarray, byte_counts: np.ndarray) -> Units:
+    """(lines,) each, in the order of the text."""
+    documents = np.flatnonzero(np.diff(document_ids, prepend=-1))
+    if len(documents) >= FEW_DOCUMENTS:
+        sums = (unit_sums(np.add.reduceat(values, documents)) for values in (excess_nats, byte_counts))
+        return Units(*sums)
+    runs = run_starts(len(document_ids), FEW_DOCUMENTS)
+    # A run that holds the end of one document and the start of the next counts as the first one's.
+    of_documents = np.unique(np.searchsorted(runs, documents))
+    return Units(
+        np.add.reduceat(excess_nats, runs),
+        np.add.reduceat(byte_counts, runs),
+        of_documents[of_documents < len(runs)],
+    )
 
 
 def run_starts(count: int, maximum: int) -> np.ndarray:
@@ -71,28 +98,29 @@ def run_starts(count: int, maximum: int) -> np.ndarray:
 
 def evidence_from(
     totals: dict[str, Any],
-    excess_nats: np.ndarray,
-    byte_counts: np.ndarray,
+    units: Units,
     config: RegistryConfig,
     comparison: int = 1,
     *,
     must_be_better: bool = False,
-    blocks: bool = False,
 ) -> Evidence:
-    """totals: the fields of Evidence that sums give. excess_nats, byte_counts: (units,), in the order of the text.
+    """totals: the fields of Evidence that sums give.
 
     must_be_better: the candidate is promoted only if it is shown to be, so the confidence of each comparison is spent.
     """
-    differences = resampled_differences(excess_nats, byte_counts, config.resamples, config.seed)
+    differences = resampled_differences(units.excess_nats, units.byte_counts, config.resamples, config.seed)
     confidence = spent_confidence(config.confidence, comparison) if must_be_better else config.confidence
-    widening = correlation_widening(excess_nats, byte_counts)
-    lower, upper = confidence_bounds(totals["difference"], differences, byte_counts, confidence, widening)
+    residuals = units.residuals
+    widening = max(correlation_widening(residuals), document_widening(residuals, units.document_starts))
+    lower, upper = confidence_bounds(
+        totals["difference"], differences, units.byte_counts, confidence, widening, sum_skewness(residuals)
+    )
     return Evidence(
         **totals,
-        blocks=blocks,
+        blocks=units.are_runs,
         lower=lower,
         upper=upper,
-        units=len(excess_nats),
+        units=len(units.excess_nats),
         confidence=confidence,
         resamples=config.resamples,
         comparison=comparison,
@@ -104,12 +132,12 @@ def spent_confidence(confidence: float, comparison: int) -> float:
     return 1 - (1 - confidence) / (comparison * (comparison + 1))
 
 
-def correlation_widening(excess_nats: np.ndarray, byte_counts: np.ndarray) -> float:
+def correlation_widening(residuals: np.ndarray) -> float:
     """How many times larger the standard error is because neighbouring units are correlated; at least 1.
 
-    With Bartlett's weights over lags up to the cube root of the number of units.
+    residuals: (units,), of the excess beyond each unit's share. Bartlett's weights, over lags up to the cube root of
+    the number of units.
     """
-    residuals = excess_nats - byte_counts * (excess_nats.sum() / byte_counts.sum())
     variance = float((residuals**2).sum())
     if not variance > 0:
         return 1.0
@@ -118,21 +146,48 @@ def correlation_widening(excess_nats: np.ndarray, byte_counts: np.ndarray) -> fl
     return max(1.0, 1 + 2 * sum((1 - lag / (lags + 1)) * one for lag, one in enumerate(correlations, start=1))) ** 0.5
 
 
+def document_widening(residuals: np.ndarray, document_starts: np.ndarray | None) -> float:
+    """How many times larger the standard error is because the units of a document are correlated; at least 1.
+
+    From the spread of whole documents, however long they are (Liang and Zeger 1986).
+    """
+    if document_starts is None or len(document_starts) < 2:
+        return 1.0
+    variance = float((residuals**2).sum())
+    of_documents = np.add.reduceat(residuals, document_starts)
+    count = len(of_documents)
+    return max(1.0, float((of_documents**2).sum()) / variance * count / (count - 1)) ** 0.5 if variance > 0 else 1.0
+
+
+def sum_skewness(residuals: np.ndarray) -> float:
+    """Skewness of the residuals' sum, which is that of one residual divided by the square root of their number."""
+    variance = float((residuals**2).sum())
+    return float((residuals**3).sum()) / variance**1.5 if variance > 0 else 0.0
+
+
 def confidence_bounds(
-    difference: float, resampled: np.ndarray, byte_counts: np.ndarray, confidence: float, widening: float = 1.0
+    difference: float,
+    resampled: np.ndarray,
+    byte_counts: np.ndarray,
+    confidence: float,
+    widening: float = 1.0,
+    skewness: float = 0.0,
 ) -> tuple[float, float]:
     """One-sided bounds below and above the difference, from the standard error of the resamples.
 
     A quantile of Student's t: the resamples themselves say little about probabilities as small as one in 10,000, and
     of few units their spread is uncertain, and a little too small. byte_counts: (units,); units of unlike sizes are
-    worth fewer ones of equal size (Satterthwaite 1946).
+    worth fewer ones of equal size (Satterthwaite 1946), and so are correlated ones. skewness: of the sum of independent
+    units; it widens the bound on the side of the long tail (the first term of the Cornish-Fisher expansion) and narrows
+    none.
     """
     sizes = byte_counts.astype(np.float64)
-    worth = float((sizes**2).sum() ** 2 / (sizes**4).sum())
+    worth = float((sizes**2).sum() ** 2 / (sizes**4).sum()) / widening**2
     freedom = max(1.0, worth - 1)
-    deviation = float(resampled.std(ddof=1)) * (worth / freedom) ** 0.5
-    margin = float(stdtrit(freedom, confidence)) * widening * deviation
-    return difference - margin, difference + margin
+    deviation = widening * float(resampled.std(ddof=1)) * (worth / freedom) ** 0.5
+    quantile = float(stdtrit(freedom, confidence))
+    shift = widening * skewness * (2 * quantile**2 + 1) / 6
+    return difference - (quantile + max(0.0, -shift)) * deviation, difference + (quantile + max(0.0, shift)) * deviation
 
 
 def unit_sums(values: np.ndarray) -> np.ndarray:

@@ -169,8 +169,8 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     assert status["champions"][0]["model"] == "rnnlm-toy"
     nights = {night["schedule"]: night for night in status["by_hand"]}
     assert nights["short"]["state"] == "Completed"
-    score, decision = nights["short"]["outcome"].splitlines()
-    assert re.fullmatch(r"\d\.\d{3} bits per byte of the test split \(perplexity [\d.]+\)\.", score)
+    decision, score = nights["short"]["outcome"].splitlines()
+    assert re.fullmatch(r"Its own test split: \d\.\d{3} bits per byte \(perplexity [\d.]+\)\.", score)
     assert decision == "rnnlm-toy version 1 is the new champion: there was no champion before it."
     assert {night["schedule"]: bool(night["next"]) for night in status["nights"]}["short"]
     assert "by hand    short: " in up.rnnlm("status")

@@ -1,6 +1,7 @@
 """Progress lines say how much is done and how long the rest takes."""
 
 import logging
+import sys
 
 import pytest
 
@@ -31,3 +32,14 @@ def test_progress_of_a_worker_process_reaches_the_listeners_of_its_launcher() ->
         )
         log_worker_record('{"name": "rnnlm.other", "level": 20, "message": "no progress"}')
     assert heard == [ProgressReport("training: step 1", 0.25)]
+
+
+def test_a_bar_is_shown_in_a_notebook_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard error of a notebook, or of a test, is no terminal."""
+    with Progress("training", 3, "step") as progress:
+        assert progress.bar.disable
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    with Progress("training", 3, "step") as progress:
+        assert not progress.bar.disable
+        progress.update(2)
+        assert progress.bar.n == 2

@@ -143,8 +143,10 @@ def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
         version(3, parent_version="1", alias="challenger", kept="2", evidence="{}"),
         version(4, parent_version="1", alias="champion"),
         version(5, parent_version="4", alias="challenger", kept="1"),
+        version(6, parent_version="4", alias="challenger", kept="0"),  # an experiment, never to be promoted
+        version(7, parent_version="6", alias="challenger", kept="0"),
     ]
-    assert [kept_before(nights, champion) for champion in (1, 4, 5)] == [2, 1, 0]
+    assert [kept_before(nights, champion) for champion in (1, 4, 5, 6)] == [2, 1, 0, 0]
     assert kept_before(nights[1:], 1) == 2  # `rnnlm prune` has removed the first
 
 

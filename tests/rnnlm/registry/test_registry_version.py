@@ -1,7 +1,5 @@
 """Facts of a version as tags in MLflow, of this version of rnnlm and of those before."""
 
-import json
-
 import pytest
 
 from rnnlm.registry.registry_version import as_tags, facts_of, read_version, set_facts
@@ -14,7 +12,10 @@ def test_facts_come_back_from_their_tags() -> None:
     facts = {"alias": "champion", "reason": 'better: "1.2"', "test_perplexity": "80.5", "run_id": "aa"}
     tags = as_tags(facts)
     assert set(tags) == {"decision", "run_id", "facts"}
+    assert tags["facts"].startswith('test perplexity 80.50 {"')  # the list of versions cuts it after a few words
     assert facts_of(tags) == facts
+    assert facts_of(tags | {"facts": tags["facts"].removeprefix("test perplexity 80.50 ")}) == facts  # as JSON alone
+    assert facts_of({"facts": "of another program", "team": "search"}) == {"team": "search"}
     assert facts_of(facts) == facts  # a tag for each, as before
 
 
@@ -36,4 +37,4 @@ def test_facts_of_older_versions_are_replaced_and_removed(registered: Registrar)
     assert {fact: value for fact, value in after.items() if fact not in changed} == {
         fact: value for fact, value in before.items() if fact not in changed
     }
-    assert "note" not in json.loads(version.tags["facts"])
+    assert '"note"' not in version.tags["facts"]

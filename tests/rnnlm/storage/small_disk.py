@@ -15,4 +15,5 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], capture_output=True).returncode:
         pytest.skip("mounting is not permitted")
     yield disk
-    subprocess.run(["umount", disk], check=True)
+    # Lazily: the error that the test caught may hold a file open until it is collected.
+    subprocess.run(["umount", "--lazy", disk], check=True)

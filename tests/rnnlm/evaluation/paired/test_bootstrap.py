@@ -10,11 +10,15 @@ import pytest
 from rnnlm.config import RegistryConfig
 from rnnlm.evaluation.paired import bootstrap
 from rnnlm.evaluation.paired.bootstrap import (
+    Units,
     confidence_bounds,
     correlation_widening,
+    document_widening,
+    evidence_from,
     measure_evidence,
     resampled_differences,
     spent_confidence,
+    sum_skewness,
     unit_sums,
     units_of_lines,
 )
@@ -84,12 +88,51 @@ def test_bounds_equal_those_of_a_slow_bootstrap(tmp_path: Path) -> None:
 
 def test_units_are_documents_or_runs_of_lines_if_these_are_few() -> None:
     documents = np.repeat(np.arange(300), 3)
-    (excess, sizes), blocks = units_of_lines(documents, np.ones(900), np.full(900, 2.0))
-    assert (blocks, len(excess), set(excess), set(sizes)) == (False, 300, {3.0}, {6.0})
-    (excess, _), blocks = units_of_lines(documents // 100, np.ones(900), np.full(900, 2.0))
-    assert (blocks, len(excess), excess.sum()) == (True, 200, 900)
-    (excess, _), blocks = units_of_lines(np.zeros(7, int), np.ones(7), np.ones(7))
-    assert (blocks, len(excess)) == (True, 7)
+    units = units_of_lines(documents, np.ones(900), np.full(900, 2.0))
+    assert (units.are_runs, len(units.excess_nats)) == (False, 300)
+    assert (set(units.excess_nats), set(units.byte_counts)) == ({3.0}, {6.0})
+    units = units_of_lines(documents // 100, np.ones(900), np.full(900, 2.0))
+    assert (units.are_runs, len(units.excess_nats), units.excess_nats.sum()) == (True, 200, 900)
+    assert units.document_starts is not None
+    assert units.document_starts.tolist() == [0, 67, 134]  # the runs that begin at lines 301 and 603 come next
+    units = units_of_lines(np.zeros(7, int), np.ones(7), np.ones(7))
+    assert (units.are_runs, len(units.excess_nats)) == (True, 7)
+
+
+def test_a_document_whose_units_agree_counts_as_one() -> None:
+    """Ten documents of four equal units: the mean of ten values varies twice as much as that of forty."""
+    values = np.array([3, -3, 5, -5, 1, -1, 2, -2, 4, -4.0])
+    expected = (4 * 10 / 9) ** 0.5  # 4 units, and 10 documents of which one is spent on the mean
+    assert document_widening(np.repeat(values, 4), np.arange(0, 40, 4)) == pytest.approx(expected)
+    assert document_widening(np.tile([1, -1.0], 20), np.arange(0, 40, 4)) == 1.0  # they cancel in each document
+    assert document_widening(np.repeat(values, 4), np.array([0])) == 1.0  # one document says nothing
+    assert document_widening(np.zeros(40), np.arange(0, 40, 4)) == 1.0
+
+
+def test_a_long_tail_widens_the_bound_on_its_side_alone() -> None:
+    sizes, draws = np.ones(100), np.array([-1.0, 0.0, 1.0])  # of 1 nat per byte
+    lower, upper = confidence_bounds(0.0, draws, sizes, 0.95)
+    margin = 1.66039 * (100 / 99) ** 0.5  # Student's t of 99 degrees of freedom
+    assert (lower, upper) == (pytest.approx(-margin, abs=1e-4), pytest.approx(margin, abs=1e-4))
+    shift = 0.3 * (2 * 1.66039**2 + 1) / 6 * (100 / 99) ** 0.5
+    assert confidence_bounds(0.0, draws, sizes, 0.95, skewness=0.3) == pytest.approx((lower, upper + shift), abs=1e-4)
+    assert confidence_bounds(0.0, draws, sizes, 0.95, skewness=-0.3) == pytest.approx((lower - shift, upper), abs=1e-4)
+    assert sum_skewness(np.array([-1.0, -1.0, 2.0])) == pytest.approx(6 / 6**1.5)
+
+
+@pytest.mark.parametrize("rare_loss", [0.0, 1.0])
+def test_equal_models_with_rare_heavy_losses_keep_the_promise(rare_loss: float) -> None:
+    """A candidate that costs a little less in most units and much more in one of thirty, as much in all."""
+    draw = np.random.default_rng(2)
+    found = 0
+    for trial in range(600):
+        heavy = draw.random(200) < 1 / 30
+        excess = draw.normal(0, 0.1, 200) + rare_loss * (heavy - 1 / 30)
+        units = Units(excess, np.ones(200))
+        totals = {"documents": 200, "lines": 200, "byte_count": 200, "difference": excess.mean()}
+        totals |= {"candidate_nats_per_byte": 1.0, "champion_nats_per_byte": 1.0}
+        found += evidence_from(totals, units, RegistryConfig(resamples=200, seed=trial)).upper < 0
+    assert found <= 0.07 * 600  # 9 % without the correction
 
 
 def test_only_the_lines_asked_for_count(tmp_path: Path) -> None:
@@ -113,6 +156,7 @@ def test_a_model_is_not_better_than_itself(tmp_path: Path) -> None:
 
 
 def test_many_documents_are_drawn_in_runs_of_neighbours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bootstrap, "FEW_DOCUMENTS", 3)
     monkeypatch.setattr(bootstrap, "MAXIMUM_UNITS", 2)
     assert unit_sums(np.array([1, 2, 3, 4, 5])).tolist() == [3, 12]
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CHAMPION, BYTES)
@@ -170,7 +214,7 @@ def test_bounds_widen_with_the_correlation_of_neighbours(correlation: float) -> 
         series = draw.normal(size=200)
         for index in range(1, 200):
             series[index] += correlation * series[index - 1]
-        found.append(correlation_widening(series, np.ones(200)))
+        found.append(correlation_widening(series - series.mean()))
     expected = ((1 + correlation) / (1 - correlation)) ** 0.5  # 1 and 1.73; few lags see part of it
     assert 0.85 * expected <= np.mean(found) <= 1.1 * expected
     assert min(found) >= 1

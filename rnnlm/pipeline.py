@@ -1,0 +1,87 @@
+"""The stages in their order, as plain functions of a home and a configuration: text in, registered model out.
+
+This is where the order is written. It needs no Prefect and starts no server: `rnnlm.train` runs it in a notebook, and
+flows/pipeline_flow.py calls the same stages as tasks, with pages and events between them. Both store every output under
+the same digests, so one finds what the other has done.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from rnnlm.config import PipelineConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.evaluation.perplexity import evaluate_run
+from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
+from rnnlm.generation.generate import generate_samples
+from rnnlm.home import Home
+from rnnlm.lab.probes.run_probes import measure_gradient_flow, measure_positions
+from rnnlm.models.model_factory import check_kind
+from rnnlm.registry.data_gates import check_gates
+from rnnlm.registry.model_owner import named_for_its_model
+from rnnlm.registry.registration import register_model
+from rnnlm.registry.starting_model import choose_start
+from rnnlm.registry.version_tags import Candidate
+from rnnlm.scoring.reference_scores import keep_references
+from rnnlm.sequences.dataset_report import describe_dataset
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, TrainedRecord
+from rnnlm.tokenizers.tokenizer_training import train_tokenizer
+from rnnlm.tracking.mlflow_runs import log_run_results, open_tracker, tracked_run
+from rnnlm.training.model_run import run_training
+from rnnlm.training.time_budget import fit_to_minutes
+from rnnlm.training.training_run import OpenTracker
+
+
+def run_pipeline(home: Home, config: PipelineConfig) -> PipelineRecord:
+    """All stages, from the corpus to the registered model. A stage whose verified output exists is skipped.
+
+    A registry that several machines share is locked on this machine alone: there, let flows register.
+    """
+    prepared = prepare_data(home, config)
+    trained = train_and_register(home, config, prepared.dataset)
+    return PipelineRecord(**dict(prepared), **dict(trained))
+
+
+def prepare_data(home: Home, config: PipelineConfig) -> PreparedRecord:
+    """The stages before training. GatesError if a gate stops the run."""
+    force = config.force
+    check_kind(config.model.kind)
+    corpus = obtain_corpus(home, config.corpus, force="corpus" in force)
+    corpus = named_for_its_model(home, config, corpus)
+    tokenizer = train_tokenizer(home, corpus, config.tokenizer, force="tokenizer" in force)
+    dataset = store_sequences(home, corpus, tokenizer, config.sequences, force="sequences" in force)
+    describe_dataset(home, dataset, force="sequences" in force)
+    gates = check_gates(home, config, dataset)
+    gates.raise_if_stopped()
+    return PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset, score_warnings=gates.score_warnings)
+
+
+def train_and_register(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
+    """Training and the stages after it."""
+    told, config = config, fit_to_minutes(home, config, dataset)
+    tracker = partial(open_tracker, home, config, dataset)
+    run = train_tracked(home, config, dataset, tracker, force="training" in config.force)
+    force = "evaluation" in config.force
+    evaluation = evaluate_run(home, dataset, run, config.evaluation, force=force)
+    keep_references(home, dataset, run, force=force)
+    surprise_of_run(home, dataset, run, config.evaluation, force=force)
+    plots: list[Path] = []
+    if config.probes.gradient_flow and config.model.has_network and not run.members:
+        plots.append(measure_gradient_flow(home, dataset, run, config.probes, force=force).picture)
+    if config.probes.positions:
+        plots.append(measure_positions(home, dataset, run, config.probes, force=force).picture)
+    samples = generate_samples(home, dataset, run, config.generation, force="samples" in config.force)
+    logged = log_run_results(home, run, evaluation, samples, plots)
+    candidate = Candidate(config, dataset, run, evaluation, samples, told)
+    registered = register_model(home, candidate, force="registration" in config.force)
+    return TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
+
+
+def train_tracked(
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, open_tracker: OpenTracker, *, force: bool = False
+) -> RunRecord:
+    """Train a model, tracked in MLflow; resume an unfinished run, or find the finished one."""
+    start = choose_start(home, config, dataset, force=force)
+    run = run_training(home, config, dataset, open_tracker, start=start, force=force, samples=True)
+    return tracked_run(home, config, dataset, run) if run.skipped else run

@@ -1,0 +1,113 @@
+"""`rnnlm.train` and `rnnlm.load`: the library in one line of Python, without Prefect and without a server.
+
+torch and MLflow are imported in the functions: a wrong argument is refused before that.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rnnlm.corpora.download import check_source
+from rnnlm.errors import ConfigError, HomeError, ModelError, TrackingError
+from rnnlm.home import Home, checked_home, expanded, find_home
+from rnnlm.presets import build_config
+from rnnlm.runtime.library_environment import quieten_libraries
+
+if TYPE_CHECKING:
+    from rnnlm.trained_model import Model
+
+AnyPath = str | os.PathLike[str]
+
+
+def train(
+    source: AnyPath,
+    *,
+    minutes: float | None = None,
+    preset: str | None = None,
+    home: AnyPath | None = None,
+    force: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> "Model":
+    """Run the whole pipeline as `rnnlm run` does, and return the registered model.
+
+    What is done already is found, as always: the same call again takes seconds.
+
+    Args:
+        source: A file, folder, glob, URL, hf:OWNER/NAME or the name of a known corpus.
+        minutes: Minutes of training: size and length of the network are chosen for them.
+        preset: Name of a preset to start from, such as "smoke".
+        home: The folder that keeps everything; it is made if it is missing. Default: RNNLM_HOME, else `.rnnlm`.
+        force: Stages to run again, such as ["training"].
+        settings: Settings as of --set, by dotted path: {"training.optimizer.learning_rate": 0.002}.
+        more: The same; also by the short names of `rnnlm run` (epochs, hidden_size, promote), or a section with its
+            fields: model={"kind": "lstm"}.
+
+    Raises:
+        ConfigError: A setting is unknown or out of bounds.
+        CorpusError: The source is missing, empty or wrongly encoded.
+        RnnlmError: Another error that the message says how to mend.
+
+    """
+    given = {**({} if minutes is None else {"minutes": minutes}), **(settings or {}), **more}
+    config = build_config(preset, corpus=checked_path("source", source), force=force, settings=given)
+    place = home_of(home)
+    check_source(config.corpus, place)
+    quieten_libraries()
+    from rnnlm.models.devices import choose_device
+    from rnnlm.pipeline import run_pipeline
+    from rnnlm.trained_model import open_model
+
+    choose_device(config.training.device)
+    try:
+        registered = run_pipeline(place, config).registered
+        return open_model(place, f"models:/{registered.name}/{registered.version}")
+    except TrackingError as error:
+        raise ModelError(
+            f"the model is trained, but MLflow failed: {error}.\nCall rnnlm.train again: it goes on from there."
+        ) from error
+
+
+def load(model: AnyPath | None = None, *, home: AnyPath | None = None) -> "Model":
+    """Load a trained model.
+
+    Args:
+        model: A registered name (its champion), NAME@challenger, NAME/3, models:/NAME@champion, a run's id or the
+            beginning of it, or a folder. None: the champion of the only registered model.
+        home: The folder that keeps everything. Default: RNNLM_HOME, else `.rnnlm`.
+
+    Raises:
+        ModelError: There is no such model; the message lists the registered ones.
+        HomeError: There is no such home.
+
+    """
+    wanted = None if model is None else checked_path("model", model)
+    place = home_of(home)
+    is_folder = wanted is not None and expanded(wanted).is_dir()
+    if not place.root.is_dir() and not is_folder:
+        raise HomeError(
+            f"{place.root}: there is no home, so there are no models.\n"
+            "Give the folder of one as home=, or set RNNLM_HOME; rnnlm.train(…) and `rnnlm run` make one."
+        )
+    quieten_libraries()
+    from rnnlm.trained_model import open_model
+
+    try:
+        return open_model(place, wanted)
+    except TrackingError as error:
+        raise ModelError(f"MLflow failed: {error}; try again, or give the folder of a run") from error
+
+
+def home_of(folder: AnyPath | None) -> Home:
+    return find_home() if folder is None else checked_home(expanded(checked_path("home", folder)).resolve())
+
+
+def checked_path(name: str, value: Any) -> str:
+    """ConfigError for what is no text or path, or an empty one."""
+    if not isinstance(value, str | os.PathLike):
+        raise ConfigError(f"{name}: expected a text or a path, got {type(value).__name__}")
+    text = os.fspath(value)
+    if not isinstance(text, str) or not text:
+        raise ConfigError(f"{name}: expected a text or a path, got {text!r}")
+    return str(Path(text)) if isinstance(value, os.PathLike) else text

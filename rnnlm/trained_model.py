@@ -1,0 +1,216 @@
+"""A trained model in Python: it scores, explains and continues texts. `rnnlm.load` and `rnnlm.train` return one.
+
+Nothing is computed here: scores are those of `rnnlm score`, texts those of `rnnlm generate`, steps those of `rnnlm
+explain`.
+"""
+
+import html
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from rnnlm.config import GenerationConfig
+from rnnlm.config.validation import validated
+from rnnlm.errors import ConfigError, TextError, close_to
+from rnnlm.evaluation.explanation import explain
+from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
+from rnnlm.generation.generate import continue_prompts
+from rnnlm.home import Home, read_json
+from rnnlm.models.ensemble import networks_of
+from rnnlm.models.kinds import kind_of
+from rnnlm.models.model_factory import load_model
+from rnnlm.registry.model_lookup import full_reference, model_folder, registered_version
+from rnnlm.reports.explanation_page import explanation_value
+from rnnlm.scoring.batch_scorer import BATCH_SETTINGS
+from rnnlm.scoring.document_reader import InputDocument, documents_table
+from rnnlm.scoring.document_scores import Scorer, with_line_end
+from rnnlm.scoring.scoring_model import FoundModel, model_in
+from rnnlm.storage.json_results import read_stored_json
+from rnnlm.tokenizers.text_tokenizer import EOS, LONE_SURROGATE, UNK
+
+if TYPE_CHECKING:
+    from rnnlm.models.language_model import LanguageModel
+
+SCORE_COLUMNS = ["bits_per_byte", "perplexity", "tokens", "unknown_rate"]  # names as in the output of `rnnlm score`
+SAMPLING_SETTINGS = [name for name in GenerationConfig.model_fields if name not in ("prompts", "seed")]
+
+
+@dataclass(frozen=True)
+class HeldOutScore:
+    """Figures on the test split of the model's own corpus; None if they are not known here."""
+
+    perplexity: float | None = None
+    bits_per_byte: float | None = None
+
+
+class Model:
+    """A trained model with its tokenizer, loaded.
+
+    name: how it was found, such as models:/rnnlm-notes/3 or a folder. folder: its files. test: its held-out score.
+    """
+
+    def __init__(self, found: FoundModel, test: HeldOutScore) -> None:
+        self.name, self.folder, self.test = found.reference, found.folder, test
+        self._scorer: Scorer = found.load(BATCH_SETTINGS)
+        self._tokenizer = self._scorer.tokenizer
+
+    def score(self, texts: str | Iterable[str]) -> pd.DataFrame:
+        """How well the model predicts each text: a row per text, in order.
+
+        Columns: text; bits_per_byte (lower is better, comparable between models); perplexity per token; tokens, each
+        line's end among them; unknown_rate, the share of the tokens that the vocabulary lacks. A text that holds
+        nothing to predict has NaN. TextError for what is no string.
+        """
+        given = checked_texts(texts)
+        remaining, tables = iter(given), []
+        while shard := list(islice(remaining, BATCH_SETTINGS.shard_documents)):  # cut as `rnnlm score` cuts them
+            documents = [InputDocument(number, "", number, None, readable(text)) for number, text in enumerate(shard)]
+            tables.append(self._scorer(documents_table(documents)).select(SCORE_COLUMNS).to_pandas())
+        scores = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=SCORE_COLUMNS, dtype=float)
+        scores.insert(0, "text", pd.Series(given, dtype=object))
+        return scores
+
+    def perplexity(self, text: str) -> float:
+        """The perplexity of one text, per token. TextError if it holds nothing to predict.
+
+        It is what `rnnlm evaluate` gives for a file with this text, unless it has lines of more than 8,192 characters:
+        a corpus breaks them.
+        """
+        (row,) = self.score([text]).itertuples()
+        if math.isnan(row.perplexity):
+            raise TextError(f"{shown(text)}: there is nothing to predict in this text; give one with a word in it")
+        return float(row.perplexity)
+
+    def generate(self, prompt: str = "", n: int = 1, seed: int = 0, **settings: Any) -> list[str]:
+        """n texts that begin with the prompt, from seeds seed, seed + 1, …: the same call gives the same texts.
+
+        settings: temperature (0.8; 0: greedy), maximum_tokens (40), minimum_tokens, top_k, top_p, unknown, as of
+        `rnnlm generate`. ConfigError for another name or a value out of bounds.
+        """
+        (prompt,) = checked_texts([prompt])
+        for name in settings:
+            if name not in SAMPLING_SETTINGS:
+                near = close_to(name, SAMPLING_SETTINGS)
+                raise ConfigError(f"generate has no setting {name!r}{near}\nIt takes {', '.join(SAMPLING_SETTINGS)}.")
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise ConfigError(f"n: expected a whole number of texts, at least 1; got {n!r}")
+        config = validated(GenerationConfig, {"seed": seed, **settings})
+        samples = continue_prompts(self._network, self._tokenizer, [prompt] * n, config)
+        return [sample.whole for sample in samples]
+
+    def explain(self, text: str) -> pd.DataFrame:
+        """How the model reads a text: a row for each step, with the columns of `rnnlm explain --json`.
+
+        Such as input_text, target_text (what it must predict), nll_nats (its loss), rank and probability of the
+        target, and alternatives (the most probable tokens). Empty if there is nothing to predict.
+        """
+        (text,) = checked_texts([text])
+        explanation = explain(self._network, self._tokenizer, self._scorer.cut, text)
+        steps = explanation_value(explanation)["steps"]
+        return pd.DataFrame(steps).drop(columns="state", errors="ignore")
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens that the model must predict: as many as `score` counts.
+
+        <eos> ends a line; <unk> is a word that the vocabulary lacks.
+        """
+        (text,) = checked_texts([text])
+        text = with_line_end(readable(text))
+        ids = (int(target) for row in scored_rows(self._tokenizer, self._scorer.cut, text) for target in row[1:])
+        places = token_positions(self._tokenizer, self._scorer.cut, text)
+        return [
+            spelling(self._tokenizer, token_id) if token_id in (EOS, UNK) or start == end else text[start:end]
+            for token_id, (start, end) in zip(ids, places, strict=True)
+        ]
+
+    @cached_property
+    def _network(self) -> "LanguageModel":
+        """The model on the CPU, where `rnnlm generate` and `rnnlm explain` compute."""
+        device = next(self._scorer.model.parameters()).device.type
+        return self._scorer.model if device == "cpu" else load_model(self.folder)
+
+    @cached_property
+    def facts(self) -> dict[str, str]:
+        """Model, tokenizer, corpus and figures, in a few words each."""
+        model, tokenizer = self._scorer.model, self._tokenizer
+        corpus = (read_json(self.folder / "rnnlm.json") or {}).get("corpus_name")
+        facts = {
+            "model": shape(model),
+            "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary_size:,} tokens",
+            "trained on": str(corpus or "unknown"),
+        }
+        if self.test.perplexity is not None:
+            facts["test perplexity"] = f"{self.test.perplexity:.2f}"
+        if self.test.bits_per_byte is not None:
+            facts["test bits per byte"] = f"{self.test.bits_per_byte:.3f}"
+        return facts
+
+    def __repr__(self) -> str:
+        perplexity = self.facts.get("test perplexity")
+        end = f", test perplexity {perplexity}" if perplexity else ""
+        return f"<rnnlm.Model {self.name}: {self.facts['model']}{end}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in {"name": self.name, **self.facts}.items()
+        )
+        return f"<table>{rows}</table>"
+
+
+def open_model(home: Home, wanted: str | None) -> Model:
+    """The model that model_lookup.full_reference() names, at the version that it has now; else ModelError."""
+    reference = full_reference(home, wanted)
+    folder = model_folder(home, reference)
+    if not reference.startswith("models:"):
+        evaluation = read_stored_json(folder.parent / "evaluation.json")
+        test = evaluation.get("test", {}) if isinstance(evaluation, dict) else {}
+        return Model(model_in(folder, reference), HeldOutScore(test.get("perplexity"), test.get("bits_per_byte")))
+    version = registered_version(home, reference).listed()
+    found = model_in(folder, f"models:/{version.name}/{version.version}")
+    return Model(found, HeldOutScore(version.test_perplexity, version.bits_per_byte))
+
+
+def shape(model: "LanguageModel") -> str:
+    """`Elman network, 1 × 256, mixed with 5-gram counts`."""
+    counts = [] if model.mixture is None else [f"{model.mixture.counts.order}-gram counts"]
+    if model.mixture is not None and model.mixture.is_alone:
+        return counts[0]
+    first, *others = networks_of(model)
+    size = f"{kind_of(first.config['kind']).name}, {len(first.stack.cells)} × {first.stack.hidden_size}"
+    parts = [f"ensemble of {1 + len(others)} networks" if others else size]
+    return ", mixed with ".join(parts + counts)
+
+
+def checked_texts(texts: Any) -> list[str]:
+    """The texts; one string is a list of one. TextError for anything else, by its position."""
+    if isinstance(texts, str):
+        return [texts]
+    if isinstance(texts, bytes | bytearray) or not isinstance(texts, Iterable):
+        raise TextError(f"expected a string or a list of strings, got {type(texts).__name__}; decode bytes first")
+    return list(strings(texts))
+
+
+def strings(texts: Iterable[Any]) -> Iterator[str]:
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TextError(
+                f"text {number}: expected a string, got {type(text).__name__} ({shown(text)});\n"
+                "leave out missing values, and decode bytes"
+            )
+        yield text
+
+
+def readable(text: str) -> str:
+    """The text with a replacement character for what UTF-8 cannot write."""
+    return LONE_SURROGATE.sub("\ufffd", text)
+
+
+def shown(text: Any) -> str:
+    """At most 40 characters of it."""
+    return f"{text!r:.40}"

@@ -21,7 +21,7 @@ try:
 except ImportError:
     triton = None
 
-WIDEST_ROW = 65_536  # classes that a program holds at once; beyond, it reads a row twice
+WIDEST_ROW = 32_768  # classes that a program holds at once; beyond, it reads a row twice
 CLASSES_AT_ONCE = 16_384  # of such a row
 
 
@@ -69,7 +69,7 @@ def subtract_targets(logits: Tensor, targets: Tensor, nll: Tensor, text_share: f
     arguments = (logits, targets.contiguous(), nll, *shares, classes, logits.stride(0), PAD, count)
     if classes <= WIDEST_ROW:
         block = triton.next_power_of_2(classes)
-        row_kernel[(len(logits),)](*arguments, block, num_warps=min(32, max(4, block // 2048)))
+        row_kernel[(len(logits),)](*arguments, block, num_warps=min(32, max(4, block // 1024)))
     else:
         long_row_kernel[(len(logits),)](*arguments, CLASSES_AT_ONCE, num_warps=16)
 
@@ -90,21 +90,27 @@ if triton is not None:
         count: tl.constexpr,
         block: tl.constexpr,
     ):
-        row = tl.program_id(0).to(tl.int64)
+        """No array but the row itself lives long: with two, registers would spill into memory."""
+        start = logits + tl.program_id(0).to(tl.int64) * stride
+        own_targets = targets + tl.program_id(0).to(tl.int64) * count
+        first = tl.load(own_targets)
+        target_logit = first_share * tl.load(start + first).to(tl.float32) if first_share > 0.0 else 0.0
+        for place in tl.static_range(1, count):
+            other_logit = tl.load(start + tl.load(own_targets + place)).to(tl.float32)
+            target_logit += other_share * other_logit if other_share > 0.0 else 0.0
         column = tl.arange(0, block)
-        place = logits + row * stride + column
-        x = tl.load(place, column < classes, float("-inf")).to(tl.float32)
+        x = tl.load(start + column, column < classes, float("-inf")).to(tl.float32)
         most = tl.max(x, 0)
         exponentials = tl.exp(x - most)
         total = tl.sum(exponentials, 0)
-        share = tl.where(column == tl.load(targets + row * count), first_share, 0.0)
-        for other in tl.static_range(1, count):
-            share += tl.where(column == tl.load(targets + row * count + other), other_share, 0.0)
-        predicted = (tl.load(targets + row * count) != pad).to(tl.float32)
-        target_logit = tl.sum(tl.where(share > 0.0, x * share, 0.0), 0)  # of a class that is never predicted: -inf
-        tl.store(nll + row, tl.where(predicted > 0.0, tl.log(total) + most - target_logit, 0.0))
-        gradient = (exponentials / total - share) * predicted
-        tl.store(place, gradient.to(logits.dtype.element_ty), column < classes)
+        predicted = first != pad
+        tl.store(nll + tl.program_id(0), tl.where(predicted, tl.log(total) + most - target_logit, 0.0))
+        gradient = exponentials * (1.0 / total)
+        gradient -= tl.where(column == first, first_share, 0.0)
+        for place in tl.static_range(1, count):
+            gradient -= tl.where(column == tl.load(own_targets + place), other_share, 0.0)
+        gradient = tl.where(predicted, gradient, 0.0)
+        tl.store(start + column, gradient.to(logits.dtype.element_ty), column < classes)
 
     @triton.jit
     def long_row_kernel(

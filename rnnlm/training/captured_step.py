@@ -170,7 +170,8 @@ class CapturedUpdater(Updater):
         for group in self.optimizer.param_groups:
             group["capturable"] = True  # torch asks for it, although the fused kernel works without
         try:
-            with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="thread_local"):
+            # relaxed: a library may load a kernel while the step is recorded
+            with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="relaxed"):
                 results = super().__call__(buffers)
         finally:
             for group in self.optimizer.param_groups:

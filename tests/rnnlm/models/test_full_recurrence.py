@@ -10,7 +10,7 @@ from rnnlm.models.full_recurrence import KERNEL_NONLINEARITIES, FullRecurrence
 
 KERNEL_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # Each has what it computes right: a GPU's layers use the kernel in bfloat16 alone.
-KERNEL_PRECISION, KERNEL_ERROR = (torch.bfloat16, 2e-2) if KERNEL_DEVICE == "cuda" else (torch.float32, 2e-5)
+KERNEL_PRECISION, KERNEL_ERROR = (torch.bfloat16, 3e-2) if KERNEL_DEVICE == "cuda" else (torch.float32, 2e-5)
 RECURRENCE_SHAPES = [  # rows, steps, inputs, units
     (1, 1, 3, 5),
     (17, 2, 5, 5),
@@ -29,7 +29,7 @@ def layer_inputs(rows: int, steps: int, inputs: int, units: int, carried: bool =
     """x, state, W, U, b."""
     state = values(rows, 2, units, seed=1, scale=0.5)[:, 1] if carried else torch.zeros(rows, units).double()
     weights = values(inputs, units, seed=2) / inputs**0.5, values(units, units, seed=3) * 0.6 / units**0.5
-    return [values(rows, steps, inputs, seed=0), state, *weights, values(units, seed=4, scale=0.3)]
+    return [values(rows, steps, inputs, seed=0, scale=0.5), state, *weights, values(units, seed=4, scale=0.3)]
 
 
 def looped(x: Tensor, h: Tensor, W: Tensor, U: Tensor, b: Tensor, nonlinearity: str) -> tuple[Tensor, Tensor]:

@@ -120,7 +120,8 @@ class CapturedUpdater(Updater):
     def record(self, shape: Shape, parts: list[MicroBatch]) -> None:
         """Record a step on copies of `parts`. Weights and the optimizer's state stay as they are."""
         buffers = copied(parts)
-        saved = [(tensor, tensor.clone()) for tensor in self.changed_tensors()]
+        # Detached: else the copies hold on to nodes of the default stream, which a recording must not touch.
+        saved = [(tensor, tensor.detach().clone()) for tensor in self.changed_tensors()]
         for _ in range(ATTEMPTS):
             try:
                 with self.rates_on_device():

@@ -12,8 +12,10 @@ DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class LossConfig(Section):
-    kind: Literal["exact", "sampled"] = setting(
-        "sampled", "Training loss. sampled: faster with a large vocabulary. Evaluation always uses the exact softmax."
+    kind: Literal["exact", "sampled"] | None = setting(
+        None,
+        "Training loss. sampled: faster on a processor with a large vocabulary. Evaluation always uses the exact "
+        "softmax. null: exact on a GPU, else sampled.",
     )
     sampled_classes: Size = setting(1_024, "Number of classes in each step's sample, if kind is sampled.")
     weighting: Literal["tokens", "batches"] = setting(
@@ -21,6 +23,13 @@ class LossConfig(Section):
         "What counts equally in the gradients. tokens: each token, so that a batch of short sentences counts less. "
         "batches: each batch, by the mean over its tokens.",
     )
+
+    @property
+    def is_sampled(self) -> bool:
+        return self.kind != "exact"
+
+    def resolved(self) -> Self:
+        return self.model_copy(update={"kind": self.kind or "sampled"})
 
 
 DEFAULT_RATE, RATE_UNITS, RATE_EXPONENT = 4e-3, 256, 0.75

@@ -75,7 +75,7 @@ def with_usable_precision(training: TrainingConfig, device: torch.device) -> Tra
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
     """unigram_counts: (V,) from rnnlm/sequences/unigram.py; frequent classes are sampled more often."""
     precision, text_share = getattr(torch, config.product_precision), 1 - config.teacher.share
-    if config.loss.kind == "sampled":
+    if config.loss.is_sampled:
         return SampledCrossEntropy(unigram_counts, config.loss.sampled_classes, precision, text_share)
     return ChunkedCrossEntropy(precision, text_share)
 

@@ -19,7 +19,7 @@ def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: i
 
     model: already on its device.
     """
-    by_rows = training.loss.kind == "sampled" and model.head.weight.device.type == "cpu"  # a GPU updates all rows
+    by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"  # a GPU updates all rows
     # With several ranks gradients are dense, and the optimizer finds the rows that are not zero: DDP supports sparse
     # gradients only of embeddings, and gloo takes longer to add 3,000 sparse rows of 128 (34 ms) than all 32,000 rows
     # of a vocabulary (18 ms).

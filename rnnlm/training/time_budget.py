@@ -78,6 +78,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     They are chosen once for this dataset and these settings. So a run that was killed, and the next one on the same
     text, find the same numbers, however fast the machine is by then.
     """
+    config = with_loss_of_device(config)
     minutes = config.training.minutes
     if minutes is None or not is_open(config):
         model = config.model.model_copy(update={"hidden_size": config.model.units})
@@ -107,6 +108,14 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         size.precision,
     )
     return size.fill_in(config)
+
+
+def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
+    """Where no loss was chosen: the exact one on a GPU, which computes all logits faster than it looks up a sample."""
+    loss = config.training.loss
+    on_gpu = loss.kind is None and choose_device(config.training.device).type == "cuda"
+    chosen = loss.model_copy(update={"kind": "exact"}) if on_gpu else loss.resolved()
+    return config.model_copy(update={"training": config.training.model_copy(update={"loss": chosen})})
 
 
 def is_open(config: PipelineConfig) -> bool:

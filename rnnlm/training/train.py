@@ -482,7 +482,7 @@ def warn_about_settings(job: Job, device: torch.device) -> None:
         logger.info("training: on %s, products in %s", torch.cuda.get_device_name(device), training.product_precision)
     if usable_precision(training.product_precision, device) != training.product_precision:
         logger.info("training: in float32, because this processor does not multiply bfloat16 numbers itself")
-    if training.loss.kind == "sampled" and job.model.head_bias == "zero" and job.start is None:
+    if training.loss.is_sampled and job.model.head_bias == "zero" and job.start is None:
         logger.warning(
             "training: from a head bias of zero the sampled loss is slow to learn which words are rare; "
             "--set model.head_bias=unigram"

@@ -175,7 +175,7 @@ def trained_result(
     losses = [stored_nll(home, dataset, run, "test", config.evaluation.batch_size) for run in trained.runs]
     counted = count_parameters(config.model, dataset.vocabulary_size)
     model = load_model(trained.runs[0].model_folder)
-    sampled = config.training.loss.sampled_classes if config.training.loss.kind == "sampled" else None
+    sampled = config.training.loss.sampled_classes if config.training.loss.is_sampled else None
     norms = input_gradient_norms(model, *stored_windows(dataset, "valid", GRADIENT_STEPS + 1, GRADIENT_ROWS)).tolist()
     result = ModelResult(
         model=kind,

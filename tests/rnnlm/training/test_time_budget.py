@@ -62,6 +62,7 @@ def test_nothing_is_measured_where_minutes_decide_nothing(
     assert not home.starts.exists()
     assert (sized.model.hidden_size, sized.training.precision) == (256, "float32")
     assert (sized.training.epochs, sized.training.dropout.inputs) == (3, 0.2)
+    assert sized.training.loss.kind == "sampled"
 
 
 @pytest.mark.parametrize("settings", [["training.epochs=3"], ["training.minutes=2"]])
@@ -76,6 +77,9 @@ def test_a_gpu_multiplies_in_bfloat16_unless_told_otherwise(
         assert sized.training.precision == "bfloat16"
         exact = fit_to_minutes(home, build_config(preset, [*settings, "training.precision=float32"]), toy_dataset)
         assert exact.training.precision == "float32"
+        assert {sized.training.loss.kind, exact.training.loss.kind} == {"exact"}
+    sampled = fit_to_minutes(home, build_config("default", [*settings, "training.loss.kind=sampled"]), toy_dataset)
+    assert sampled.training.loss.kind == "sampled"
 
 
 def test_a_measured_size_is_kept_for_this_text_and_these_settings(

@@ -125,26 +125,29 @@ if triton is not None:
         count: tl.constexpr,
         block: tl.constexpr,
     ):
-        """Read the row once for its maximum and its sum, and once more to write."""
-        row = tl.program_id(0).to(tl.int64)
-        most, total, target_logit = -3.0e38, 0.0, 0.0
-        for first in range(0, classes, block):
-            column = first + tl.arange(0, block)
-            x = tl.load(logits + row * stride + column, column < classes, float("-inf")).to(tl.float32)
+        """Read the row once for its maximum and its sum, and once more to write: then it comes from the GPU's cache."""
+        start = logits + tl.program_id(0).to(tl.int64) * stride
+        own_targets = targets + tl.program_id(0).to(tl.int64) * count
+        first = tl.load(own_targets)
+        target_logit = first_share * tl.load(start + first).to(tl.float32) if first_share > 0.0 else 0.0
+        for place in tl.static_range(1, count):
+            other_logit = tl.load(start + tl.load(own_targets + place)).to(tl.float32)
+            target_logit += other_share * other_logit if other_share > 0.0 else 0.0
+        most, total = -3.0e38, 0.0
+        for begin in range(0, classes, block):
+            column = begin + tl.arange(0, block)
+            x = tl.load(start + column, column < classes, float("-inf")).to(tl.float32)
             now = tl.maximum(most, tl.max(x, 0))
             total = total * tl.exp(most - now) + tl.sum(tl.exp(x - now), 0)
             most = now
-            share = tl.where(column == tl.load(targets + row * count), first_share, 0.0)
-            for other in tl.static_range(1, count):
-                share += tl.where(column == tl.load(targets + row * count + other), other_share, 0.0)
-            target_logit += tl.sum(tl.where(share > 0.0, x * share, 0.0), 0)
-        predicted = (tl.load(targets + row * count) != pad).to(tl.float32)
-        tl.store(nll + row, tl.where(predicted > 0.0, tl.log(total) + most - target_logit, 0.0))
-        for first in range(0, classes, block):
-            column = first + tl.arange(0, block)
-            x = tl.load(logits + row * stride + column, column < classes, float("-inf")).to(tl.float32)
-            share = tl.where(column == tl.load(targets + row * count), first_share, 0.0)
-            for other in tl.static_range(1, count):
-                share += tl.where(column == tl.load(targets + row * count + other), other_share, 0.0)
-            gradient = (tl.exp(x - most) / total - share) * predicted
-            tl.store(logits + row * stride + column, gradient.to(logits.dtype.element_ty), column < classes)
+        predicted = first != pad
+        tl.store(nll + tl.program_id(0), tl.where(predicted, tl.log(total) + most - target_logit, 0.0))
+        for begin in range(0, classes, block):
+            column = begin + tl.arange(0, block)
+            x = tl.load(start + column, column < classes, float("-inf")).to(tl.float32)
+            gradient = tl.exp(x - most) * (1.0 / total)
+            gradient -= tl.where(column == first, first_share, 0.0)
+            for place in tl.static_range(1, count):
+                gradient -= tl.where(column == tl.load(own_targets + place), other_share, 0.0)
+            gradient = tl.where(predicted, gradient, 0.0)
+            tl.store(start + column, gradient.to(logits.dtype.element_ty), column < classes)

@@ -22,7 +22,7 @@ from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 
 logger = logging.getLogger(__name__)
 MOST_SHAPES = 32  # with a graph of their own; a batch of another shape is not captured
-ATTEMPTS = 2  # to record a step: what the first one loads while it records may make it fail
+RECORDING_ATTEMPTS = 2  # to record a step: what the first one loads while it records may make it fail
 WARM_UPS = 2  # steps before recording: kernels are compiled, and libraries take their memory
 T = TypeVar("T")
 Shape = tuple[tuple[torch.Size, torch.dtype], ...]  # of a step's arguments
@@ -122,7 +122,7 @@ class CapturedUpdater(Updater):
         buffers = copied(parts)
         # Detached: else the copies hold on to nodes of the default stream, which a recording must not touch.
         saved = [(tensor, tensor.detach().clone()) for tensor in self.changed_tensors()]
-        for _ in range(ATTEMPTS):
+        for _ in range(RECORDING_ATTEMPTS):
             try:
                 with self.rates_on_device():
                     self.warm_up(buffers)

@@ -50,9 +50,9 @@ CASES = [  # kernel, types of its arguments, their constants, warps
         for types, last in (("BBFBBiiiiiN", False), ("BFFBBiiiiiN", True))
     ),
     (device_masks.mask_kernel, "FLiiiiff", {"block": 1_024}, 4),
-    *((softmax_kernel.row_kernel, kind + "IFffii", {**LOSS, "block": 32_768}, 32) for kind in "BF"),
-    (softmax_kernel.row_kernel, "BIFffii", {**LOSS, "block": 8_192}, 8),
-    (softmax_kernel.long_row_kernel, "BIFffii", {**LOSS, "block": 16_384}, 16),
+    *((softmax_kernel.row_kernel, kind + "IFffii", {**LOSS, "block": 8_192}, 8) for kind in "BF"),
+    (softmax_kernel.row_kernel, "BIFffii", {**LOSS, "block": 1_024}, 4),
+    (softmax_kernel.long_row_kernel, "BIFffii", {**LOSS, "block": 2_048}, 4),
 ]
 
 

@@ -21,8 +21,8 @@ try:
 except ImportError:
     triton = None
 
-WIDEST_ROW = 32_768  # classes that a program holds at once; beyond, it reads a row twice
-CLASSES_AT_ONCE = 16_384  # of such a row
+WIDEST_ROW = 8_192  # classes that a program holds at once; beyond, it is faster to read a row twice (H200)
+CLASSES_AT_ONCE, WARPS = 2_048, 4  # of such a row
 
 
 def has_softmax_kernel(device: torch.device) -> bool:
@@ -69,9 +69,9 @@ def subtract_targets(logits: Tensor, targets: Tensor, nll: Tensor, text_share: f
     arguments = (logits, targets.contiguous(), nll, *shares, classes, logits.stride(0), PAD, count)
     if classes <= WIDEST_ROW:
         block = triton.next_power_of_2(classes)
-        row_kernel[(len(logits),)](*arguments, block, num_warps=min(32, max(4, block // 1024)))
+        row_kernel[(len(logits),)](*arguments, block, num_warps=max(4, block // 1024))
     else:
-        long_row_kernel[(len(logits),)](*arguments, CLASSES_AT_ONCE, num_warps=16)
+        long_row_kernel[(len(logits),)](*arguments, CLASSES_AT_ONCE, num_warps=WARPS)
 
 
 # Triton 3.6 compiles annotations, too, and knows only its own names in them.

@@ -58,7 +58,7 @@ def measure_evidence(
 
 @dataclass(frozen=True)
 class Units:
-    """What is drawn, in the order of the text: what judges in one document, or runs of neighbouring judging lines."""
+    """Units to draw, in the order of the text: the judging lines of a document, or runs of neighbouring ones."""
 
     excess_nats: np.ndarray  # (units,) by how much the candidate costs more
     byte_counts: np.ndarray  # (units,)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Everything that a lent GPU must show, cheapest first, each part with a time limit and its result in FOLDER at once.
-#   benchmarks/gpu_check.sh FOLDER [kernels] [wide] [step] [speed] [profile] [tests] [kills] [run] [ptb]
-# All parts take about eight minutes, and twelve if each runs into its limit.
+#   benchmarks/gpu_check.sh FOLDER [kernels] [wide] [step] [speed] [profile] [tests] [kills] [run] [ptb] [indrnn]
+# All parts take about eleven minutes.
 # PTB names a folder with the Penn Treebank (../shared/data/ptb). GPU_CHECK_DEVICE=cpu tries the same here, in tiny shapes.
 # A part that fails or takes too long does not stop the others; the last line says which.
 set -uo pipefail
@@ -35,7 +35,7 @@ trained() { # NAME SECONDS OPTION …: from text to champion; the last file a ru
 
 touch "$out/started"
 set -- "${@:-all}"
-for name in ${*/all/kernels wide step speed profile tests kills run ptb}; do
+for name in ${*/all/kernels wide step speed profile tests kills run ptb indrnn}; do
     case $name in
     kernels) tests kernels 75 -k "not share_rows and not wide_layers" tests/rnnlm/models/test_full_recurrence.py tests/rnnlm/models/test_device_masks.py \
         tests/rnnlm/losses/test_softmax_kernel.py ;;
@@ -46,7 +46,8 @@ for name in ${*/all/kernels wide step speed profile tests kills run ptb}; do
     tests) tests tests 60 -k "not captured and not kills" tests/rnnlm/training/test_gpu.py ;;
     kills) tests kills 60 -k "kills and exact" tests/rnnlm/training/test_gpu.py ;;
     run) trained run 150 --preset gpu --corpus "$ptb" --minutes "${GPU_CHECK_MINUTES:-1}" ;;
-    ptb) trained ptb 230 --preset ptb --corpus "$ptb" --minutes "${GPU_CHECK_MINUTES:-3}" --set training.loss.kind=exact ;;
+    ptb) trained ptb 150 --preset ptb --corpus "$ptb" ;;
+    indrnn) trained indrnn 200 --preset ptb-indrnn --corpus "$ptb" ;;
     *) echo "gpu_check: no part $name"; failed+=("$name") ;;
     esac
 done

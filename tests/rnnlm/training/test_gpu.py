@@ -175,7 +175,7 @@ def check_captured(loss: Loss, dropout: Dropout, target_count: int, precision: s
     for one, other in zip(expected, got, strict=True):
         for field in dataclasses.fields(Step):
             # A rounding of bfloat16 apart: a padded width lets cuBLAS choose other kernels.
-            limits = {"rtol": 2e-2, "atol": 1e-2} if precision == "bfloat16" else {"rtol": 1e-3, "atol": 1e-4}
+            limits = {"rtol": 2e-2, "atol": 2e-2} if precision == "bfloat16" else {"rtol": 1e-3, "atol": 1e-4}
             torch.testing.assert_close(getattr(other, field.name), getattr(one, field.name), **limits)
     torch.testing.assert_close(captured_weights, weights, rtol=1e-2, atol=1e-3)
 

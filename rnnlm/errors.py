@@ -56,6 +56,11 @@ class TrackingError(Exception):
     """MLflow is unavailable or answered with an error: worth a retry."""
 
 
+def is_worth_a_retry(error: BaseException) -> bool:
+    """False for what only the user can change: text, settings, disk space or a time limit."""
+    return isinstance(error, FetchError) or not isinstance(error, RnnlmError)
+
+
 def close_to(name: str, names: Iterable[str]) -> str:
     """`; did you mean NAME?`, or "" if no name is like it."""
     near = difflib.get_close_matches(name, list(names), n=1)

@@ -25,11 +25,10 @@ from prefect.context import FlowRunContext
 from prefect.states import Failed
 
 from flows.operations.console import shorten_own_errors, show_library_lines
-from flows.operations.run_limits import is_worth_a_retry
 from flows.operations.run_locks import lock_file, unlocked_name
 from rnnlm.config import CorpusConfig, PipelineConfig, Section
 from rnnlm.corpora.download import corpus_name
-from rnnlm.errors import RnnlmError, close_to
+from rnnlm.errors import RnnlmError, close_to, is_worth_a_retry
 from rnnlm.home import find_home
 from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.presets import change_preset, with_choices

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from rnnlm.config import LimitsConfig
-from rnnlm.errors import FetchError, RnnlmError
+from rnnlm.errors import RnnlmError, is_worth_a_retry
 
 logger = logging.getLogger(__name__)
 REPEAT_SECONDS = 30.0
@@ -43,11 +43,6 @@ def run_limits(limits: LimitsConfig) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def is_worth_a_retry(error: Exception) -> bool:
-    """False for what only the user can change: text, settings, disk space or a time limit."""
-    return isinstance(error, FetchError) or not isinstance(error, RnnlmError)
 
 
 def allow_retries(limits: LimitsConfig) -> None:

@@ -21,7 +21,7 @@ from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 from prefect.utilities.callables import get_call_parameters
 
 from rnnlm.config import EngineConfig
-from rnnlm.errors import EngineError, RnnlmError
+from rnnlm.errors import EngineError, is_worth_a_retry
 from rnnlm.runtime.engines import Engine, OpenEngine, Result, in_this_process
 from rnnlm.runtime.extras import need_extra
 
@@ -112,9 +112,9 @@ def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., R
     return submit
 
 
-def is_worth_a_retry(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
-    """Not if the user must change something."""
-    return not isinstance(state.result(raise_on_failure=False), RnnlmError)
+def has_failed_by_chance(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Prefect's question whether a failed task runs again."""
+    return is_worth_a_retry(state.result(raise_on_failure=False))
 
 
 def piece_task(name: str) -> Callable[[Callable[Parameters, Value]], Task[Parameters, Value]]:
@@ -127,5 +127,5 @@ def piece_task(name: str) -> Callable[[Callable[Parameters, Value]], Task[Parame
         cache_policy=NO_CACHE,
         retries=2,
         retry_delay_seconds=10,
-        retry_condition_fn=is_worth_a_retry,
+        retry_condition_fn=has_failed_by_chance,
     )

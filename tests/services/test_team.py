@@ -11,6 +11,7 @@ import pytest
 
 from rnnlm.home import file_digest, read_json
 from rnnlm.registry.bundle import BUNDLE
+from rnnlm.registry.registry_version import facts_of
 from rnnlm.storage.shared_storage import STORED_FOLDERS
 from tests.conftest import write_toy_corpus
 from tests.services.compose_team import CHOSEN, DOMAIN, Team, read_lines
@@ -222,7 +223,7 @@ def test_a_run_survives_kill_minus_nine_of_each_server(trained: Team) -> None:
     [version] = versions_of(team, "rnnlm-long")
     tags = {tag["key"]: tag["value"] for tag in version["tags"]}
     assert "decision" in tags
-    assert "model_sha256" in json.loads(tags["facts"])
+    assert "model_sha256" in facts_of(tags)
     [new] = [run for run in team.mlflow_runs() if run["info"]["run_id"] not in before]
     assert new["info"]["status"] == "FINISHED"
     team.rnnlm("deploy")  # settles what is left over

@@ -1,7 +1,7 @@
 """The cross-entropy on a GPU: a kernel of Triton turns logits into their gradient in place.
 
-It reads and writes each row of logits once. torch's operations pass over them five times, and at a large vocabulary
-that takes longer than the products.
+It reads each row of logits from the GPU's memory once and writes it once. torch's operations pass over them five times,
+and at a large vocabulary that takes longer than the products.
 """
 
 from typing import Any
@@ -78,6 +78,23 @@ def subtract_targets(logits: Tensor, targets: Tensor, nll: Tensor, text_share: f
 if triton is not None:
 
     @triton.jit
+    def shared_target_logit(start, own_targets, first, first_share, other_share, count: tl.constexpr):
+        """The sum of the targets' logits, each by its share. first: the first target."""
+        total = first_share * tl.load(start + first).to(tl.float32) if first_share > 0.0 else 0.0
+        for place in tl.static_range(1, count):
+            other_logit = tl.load(start + tl.load(own_targets + place)).to(tl.float32)
+            total += other_share * other_logit if other_share > 0.0 else 0.0
+        return total
+
+    @triton.jit
+    def without_shares(probabilities, column, own_targets, first, first_share, other_share, count: tl.constexpr):
+        """The probabilities of the classes in `column` minus the shares of the targets among them."""
+        probabilities -= tl.where(column == first, first_share, 0.0)
+        for place in tl.static_range(1, count):
+            probabilities -= tl.where(column == tl.load(own_targets + place), other_share, 0.0)
+        return probabilities
+
+    @triton.jit
     def row_kernel(
         logits,
         targets,
@@ -94,10 +111,7 @@ if triton is not None:
         start = logits + tl.program_id(0).to(tl.int64) * stride
         own_targets = targets + tl.program_id(0).to(tl.int64) * count
         first = tl.load(own_targets)
-        target_logit = first_share * tl.load(start + first).to(tl.float32) if first_share > 0.0 else 0.0
-        for place in tl.static_range(1, count):
-            other_logit = tl.load(start + tl.load(own_targets + place)).to(tl.float32)
-            target_logit += other_share * other_logit if other_share > 0.0 else 0.0
+        target_logit = shared_target_logit(start, own_targets, first, first_share, other_share, count)
         column = tl.arange(0, block)
         x = tl.load(start + column, column < classes, float("-inf")).to(tl.float32)
         most = tl.max(x, 0)
@@ -106,9 +120,7 @@ if triton is not None:
         predicted = first != pad
         tl.store(nll + tl.program_id(0), tl.where(predicted, tl.log(total) + most - target_logit, 0.0))
         gradient = exponentials * (1.0 / total)
-        gradient -= tl.where(column == first, first_share, 0.0)
-        for place in tl.static_range(1, count):
-            gradient -= tl.where(column == tl.load(own_targets + place), other_share, 0.0)
+        gradient = without_shares(gradient, column, own_targets, first, first_share, other_share, count)
         gradient = tl.where(predicted, gradient, 0.0)
         tl.store(start + column, gradient.to(logits.dtype.element_ty), column < classes)
 
@@ -129,10 +141,7 @@ if triton is not None:
         start = logits + tl.program_id(0).to(tl.int64) * stride
         own_targets = targets + tl.program_id(0).to(tl.int64) * count
         first = tl.load(own_targets)
-        target_logit = first_share * tl.load(start + first).to(tl.float32) if first_share > 0.0 else 0.0
-        for place in tl.static_range(1, count):
-            other_logit = tl.load(start + tl.load(own_targets + place)).to(tl.float32)
-            target_logit += other_share * other_logit if other_share > 0.0 else 0.0
+        target_logit = shared_target_logit(start, own_targets, first, first_share, other_share, count)
         most, total = -3.0e38, 0.0
         for begin in range(0, classes, block):
             column = begin + tl.arange(0, block)
@@ -146,8 +155,6 @@ if triton is not None:
             column = begin + tl.arange(0, block)
             x = tl.load(start + column, column < classes, float("-inf")).to(tl.float32)
             gradient = tl.exp(x - most) * (1.0 / total)
-            gradient -= tl.where(column == first, first_share, 0.0)
-            for place in tl.static_range(1, count):
-                gradient -= tl.where(column == tl.load(own_targets + place), other_share, 0.0)
+            gradient = without_shares(gradient, column, own_targets, first, first_share, other_share, count)
             gradient = tl.where(predicted, gradient, 0.0)
             tl.store(start + column, gradient.to(logits.dtype.element_ty), column < classes)

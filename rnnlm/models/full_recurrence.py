@@ -159,6 +159,36 @@ def processors_of(device: torch.device) -> int:
 # Triton 3.6 compiles annotations, too, and knows only its own names in them.
 if triton is not None:
 
+    @triton.jit
+    def activation(total, nonlinearity: tl.constexpr):
+        if nonlinearity == "tanh":
+            total = 2.0 * tl.sigmoid(2.0 * total) - 1.0
+        elif nonlinearity == "sigmoid":
+            total = tl.sigmoid(total)
+        else:
+            total = tl.maximum(total, 0.0)
+        return total
+
+    @triton.jit
+    def slope_at(h, nonlinearity: tl.constexpr):
+        """The activation's derivative where its value is h."""
+        if nonlinearity == "tanh":
+            slope = 1.0 - h * h
+        elif nonlinearity == "sigmoid":
+            slope = h * (1.0 - h)
+        else:
+            slope = (h > 0.0).to(tl.float32)
+        return slope
+
+    @triton.jit
+    def wait_for_set(counter, expected):
+        """Return when as many programs have arrived at the counter, this one included; what they stored can be read."""
+        tl.debug_barrier()  # all threads have stored
+        tl.atomic_add(counter, 1, sem="release", scope="gpu")
+        while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < expected:
+            pass
+        tl.debug_barrier()
+
     @triton.jit(do_not_specialize=["steps", "rows"])
     def states_kernel(
         a,
@@ -190,12 +220,7 @@ if triton is not None:
             total = tl.dot(h, u, input_precision=products) + (now.to(tl.float32) + bias)
             place += rows * units
             now = tl.load(a + place, inside & (step + 1 < steps), 0.0)  # of the next step, while this one is computed
-            if nonlinearity == "tanh":
-                total = 2.0 * tl.sigmoid(2.0 * total) - 1.0
-            elif nonlinearity == "sigmoid":
-                total = tl.sigmoid(total)
-            else:
-                total = tl.maximum(total, 0.0)
+            total = activation(total, nonlinearity)
             h = total.to(states.dtype.element_ty)
             tl.store(states + place, h, inside)
 
@@ -231,12 +256,7 @@ if triton is not None:
         h = tl.load(states + rows * units + place, inside, 0.0).to(tl.float32)
         delta = tl.zeros([group, block], deltas.dtype.element_ty)
         for step in range(steps):
-            if nonlinearity == "tanh":
-                slope = 1.0 - h * h
-            elif nonlinearity == "sigmoid":
-                slope = h * (1.0 - h)
-            else:
-                slope = (h > 0.0).to(tl.float32)
+            slope = slope_at(h, nonlinearity)
             total = tl.dot(delta, u, input_precision=products) + g
             grad_place -= step_stride
             earlier = inside & (step + 1 < steps)  # the step before, while this one is computed
@@ -288,19 +308,10 @@ if triton is not None:
                 place += rows * units
                 every += rows * units
                 now = tl.load(a + place, inside & (step + 1 < steps), 0.0)
-                if nonlinearity == "tanh":
-                    total = 2.0 * tl.sigmoid(2.0 * total) - 1.0
-                elif nonlinearity == "sigmoid":
-                    total = tl.sigmoid(total)
-                else:
-                    total = tl.maximum(total, 0.0)
+                total = activation(total, nonlinearity)
                 tl.store(states + place, total.to(states.dtype.element_ty), inside)
                 expected += programs
-                tl.debug_barrier()  # all threads have stored
-                tl.atomic_add(counter, 1, sem="release", scope="gpu")
-                while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < expected:
-                    pass
-                tl.debug_barrier()
+                wait_for_set(counter, expected)
                 h = tl.load(states + every, all_inside, 0.0, cache_modifier=".cg")  # other programs wrote them
 
     @triton.jit(do_not_specialize=["steps", "rows"])
@@ -344,12 +355,7 @@ if triton is not None:
             h = tl.load(states + rows * units + place, inside, 0.0).to(tl.float32)
             delta = tl.zeros([group, block], deltas.dtype.element_ty)
             for step in range(steps):
-                if nonlinearity == "tanh":
-                    slope = 1.0 - h * h
-                elif nonlinearity == "sigmoid":
-                    slope = h * (1.0 - h)
-                else:
-                    slope = (h > 0.0).to(tl.float32)
+                slope = slope_at(h, nonlinearity)
                 total = tl.dot(delta, u, input_precision=products) + g
                 grad_place -= step_stride
                 earlier = inside & (step + 1 < steps)
@@ -357,11 +363,7 @@ if triton is not None:
                 h = tl.load(states + place, earlier, 0.0).to(tl.float32)
                 tl.store(deltas + place, (total * slope).to(deltas.dtype.element_ty), inside)
                 expected += programs
-                tl.debug_barrier()
-                tl.atomic_add(counter, 1, sem="release", scope="gpu")
-                while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < expected:
-                    pass
-                tl.debug_barrier()
+                wait_for_set(counter, expected)
                 delta = tl.load(deltas + every, all_inside, 0.0, cache_modifier=".cg")
                 place -= rows * units
                 every -= rows * units

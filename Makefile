@@ -42,7 +42,7 @@ test-services: setup # PostgreSQL, S3, both servers, two workers; installs Postg
 
 test-ray: setup # a Ray cluster of two nodes on this machine; installs the extra `ray`
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,ray]"
-	$(VENV)/bin/python -m pytest -m slow tests/flows/test_ray.py tests/rnnlm/training/distributed/test_ray_launcher.py
+	$(VENV)/bin/python -m pytest -m slow tests/flows/distributed/test_ray.py tests/rnnlm/extensions/distributed/test_ray_launcher.py
 
 lint: setup
 	$(VENV)/bin/ruff check .

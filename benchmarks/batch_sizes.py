@@ -29,9 +29,9 @@ from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.history import HISTORY, read_series
 from rnnlm.training.model_run import run_training
+from rnnlm.training.process_group import SINGLE_PROCESS
 from rnnlm.training.time_budget import training_speed
 from rnnlm.training.train import training_batches
 

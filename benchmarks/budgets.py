@@ -16,10 +16,10 @@ from untracked import untracked
 from rnnlm.config import ModelKind, PipelineConfig
 from rnnlm.display.plots import new_figure, set_titles
 from rnnlm.evaluation.perplexity import evaluate_run
+from rnnlm.extensions.comparison.comparison_config import NAMES, CompareConfig
+from rnnlm.extensions.comparison.comparison_plots import colour_of
+from rnnlm.extensions.comparison.run_plan import matched_configs
 from rnnlm.home import Home
-from rnnlm.lab.comparison.comparison_config import NAMES, CompareConfig
-from rnnlm.lab.comparison.comparison_plots import colour_of
-from rnnlm.lab.comparison.run_plan import matched_configs
 from rnnlm.models.kinds import KINDS
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset

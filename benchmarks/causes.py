@@ -23,13 +23,13 @@ from untracked import untracked
 from rnnlm.config import ModelKind, PipelineConfig
 from rnnlm.display.plots import new_figure, set_titles
 from rnnlm.evaluation.token_losses import stored_nll
+from rnnlm.extensions.comparison.comparison_config import NAMES, CompareConfig
+from rnnlm.extensions.comparison.comparison_plots import colour_of
+from rnnlm.extensions.comparison.document_bootstrap import PairDifference, pair_difference, read_documents
+from rnnlm.extensions.comparison.run_plan import matched_configs
+from rnnlm.extensions.probes.kind_probes import stored_ability
+from rnnlm.extensions.probes.probe_config import AbilitiesConfig
 from rnnlm.home import Home
-from rnnlm.lab.comparison.comparison_config import NAMES, CompareConfig
-from rnnlm.lab.comparison.comparison_plots import colour_of
-from rnnlm.lab.comparison.document_bootstrap import PairDifference, pair_difference, read_documents
-from rnnlm.lab.comparison.run_plan import matched_configs
-from rnnlm.lab.probes.kind_probes import stored_ability
-from rnnlm.lab.probes.probe_config import AbilitiesConfig
 from rnnlm.metrics import NATS_PER_BIT
 from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset

@@ -35,17 +35,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from rnnlm.extensions.exports.arpa import export_arpa, spellings
+from rnnlm.extensions.scoring.batch_scorer import BATCH_SETTINGS
+from rnnlm.extensions.scoring.bulk_scoring import score_texts
+from rnnlm.extensions.scoring.document_reader import InputDocument, documents_table
+from rnnlm.extensions.scoring.document_scores import Scorer
+from rnnlm.extensions.scoring.filter_config import FilterConfig
+from rnnlm.extensions.scoring.reference_scores import validation_texts
+from rnnlm.extensions.scoring.scoring_model import find_model
+from rnnlm.extensions.scoring.text_filter import filter_texts, scoring_of
 from rnnlm.home import Home, find_home
-from rnnlm.models.arpa import export_arpa, spellings
 from rnnlm.models.mixture import CountMixture, save_mixture
-from rnnlm.scoring.batch_scorer import BATCH_SETTINGS
-from rnnlm.scoring.bulk_scoring import score_texts
-from rnnlm.scoring.document_reader import InputDocument, documents_table
-from rnnlm.scoring.document_scores import Scorer
-from rnnlm.scoring.filter_config import FilterConfig
-from rnnlm.scoring.reference_scores import validation_texts
-from rnnlm.scoring.scoring_model import find_model
-from rnnlm.scoring.text_filter import filter_texts, scoring_of
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.storage.contained_paths import inside
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer

@@ -16,9 +16,9 @@ from statistics import median
 import torch
 
 from rnnlm.config import ModelConfig
+from rnnlm.extensions.exports.hugging_face import RnnlmForCausalLM
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_batch, continue_ids
-from rnnlm.models.hugging_face import RnnlmForCausalLM
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 

@@ -27,13 +27,13 @@ import numpy as np
 import torch
 from process_memory import measured
 
+from rnnlm.extensions.scoring.document_reader import in_shards, read_documents
+from rnnlm.extensions.scoring.document_scores import Scorer
+from rnnlm.extensions.scoring.input_files import find_inputs
+from rnnlm.extensions.scoring.score_output import write_output, write_shard
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.extensions.scoring.scoring_model import model_in
 from rnnlm.home import Home
-from rnnlm.scoring.document_reader import in_shards, read_documents
-from rnnlm.scoring.document_scores import Scorer
-from rnnlm.scoring.input_files import find_inputs
-from rnnlm.scoring.score_output import write_output, write_shard
-from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.scoring.scoring_model import model_in
 
 Scores = np.ndarray  # (documents, 2): predicted tokens, and their summed log-probability
 
@@ -153,8 +153,8 @@ def print_memory(model: Path, text: Path, counts: list[int], folder: Path) -> No
 
 
 def score_whole(model: Path, text: Path, folder: Path) -> None:
-    from rnnlm.scoring.bulk_scoring import score_texts
-    from rnnlm.scoring.drift import measure_drift
+    from rnnlm.extensions.scoring.bulk_scoring import score_texts
+    from rnnlm.extensions.scoring.drift import measure_drift
 
     config = configured(text, folder).model_copy(update={"model": str(model)})
     home = Home(folder / "home")

@@ -18,10 +18,10 @@ from untracked import untracked
 
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation import perplexity
-from rnnlm.evaluation.surprise import surprise_measurement
+from rnnlm.extensions.scoring import reference_scores
+from rnnlm.extensions.surprise import surprise_measurement
 from rnnlm.home import Home
 from rnnlm.presets import build_config
-from rnnlm.scoring import reference_scores
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training import train as training

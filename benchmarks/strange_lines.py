@@ -28,11 +28,11 @@ from pathlib import Path
 
 from shop_log import ShopLog
 
+from rnnlm.extensions.scoring.bulk_scoring import score_texts
+from rnnlm.extensions.scoring.score_output import reading_scores
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.extensions.scoring.strange_documents import find_strange_documents
 from rnnlm.home import Home
-from rnnlm.scoring.bulk_scoring import score_texts
-from rnnlm.scoring.score_output import reading_scores
-from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.scoring.strange_documents import find_strange_documents
 
 try:
     from drain3 import TemplateMiner

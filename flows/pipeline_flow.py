@@ -33,6 +33,7 @@ from rnnlm.config import PipelineConfig, Promote
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.evaluation.seed_scores import seed_scores
+from rnnlm.extensions.probes.probe_page import gradient_report, positions_report
 from rnnlm.home import find_home
 from rnnlm.models.model_factory import check_kind
 from rnnlm.presets import with_choices
@@ -42,7 +43,6 @@ from rnnlm.registry.model_owner import named_for_its_model
 from rnnlm.registry.night_events import gate_events, night_ended, registration_events
 from rnnlm.reports.dataset_page import gates_report
 from rnnlm.reports.pipeline_page import data_report, training_report
-from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.reports.summary_page import summary_report
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SeedScores, TrainedRecord

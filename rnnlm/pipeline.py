@@ -11,17 +11,17 @@ from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
+from rnnlm.extensions.probes.run_probes import measure_gradient_flow, measure_positions
+from rnnlm.extensions.scoring.reference_scores import keep_references
+from rnnlm.extensions.surprise.surprise_measurement import surprise_of_run
 from rnnlm.generation.generate import generate_samples
 from rnnlm.home import Home
-from rnnlm.lab.probes.run_probes import measure_gradient_flow, measure_positions
 from rnnlm.models.model_factory import check_kind
 from rnnlm.registry.data_gates import check_gates
 from rnnlm.registry.model_owner import named_for_its_model
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.registry.version_tags import Candidate
-from rnnlm.scoring.reference_scores import keep_references
 from rnnlm.sequences.dataset_report import describe_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.records import DatasetRecord, RunRecord

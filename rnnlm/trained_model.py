@@ -19,6 +19,10 @@ from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, TextError, close_to
 from rnnlm.evaluation.explanation import explain
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
+from rnnlm.extensions.scoring.batch_scorer import BATCH_SETTINGS
+from rnnlm.extensions.scoring.document_reader import InputDocument, documents_table
+from rnnlm.extensions.scoring.document_scores import Scorer, with_line_end
+from rnnlm.extensions.scoring.scoring_model import FoundModel, model_in
 from rnnlm.generation.generate import continue_prompts
 from rnnlm.home import Home, read_json
 from rnnlm.models.ensemble import networks_of
@@ -26,10 +30,6 @@ from rnnlm.models.kinds import kind_of
 from rnnlm.models.model_factory import load_model
 from rnnlm.registry.model_lookup import full_reference, model_folder, registered_version
 from rnnlm.reports.explanation_page import explanation_value
-from rnnlm.scoring.batch_scorer import BATCH_SETTINGS
-from rnnlm.scoring.document_reader import InputDocument, documents_table
-from rnnlm.scoring.document_scores import Scorer, with_line_end
-from rnnlm.scoring.scoring_model import FoundModel, model_in
 from rnnlm.storage.json_results import read_stored_json
 from rnnlm.tokenizers.text_tokenizer import EOS, LONE_SURROGATE, UNK
 

@@ -4,15 +4,15 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import ModelKind, PipelineConfig, TrackingConfig
+from rnnlm.extensions.comparison import model_comparison
+from rnnlm.extensions.comparison.comparison_config import CompareConfig
+from rnnlm.extensions.comparison.comparison_page import comparison_html
+from rnnlm.extensions.comparison.comparison_plots import draw_comparison
+from rnnlm.extensions.comparison.comparison_runs import log_model_comparison
+from rnnlm.extensions.comparison.model_comparison import ModelComparison, TrainedModel, stored_costs
+from rnnlm.extensions.comparison.training_costs import TrainingCosts
 from rnnlm.home import atomic_file, find_home
-from rnnlm.lab.comparison import model_comparison
-from rnnlm.lab.comparison.comparison_config import CompareConfig
-from rnnlm.lab.comparison.comparison_plots import draw_comparison
-from rnnlm.lab.comparison.model_comparison import ModelComparison, TrainedModel, stored_costs
-from rnnlm.lab.comparison.training_costs import TrainingCosts
-from rnnlm.reports.comparison_page import comparison_html
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.tracking.comparison_runs import log_model_comparison
 
 
 @task(task_run_name="measure costs", cache_policy=NO_CACHE)

@@ -7,12 +7,12 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import EvaluationConfig, GenerationConfig, ProbesConfig
 from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
+from rnnlm.extensions.probes.probe_records import GradientFlowRecord, PositionsRecord
+from rnnlm.extensions.probes.run_probes import measure_gradient_flow, measure_positions
+from rnnlm.extensions.surprise.surprise_measurement import surprise_of_run
+from rnnlm.extensions.surprise.surprise_page import surprise_page
 from rnnlm.generation import generate
 from rnnlm.home import find_home
-from rnnlm.lab.probes.probe_records import GradientFlowRecord, PositionsRecord
-from rnnlm.lab.probes.run_probes import measure_gradient_flow, measure_positions
-from rnnlm.reports.surprise_page import surprise_page
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
 from rnnlm.tracking import mlflow_runs

@@ -6,12 +6,12 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import TrackingConfig, TrainingConfig
+from rnnlm.extensions.comparison.comparison_runs import log_probe_comparison
+from rnnlm.extensions.probes import kind_probes
+from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
+from rnnlm.extensions.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
 from rnnlm.home import Home, find_home
-from rnnlm.lab.probes import kind_probes
-from rnnlm.lab.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
-from rnnlm.lab.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.tracking.comparison_runs import log_probe_comparison
 from tasks.operations.task_runners import engine_of
 
 

@@ -13,12 +13,12 @@ from prefect.tasks import Task
 
 from rnnlm.config import GenerationConfig, PipelineConfig
 from rnnlm.errors import TrackingError
+from rnnlm.extensions.scoring import reference_scores
 from rnnlm.generation.generate import sample_model
 from rnnlm.home import find_home
 from rnnlm.registry import registration
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.version_tags import Candidate
-from rnnlm.scoring import reference_scores
 from rnnlm.storage.records import DatasetRecord, NightEvent, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, SamplesRecord
 from tasks.operations.mlflow_pages import server_of_links

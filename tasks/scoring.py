@@ -6,14 +6,14 @@ import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from rnnlm.extensions.scoring import bulk_scoring
+from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, ShardScorer
+from rnnlm.extensions.scoring.drift import Drift, measure_drift
+from rnnlm.extensions.scoring.filter_config import FilterConfig
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.extensions.scoring.strange_documents import StrangeDocument, find_strange_documents
+from rnnlm.extensions.scoring.text_filter import FilterRecord, filter_texts
 from rnnlm.home import find_home
-from rnnlm.scoring import bulk_scoring
-from rnnlm.scoring.bulk_scoring import ScoringRecord, ShardScorer
-from rnnlm.scoring.drift import Drift, measure_drift
-from rnnlm.scoring.filter_config import FilterConfig
-from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.scoring.strange_documents import StrangeDocument, find_strange_documents
-from rnnlm.scoring.text_filter import FilterRecord, filter_texts
 from tasks.operations.task_runners import engine_of, piece_task
 
 

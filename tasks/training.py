@@ -13,13 +13,13 @@ from prefect.settings import get_current_settings
 from prefect.utilities.urls import url_for
 
 from rnnlm.config import PipelineConfig
+from rnnlm.extensions.ensembles.ensemble_run import Member, make_ensemble
 from rnnlm.home import find_home
 from rnnlm.pipeline import train_tracked
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url, tracked_run
 from rnnlm.tracking.run_names import page_key
 from rnnlm.tracking.tracker import RunTracker
-from rnnlm.training.ensemble_run import Member, make_ensemble
 from rnnlm.training.time_budget import fit_to_minutes
 from tasks.operations.mlflow_pages import server_of_links
 from tasks.operations.progress_artifact import shown_progress

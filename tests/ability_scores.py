@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rnnlm.lab.probes.probe_records import AbilityScore
+from rnnlm.extensions.probes.probe_records import AbilityScore
 
 
 def ability_score(

@@ -12,14 +12,14 @@ import pytest
 from flows.service.home_processes import free_port
 from tests.conftest import write_toy_corpus
 from tests.rnnlm.corpora.packing import COMPRESSIONS
-from tests.rnnlm.scoring.test_strange_documents import usual_lines
+from tests.rnnlm.extensions.scoring.test_strange_documents import usual_lines
 from tests.test_tutorial import ROOT, in_one_shell, shell_lines
 
 GUIDES = ROOT / "docs" / "how-to"
 ELSEWHERE = {
     "python": "its code is Python; tests/test_tutorial.py",
     "cluster": "a Ray cluster; make test-ray",
-    "several-processes": "several machines; tests/rnnlm/training/distributed",
+    "several-processes": "several machines; tests/rnnlm/extensions/distributed",
     "team": "PostgreSQL, S3 and containers; make test-services",
 }
 TRAINED = "rnnlm run --corpus my-text.txt --preset smoke --set registry.model_name=rnnlm-python-docs"

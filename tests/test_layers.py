@@ -17,7 +17,7 @@ from rnnlm.registry.bundle import REQUIREMENTS, portable_modules
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("flows", "tasks", "rnnlm")
-NEEDS_EXTRA = {"rnnlm/lab/harness/recurrent_lm.py": "lm_eval"}  # file → the package its class is derived from
+NEEDS_EXTRA = {"rnnlm/extensions/harness/recurrent_lm.py": "lm_eval"}  # file → the package its class is derived from
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 

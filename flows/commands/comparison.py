@@ -8,7 +8,7 @@ from flows.commands.command import FlowSession, fields, some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError
-from rnnlm.lab.comparison.comparison_config import CompareConfig, RegisteredModels
+from rnnlm.extensions.comparison.comparison_config import CompareConfig, RegisteredModels
 
 TRAINING_OPTIONS = fields(
     *("models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity", "cost_seconds")
@@ -40,8 +40,8 @@ def compare_command(
             raise ConfigError(f"{option} is for training; --against compares registered models as they are")
         compare_registered(session, registered.against, pipeline.corpus)
         return
-    from flows.compare_flow import compare_flow
-    from rnnlm.reports.comparison_page import comparison_text
+    from flows.comparison_flow import compare_flow
+    from rnnlm.extensions.comparison.comparison_page import comparison_text
 
     found = session.run_flow(compare_flow, comparison.model_copy(update={"pipeline": pipeline}), force)
     session.print_result(comparison_text(found), found)
@@ -51,8 +51,8 @@ def compare_registered(session: FlowSession, names: tuple[str, ...], corpus: Cor
     from rnnlm.registry.model_lookup import model_folder
 
     folders = {name: model_folder(session.home, name) for name in names}
-    from rnnlm.lab.comparison.registered_models import compare_on_text
-    from rnnlm.reports.comparison_page import registered_text
+    from rnnlm.extensions.comparison.comparison_page import registered_text
+    from rnnlm.extensions.comparison.registered_models import compare_on_text
 
     found = compare_on_text(session.home, folders, corpus)
     session.print_result(registered_text(found), found)

@@ -13,14 +13,14 @@ from rnnlm.config import CorpusConfig, Section
 from rnnlm.display.text_layout import columns
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.evaluation.score_tables import adaptation_rows, score_table
-from rnnlm.evaluation.test_time_adaptation.adaptation_config import CacheConfig, DynamicConfig
-from rnnlm.lab.harness.harness_config import HarnessConfig
+from rnnlm.extensions.adaptation.adaptation_config import CacheConfig, DynamicConfig
+from rnnlm.extensions.harness.harness_config import HarnessConfig
 from rnnlm.presets import build_config
 from rnnlm.registry.model_lookup import corpus_settings, model_folder, run_model_folder
 
 if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
-    from rnnlm.lab.harness.harness_run import HarnessRecord
+    from rnnlm.extensions.harness.harness_run import HarnessRecord
 
 OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")  # settings of a corpus
 DYNAMIC_OPTIONS = fields("rate", "decay", "scaled", segment="segment_length", prefix="dynamic-")
@@ -86,7 +86,7 @@ def evaluate_command(
     folder = model_folder(session.home, model)
     source = corpus_to_evaluate(folder, corpus, set or [])
     from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
-    from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations
+    from rnnlm.extensions.adaptation.adaptation_table import Adaptations
     from rnnlm.reports.json_values import score_value
 
     if any(adaptations.values()):
@@ -174,8 +174,8 @@ def surprise_command(
     rnnlm surprise --pictures plots
     """
     folder = run_model_folder(session.home, model)
-    from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_model
-    from rnnlm.reports.surprise_page import surprise_page
+    from rnnlm.extensions.surprise.surprise_measurement import surprise_of_model
+    from rnnlm.extensions.surprise.surprise_page import surprise_page
 
     found = surprise_of_model(session.home, folder)
     if pictures is not None:
@@ -203,7 +203,7 @@ def lm_eval_command(
     rnnlm lm-eval rnnlm-python-docs --tasks blimp --limit 100
     """
     folder = model_folder(session.home, model)
-    from rnnlm.lab.harness.harness_run import run_harness
+    from rnnlm.extensions.harness.harness_run import run_harness
 
     record = run_harness(session.home, folder, config)
     session.print_result("\n".join(columns(harness_rows(record))), record)

@@ -13,6 +13,7 @@ from flows.commands.options import Model
 from rnnlm.config import GenerationConfig
 from rnnlm.config.validation import validated
 from rnnlm.display.text_layout import columns, visible
+from rnnlm.extensions.serving.serving_config import ServingConfig, bound_socket
 from rnnlm.registry.model_lookup import (
     best_versions,
     list_models,
@@ -21,7 +22,6 @@ from rnnlm.registry.model_lookup import (
     registered_name_and_version,
 )
 from rnnlm.reports.registry_page import change_line, lineage_report, model_row
-from rnnlm.serving.serving_config import ServingConfig, bound_socket
 from tasks.operations.registry_turn import registry_turn
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ def mix_command(
 
     rnnlm mix rnnlm-python-docs@champion rnnlm-python-docs@challenger
     """
-    from flows.mix_flow import mix_flow
+    from flows.ensembles_flow import mix_flow
+    from rnnlm.extensions.ensembles.ensemble_run import MixConfig
     from rnnlm.reports.json_values import run_value
     from rnnlm.reports.pipeline_page import mixed_summary
     from rnnlm.sequences.dataset_lookup import dataset_of_run
-    from rnnlm.training.ensemble_run import MixConfig
 
     config = validated(MixConfig, {"models": models})
     mixed = session.run_flow(mix_flow, config)
@@ -217,7 +217,7 @@ def serve_command(
     with bound_socket(config):  # a taken port and a wrong name are answered before torch is imported
         pass
     model_folder(session.home, model)
-    from rnnlm.serving.server import serve_model
+    from rnnlm.extensions.serving.server import serve_model
 
     def announce(address: str, model: str) -> None:
         session.print_result(f"serving    {model}\nat         {address}", {"model": model, "address": address})
@@ -242,7 +242,7 @@ def export_command(
     """
     folder = model_folder(session.home, model)
     if file_format == "arpa":
-        from rnnlm.models.arpa import export_arpa
+        from rnnlm.extensions.exports.arpa import export_arpa
 
         counts = export_arpa(folder, output or Path("model.arpa"))
         text = f"{counts.file}: {counts.file_bytes:,} bytes, {sum(counts.ngrams):,} n-grams of up to "
@@ -251,7 +251,7 @@ def export_command(
             text += "\nthe counts alone: the network that they are mixed with is not exported"
         session.print_result(text, counts)
         return
-    from rnnlm.models.onnx_graph import export_onnx
+    from rnnlm.extensions.exports.onnx_graph import export_onnx
 
     record = export_onnx(folder, output or Path("onnx/model.onnx"))
     text = (

@@ -130,7 +130,7 @@ def join_command(
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
     logging.getLogger("rnnlm").setLevel(logging.INFO)
-    from rnnlm.training.distributed import join
+    from rnnlm.extensions.distributed import join
 
     run_id = join.join(session.home, rendezvous)
     session.print_result(f"run        {session.home.runs / run_id}", {"run_id": run_id})

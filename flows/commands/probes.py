@@ -6,8 +6,8 @@ import typer
 
 from flows.commands.command import FlowSession, fields
 from flows.commands.options import Corpus, Set, dataset_config
-from rnnlm.lab.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
-from rnnlm.reports.probe_page import abilities_page, echo_page, gradients_page
+from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
+from rnnlm.extensions.probes.probe_page import abilities_page, echo_page, gradients_page
 
 RUNNING_TEXT = "sequences.mode=stream"  # sentences are too short to look far back in
 Remeasure = Annotated[bool, typer.Option("--force", help="Measure again even if the figures exist.")]
@@ -35,7 +35,7 @@ def probe_gradients_command(
     rnnlm probe gradients --hidden 64 --steps 40
     """
     pipeline = dataset_config(corpus, set, RUNNING_TEXT)
-    from flows.probe_gradients_flow import probe_gradients_flow
+    from flows.probes_flow import probe_gradients_flow
 
     found = session.run_flow(probe_gradients_flow, config, pipeline, force)
     value = {"curves": found.curves, "picture": str(found.picture)}
@@ -59,7 +59,7 @@ def probe_echo_command(
 
     rnnlm probe echo --distances 1,5,20 --nonlinearity relu
     """
-    from flows.probe_echo_flow import probe_echo_flow
+    from flows.probes_flow import probe_echo_flow
 
     found = session.run_flow(probe_echo_flow, config, force)
     value = {"scores": found.scores, "picture": str(found.picture)}
@@ -84,7 +84,7 @@ def probe_abilities_command(
 
     rnnlm probe abilities --kinds elman,lstm --tasks parity --seeds 1
     """
-    from flows.probe_abilities_flow import probe_abilities_flow
+    from flows.probes_flow import probe_abilities_flow
 
     found = session.run_flow(probe_abilities_flow, config, force)
     files = {"picture": str(found.picture), "table": str(found.table)}

@@ -7,9 +7,9 @@ import typer
 
 from flows.commands.command import FlowSession, Session, fields
 from flows.commands.options import MODEL_HELP, Model, complete_models
+from rnnlm.extensions.scoring.filter_config import FilterConfig
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.registry.model_lookup import model_folder
-from rnnlm.scoring.filter_config import FilterConfig
-from rnnlm.scoring.scoring_config import ScoringConfig
 
 
 def score_command(
@@ -30,12 +30,12 @@ def score_command(
     rnnlm score --input 'inbox/*.txt' --output scores.parquet
     rnnlm score --input app.log --top 20
     """
-    from rnnlm.scoring.input_files import find_inputs
+    from rnnlm.extensions.scoring.input_files import find_inputs
 
     find_inputs(config)  # refuse what cannot be right before torch is imported or a Prefect server is started
     model_folder(session.home, config.model)
-    from flows.score_flow import score_flow
-    from rnnlm.reports.scoring_page import scoring_page
+    from flows.scoring_flow import score_flow
+    from rnnlm.extensions.scoring.scoring_page import scoring_page
 
     scored = session.run_flow(score_flow, config)
     session.print_result(scoring_page(config, scored).text(), scored)
@@ -59,12 +59,12 @@ def filter_command(
     rnnlm filter --input 'crawl/*.jsonl.gz' --keep 'bits_per_byte < 3' --output kept --dropped dropped
     rnnlm filter --input texts.txt --keep-share 0.8 --output kept
     """
-    from rnnlm.scoring.text_filter import check_filter
+    from rnnlm.extensions.scoring.text_filter import check_filter
 
     check_filter(config)
     model_folder(session.home, config.model)
-    from flows.filter_flow import filter_flow
-    from rnnlm.reports.filter_page import filter_page
+    from flows.scoring_flow import filter_flow
+    from rnnlm.extensions.scoring.filter_page import filter_page
 
     found = session.run_flow(filter_flow, config)
     session.print_result(filter_page(config, found).text(), found)
@@ -91,8 +91,8 @@ def pairs_command(
     rnnlm pairs pairs.csv --good right --bad wrong --group topic
     """
     from rnnlm.display.text_layout import columns
-    from rnnlm.scoring.batch_scorer import batch_scorer
-    from rnnlm.scoring.minimal_pairs import score_pairs
+    from rnnlm.extensions.scoring.batch_scorer import batch_scorer
+    from rnnlm.extensions.scoring.minimal_pairs import score_pairs
 
     found = score_pairs(batch_scorer(model), source, good, bad, group)
     rows: list[dict[str, Any]] = [
@@ -123,8 +123,8 @@ def rescore_command(
 
     rnnlm rescore nbest.jsonl --weight 0.5 --model rnnlm-python-docs
     """
-    from rnnlm.scoring.batch_scorer import batch_scorer
-    from rnnlm.scoring.nbest import rescore_lists
+    from rnnlm.extensions.scoring.batch_scorer import batch_scorer
+    from rnnlm.extensions.scoring.nbest import rescore_lists
 
     found = rescore_lists(batch_scorer(model), lists, weight)
     session.print_result("\n".join(f"{one.id}\t{one.text}" for one in found), found)

@@ -9,8 +9,8 @@ from flows.commands.command import Session, fields
 from flows.operations.home_servers import read_running
 from flows.operations.run_locks import lock_restored_runs, oldest_living_run
 from rnnlm.errors import HomeError
-from rnnlm.upkeep.backup_archive import find_archive_damage, read_manifest
-from rnnlm.upkeep.retention_config import RetentionConfig
+from rnnlm.extensions.upkeep.backup_archive import find_archive_damage, read_manifest
+from rnnlm.extensions.upkeep.retention_config import RetentionConfig
 from tasks.operations.registry_turn import registry_turn
 
 
@@ -27,8 +27,8 @@ def prune_command(
     rnnlm prune --versions 10 --days 90
     """
     from flows.operations.prefect_history import remove_old_flow_runs
-    from rnnlm.reports.upkeep_page import prune_text
-    from rnnlm.upkeep.prune import prune_home
+    from rnnlm.extensions.upkeep.prune import prune_home
+    from rnnlm.extensions.upkeep.upkeep_page import prune_text
 
     if not config.dry_run:
         remove_old_flow_runs(session.home, config.days)
@@ -54,8 +54,8 @@ def backup_command(
     if verify:
         verify_backup(session, place)
         return
-    from rnnlm.reports.upkeep_page import backup_text
-    from rnnlm.upkeep.backup import back_up
+    from rnnlm.extensions.upkeep.backup import back_up
+    from rnnlm.extensions.upkeep.upkeep_page import backup_text
 
     running = read_running(session.home)
     backup = back_up(session.home, place, running.prefect_api if running else None)
@@ -69,7 +69,7 @@ def backup_command(
 
 def verify_backup(session: Session, archive: Path) -> None:
     """Print what is in the archive. HomeError if a file of it is damaged."""
-    from rnnlm.reports.upkeep_page import verified_text
+    from rnnlm.extensions.upkeep.upkeep_page import verified_text
 
     manifest = read_manifest(archive)
     damaged = find_archive_damage(archive, manifest)
@@ -93,8 +93,8 @@ def restore_command(
 
     RNNLM_HOME=/srv/rnnlm rnnlm restore /mnt/backup/rnnlm/20261124T230000Z-1a2b3c4d.rnnlm-backup.tar
     """
-    from rnnlm.reports.upkeep_page import restore_text
-    from rnnlm.upkeep.restore import restore_home
+    from rnnlm.extensions.upkeep.restore import restore_home
+    from rnnlm.extensions.upkeep.upkeep_page import restore_text
 
     restored = restore_home(session.home, archive)
     lock_restored_runs(session.home)

@@ -8,6 +8,7 @@ does nothing but show in the UI. A user's changes stay: an automation that exist
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from rnnlm.extensions.scoring.drift import SCORES_DRIFTED
 from rnnlm.registry.night_events import (
     CANDIDATES,
     CHAMPION_KEPT,
@@ -17,7 +18,6 @@ from rnnlm.registry.night_events import (
     NIGHT_ENDED,
     PERPLEXITY_REGRESSED,
 )
-from rnnlm.scoring.drift import SCORES_DRIFTED
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

@@ -29,11 +29,11 @@ from flows.operations.run_locks import lock_file, unlocked_name
 from rnnlm.config import CorpusConfig, PipelineConfig, Section
 from rnnlm.corpora.download import corpus_name
 from rnnlm.errors import RnnlmError, close_to, is_worth_a_retry
+from rnnlm.extensions.comparison.comparison_config import CompareConfig
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.home import find_home
-from rnnlm.lab.comparison.comparison_config import CompareConfig
 from rnnlm.presets import change_preset, with_choices
 from rnnlm.registry.version_tags import settings_fact
-from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.tracking.mlflow_store import check_addresses
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 

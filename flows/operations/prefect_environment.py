@@ -6,10 +6,10 @@ from pathlib import Path
 from urllib.request import getproxies
 
 from flows.operations.home_servers import RunningHome, home_password, password_variables, read_running
+from rnnlm.extensions.upkeep import HISTORY_DAYS
 from rnnlm.home import Home
 from rnnlm.runtime.library_environment import QUIET_LIBRARIES
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
-from rnnlm.upkeep import HISTORY_DAYS
 
 PREFECT_PORT = 4200  # where `prefect server start` listens
 LOCAL_API = f"http://127.0.0.1:{PREFECT_PORT}/api"

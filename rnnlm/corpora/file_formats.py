@@ -12,13 +12,6 @@ from typing import IO
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.archives import archive_kind, archive_members
 from rnnlm.corpora.compression import Meter, OpenFile, decompressed
-from rnnlm.corpora.document_prose import (
-    BINARY_KINDS,
-    MAXIMUM_BYTES,
-    DocumentError,
-    declared_charset,
-    document_prose,
-)
 from rnnlm.corpora.local_files import NO_TEXT, NOTE_REASON, nothing_left
 from rnnlm.corpora.split_names import (
     DOCUMENT_SUFFIXES,
@@ -41,6 +34,13 @@ from rnnlm.corpora.text_encoding import (
     unreadable,
 )
 from rnnlm.errors import CorpusError
+from rnnlm.extensions.documents.document_prose import (
+    BINARY_KINDS,
+    MAXIMUM_BYTES,
+    DocumentError,
+    declared_charset,
+    document_prose,
+)
 from rnnlm.storage.records import LeftOut
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())

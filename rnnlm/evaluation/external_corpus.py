@@ -9,7 +9,6 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.evaluation.perplexity import score_split
-from rnnlm.evaluation.test_time_adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
 from rnnlm.evaluation.token_probabilities import write_probabilities
 from rnnlm.evaluation.training_overlap import (
     MOSTLY_COPIES,
@@ -19,6 +18,7 @@ from rnnlm.evaluation.training_overlap import (
     repeated_share,
     seen_share,
 )
+from rnnlm.extensions.adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
 from rnnlm.home import Home, file_digest
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model

@@ -9,7 +9,7 @@ from rnnlm.display.text_layout import TableRows
 from rnnlm.storage.result_records import EvaluationRecord, PartScore, SplitScore
 
 if TYPE_CHECKING:  # its import would load torch
-    from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable
+    from rnnlm.extensions.adaptation.adaptation_table import AdaptationTable
 
 
 SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test", "all": "whole-text"}

@@ -12,7 +12,7 @@
 
 Two models are compared on the same lines, in nats per byte, although every night has a tokenizer and a test split of
 its own; scores of different texts are never subtracted. A night that registers nothing new is only "ended".
-rnnlm.scores.drifted is in rnnlm/scoring/drift.py.
+rnnlm.scores.drifted is in rnnlm/extensions/scoring/drift.py.
 """
 
 from typing import Any

@@ -35,7 +35,7 @@ OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # tags that only this program's MLfl
 
 
 class Item(Record):
-    """Something in a home that is kept or removed as a whole: see rnnlm/upkeep/inventory.py."""
+    """Something in a home that is kept or removed as a whole: see rnnlm/extensions/upkeep/inventory.py."""
 
     kind: str  # one of ITEM_KINDS there
     name: str

@@ -114,7 +114,7 @@ def made_at(stage: StageRecord) -> datetime | None:
     folder: Path | None = getattr(stage, "folder", None)
     if folder is None or not folder.is_dir():
         return None
-    # Not COMPLETE: each use of the output touches it (rnnlm/upkeep). A run's folder gets further files later.
+    # Not COMPLETE: each use of the output touches it. A run's folder gets further files later.
     finished = folder / "run.json"
     written = [finished] if finished.exists() else [path for path in folder.iterdir() if path.name != COMPLETE]
     return datetime.fromtimestamp(min(path.stat().st_mtime for path in written), UTC) if written else None

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.optim import Optimizer
 
-from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
+from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
 MOST_SHAPES = 32  # with a graph of their own; a batch of another shape is not captured

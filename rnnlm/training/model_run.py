@@ -6,12 +6,12 @@ from functools import partial
 from rnnlm.config import PipelineConfig, TrainingConfig
 from rnnlm.evaluation.count_shares import fit_mixture
 from rnnlm.evaluation.token_losses import stored_network_nll
+from rnnlm.extensions.distributed.launcher import train_in_processes
 from rnnlm.home import Home
 from rnnlm.models.devices import choose_device
 from rnnlm.models.mixture import save_mixture
 from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
-from rnnlm.training.distributed.launcher import train_in_processes
 from rnnlm.training.samples import sample_writer
 from rnnlm.training.training_run import OpenTracker, train_run
 

@@ -19,8 +19,8 @@ from rnnlm.models.devices import to_device, usable_precision
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
-from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.optimizers import clip_gradients
+from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 NO_DROPOUT = Dropout()
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.config.moved_settings import flatten
+from rnnlm.extensions.distillation.drawn_targets import DRAWS_PER_TOKEN
 from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device, float32_products, multiplies_bfloat16
 from rnnlm.models.dropout import Dropout
@@ -28,10 +29,9 @@ from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record
 from rnnlm.training.captured_step import make_updater
-from rnnlm.training.distillation import DRAWS_PER_TOKEN
-from rnnlm.training.distributed.process_group import SINGLE_PROCESS
 from rnnlm.training.optimizer_step import BatchLoss, choose_loss, take_step, with_usable_precision
 from rnnlm.training.optimizers import prepare_updates
+from rnnlm.training.process_group import SINGLE_PROCESS
 from rnnlm.training.seeding import step_generator
 from rnnlm.training.train import holder, training_batches
 

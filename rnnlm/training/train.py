@@ -23,6 +23,7 @@ from rnnlm.config.training_config import TrainingConfig
 from rnnlm.display.progress import Progress
 from rnnlm.errors import TrainingError
 from rnnlm.evaluation.batch_losses import nll_of_batches
+from rnnlm.extensions.distillation.drawn_targets import TaughtBatches
 from rnnlm.home import write_json
 from rnnlm.losses.loss import Loss
 from rnnlm.metrics import perplexity
@@ -41,12 +42,11 @@ from rnnlm.training.averaging import make_averaging
 from rnnlm.training.captured_step import make_updater
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
-from rnnlm.training.distillation import TaughtBatches
-from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.history import HISTORY, History, Measurement
 from rnnlm.training.job import Job, TrainingResult
 from rnnlm.training.optimizer_step import BatchLoss, Step, choose_loss, take_step, with_usable_precision
 from rnnlm.training.optimizers import gradient_norms_by_part, prepare_updates
+from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.schedules import Patience, Schedule
 from rnnlm.training.seeding import (
     preserve_random_states,

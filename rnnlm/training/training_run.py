@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config.section import result_settings
 from rnnlm.config.training_config import TrainingConfig
+from rnnlm.extensions.distillation.drawn_targets import DRAWN_TARGETS, write_drawn_targets
 from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.models.devices import choose_device
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
@@ -36,7 +37,6 @@ from rnnlm.storage.stages import (
 )
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
-from rnnlm.training.distillation import DRAWN_TARGETS, write_drawn_targets
 from rnnlm.training.history import SAMPLES, STARTED, TRACKING, Tracker
 from rnnlm.training.job import PROCESSES, Job, TrainingResult, former_processes_ended
 from rnnlm.training.train import WriteSamples, train

@@ -31,12 +31,12 @@ from flows.service.supervisor import worker_command
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
 from rnnlm.errors import DatasetError
+from rnnlm.extensions.scoring.filter_config import FilterConfig
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.home import Home
 from rnnlm.presets import read_presets
 from rnnlm.registry.data_gates import GateResult, GatesRecord
 from rnnlm.runtime.polling import poll_until
-from rnnlm.scoring.filter_config import FilterConfig
-from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.records import NightEvent
 from tests.conftest import copy_store, home_in
 

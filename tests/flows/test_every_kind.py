@@ -10,15 +10,15 @@ from flows.operations.flow_runner import run_flow
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import GenerationConfig, ModelKind
 from rnnlm.evaluation.document_losses import document_losses
+from rnnlm.extensions.serving.model_loader import resolve_reference
 from rnnlm.generation.generate import continue_prompt
 from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
-from rnnlm.serving.model_loader import resolve_reference
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from tests.configs import changed
+from tests.rnnlm.extensions.serving.live import LiveServer
 from tests.rnnlm.registry.contest import contest_config, write_contest_corpus
-from tests.rnnlm.serving.live import LiveServer
 
 TEXT = "the cat sees the zebra near the river .\nthe bird likes the fox .\n"
 

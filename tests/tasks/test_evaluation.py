@@ -6,9 +6,9 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig, ProbesConfig
-from rnnlm.evaluation.surprise.surprise_measurement import surprise_of_run
+from rnnlm.extensions.probes.probe_page import gradient_report, positions_report
+from rnnlm.extensions.surprise.surprise_measurement import surprise_of_run
 from rnnlm.home import Home
-from rnnlm.reports.probe_page import gradient_report, positions_report
 from rnnlm.storage.records import LOSSES, CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.config import TrackingConfig, TrainingConfig
+from rnnlm.extensions.probes import abilities
+from rnnlm.extensions.probes.echo import measure_echo
+from rnnlm.extensions.probes.gradients import measure_gradients as measured
+from rnnlm.extensions.probes.kind_probes import stored_ability
+from rnnlm.extensions.probes.probe_page import abilities_page, echo_page, gradients_page
+from rnnlm.extensions.probes.probe_records import AbilityComparison, GradientCurve, metric_name
 from rnnlm.home import Home
-from rnnlm.lab.probes import abilities
-from rnnlm.lab.probes.echo import measure_echo
-from rnnlm.lab.probes.gradients import measure_gradients as measured
-from rnnlm.lab.probes.kind_probes import stored_ability
-from rnnlm.lab.probes.probe_records import AbilityComparison, GradientCurve, metric_name
-from rnnlm.reports.probe_page import abilities_page, echo_page, gradients_page
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
@@ -26,8 +26,8 @@ from tests.tasks.comparisons import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, 
 PROGRAM = """
 import sys
 from rnnlm.home import find_home
-from rnnlm.lab.probes.probe_config import AbilitiesConfig
-from rnnlm.lab.probes.kind_probes import compare_abilities
+from rnnlm.extensions.probes.probe_config import AbilitiesConfig
+from rnnlm.extensions.probes.kind_probes import compare_abilities
 compare_abilities(find_home(), AbilitiesConfig.model_validate_json(sys.argv[1]))
 """
 

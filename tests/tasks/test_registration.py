@@ -6,10 +6,10 @@ from prefect.states import Failed
 
 from rnnlm.config import GenerationConfig
 from rnnlm.errors import ModelError, TrackingError
+from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, Totals
+from rnnlm.extensions.scoring.drift import Distributions, Drift, drift_events
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.registry.model_lookup import list_models
-from rnnlm.scoring.bulk_scoring import ScoringRecord, Totals
-from rnnlm.scoring.drift import Distributions, Drift, drift_events
-from rnnlm.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from tasks.evaluation import sample_run

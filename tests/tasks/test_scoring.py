@@ -3,14 +3,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rnnlm.extensions.scoring import bulk_scoring
+from rnnlm.extensions.scoring.bulk_scoring import ShardScorer
+from rnnlm.extensions.scoring.document_reader import INPUT_SCHEMA
+from rnnlm.extensions.scoring.filter_config import FilterConfig
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.extensions.scoring.scoring_model import find_model
+from rnnlm.extensions.scoring.text_filter import scoring_of
 from rnnlm.home import Home
-from rnnlm.scoring import bulk_scoring
-from rnnlm.scoring.bulk_scoring import ShardScorer
-from rnnlm.scoring.document_reader import INPUT_SCHEMA
-from rnnlm.scoring.filter_config import FilterConfig
-from rnnlm.scoring.scoring_config import ScoringConfig
-from rnnlm.scoring.scoring_model import find_model
-from rnnlm.scoring.text_filter import scoring_of
 from rnnlm.storage.records import RunRecord
 from tasks.scoring import compare_scores, filter_input, list_strange_documents, score_input, score_shard
 

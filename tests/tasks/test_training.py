@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import PipelineConfig
+from rnnlm.extensions.ensembles.ensemble_run import find_members
 from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training import time_budget
-from rnnlm.training.ensemble_run import find_members
 from rnnlm.training.model_run import run_training
 from tasks.training import choose_network, mix_networks, train_model
 from tests.configs import changed

@@ -1,8 +1,8 @@
+from rnnlm.extensions.upkeep.retention_config import RetentionConfig
 from rnnlm.home import Home
 from rnnlm.storage.records import RunRecord
-from rnnlm.upkeep.retention_config import RetentionConfig
 from tasks.upkeep import prune
-from tests.rnnlm.upkeep.registered_home import write_folder
+from tests.rnnlm.extensions.upkeep.registered_home import write_folder
 
 
 def test_the_older_dataset_and_its_corpus_go(home: Home) -> None:

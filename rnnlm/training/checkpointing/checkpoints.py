@@ -27,7 +27,7 @@ from torch import Tensor
 
 from rnnlm.home import sync
 from rnnlm.storage.stages import find_damage, mark_complete
-from rnnlm.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
+from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
 CHECKPOINT_FORMAT = 2  # checkpoints of other formats are not read

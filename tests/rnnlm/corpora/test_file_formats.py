@@ -10,10 +10,10 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import table_files
-from rnnlm.corpora.document_prose import library_versions
 from rnnlm.corpora.download import check_source, obtain_corpus
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
+from rnnlm.extensions.documents.document_prose import library_versions
 from rnnlm.home import Home
 from rnnlm.storage.records import CorpusRecord
 from tests.rnnlm.corpora.packing import COMPRESSIONS, csv_of, json_of, parquet_of, tar_of, zip_of
@@ -138,7 +138,7 @@ def test_a_glob_without_a_suffix_reads_any_file_as_text(home: Home, tmp_path: Pa
 
 def test_an_archive_is_read_again_with_another_markup_library(monkeypatch: pytest.MonkeyPatch) -> None:
     before = library_versions(["a.zip"])
-    monkeypatch.setattr("rnnlm.corpora.document_prose.installed", lambda library: "another")
+    monkeypatch.setattr("rnnlm.extensions.documents.document_prose.installed", lambda library: "another")
     assert before != library_versions(["a.zip"])
     assert library_versions(["a.txt"]) == {}
 

@@ -15,8 +15,8 @@ from rnnlm.corpora.inspection import Inspection, inspect_source
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.home import Home
-from tests.rnnlm.corpora.test_document_prose import pdf_of
 from tests.rnnlm.corpora.test_file_formats import write
+from tests.rnnlm.extensions.documents.test_document_prose import pdf_of
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from rnnlm.display.progress import SHARE, Progress, ProgressReport, listening
-from rnnlm.training.distributed.launcher import log_worker_record
+from rnnlm.extensions.distributed.launcher import log_worker_record
 
 
 def test_listeners_hear_the_line_that_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,7 +20,7 @@ from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from tests.configs import random_model
-from tests.rnnlm.evaluation.test_time_adaptation.conftest import text_of
+from tests.rnnlm.extensions.adaptation.conftest import text_of
 
 LINES = [[4, 5, 6], [7], [5, 5, 4, 6, 7, 4], [6, 4]]
 

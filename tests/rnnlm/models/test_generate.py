@@ -8,7 +8,7 @@ import torch
 from transformers import AutoTokenizer, TextIteratorStreamer, TextStreamer
 
 from rnnlm.config import ModelKind
-from rnnlm.models.hugging_face import RnnlmForCausalLM
+from rnnlm.extensions.exports.hugging_face import RnnlmForCausalLM
 from tests.configs import KINDS, random_model
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.references import beam_search, greedy

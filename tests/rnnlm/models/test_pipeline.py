@@ -51,7 +51,7 @@ def test_importing_hugging_face_is_all_that_auto_classes_need(storyteller: Story
         "from transformers import AutoModelForCausalLM\n"
         "try: AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
         "except ValueError as error: print('rnnlm' in str(error))\n"
-        "import rnnlm.models.hugging_face\n"
+        "import rnnlm.extensions.exports.hugging_face\n"
         "print(type(AutoModelForCausalLM.from_pretrained(sys.argv[1])).__name__)\n"
     )
     done = subprocess.run(

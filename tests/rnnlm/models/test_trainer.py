@@ -9,7 +9,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from rnnlm.evaluation.perplexity import score_split
-from rnnlm.models.hugging_face import RnnlmForCausalLM
+from rnnlm.extensions.exports.hugging_face import RnnlmForCausalLM
 from rnnlm.sequences.dataset_reader import connect
 from tests.rnnlm.conftest import Storyteller
 

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 import rnnlm.config
 from rnnlm.config import GenerationConfig
+from rnnlm.extensions.serving.messages import GenerateRequest
 from rnnlm.registry.served_model import LOWEST_TEMPERATURE, SAMPLING_DEFAULTS, PredictionRequest
-from rnnlm.serving.messages import GenerateRequest
 
 
 @pytest.mark.parametrize(

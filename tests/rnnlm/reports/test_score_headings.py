@@ -8,17 +8,17 @@ import pytest
 from flows.commands.runs import run_row
 from rnnlm.display.text_layout import TableRows
 from rnnlm.evaluation.score_tables import adaptation_rows, score_rows, score_table
-from rnnlm.evaluation.test_time_adaptation.adaptation_table import AdaptationTable, Variant
-from rnnlm.lab.comparison.document_bootstrap import PairDifference
-from rnnlm.lab.comparison.model_comparison import ModelComparison
-from rnnlm.lab.comparison.model_result import Trial
-from rnnlm.lab.comparison.run_plan import TunedSettings
-from rnnlm.reports import comparison_page
+from rnnlm.extensions.adaptation.adaptation_table import AdaptationTable, Variant
+from rnnlm.extensions.comparison import comparison_page
+from rnnlm.extensions.comparison.document_bootstrap import PairDifference
+from rnnlm.extensions.comparison.model_comparison import ModelComparison
+from rnnlm.extensions.comparison.model_result import Trial
+from rnnlm.extensions.comparison.run_plan import TunedSettings
 from rnnlm.reports.registry_page import model_row
 from rnnlm.storage.result_records import EvaluationRecord, ListedVersion
 from rnnlm.tracking.run_comparison import RunOverview
-from tests.rnnlm.lab.comparison.test_model_result import result_of
-from tests.rnnlm.reports.test_comparison_page import comparison
+from tests.rnnlm.extensions.comparison.test_comparison_page import comparison
+from tests.rnnlm.extensions.comparison.test_model_result import result_of
 from tests.split_scores import split_score_of
 
 MEASURE = re.compile("perplexity|bits|ppl")

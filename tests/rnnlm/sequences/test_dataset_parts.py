@@ -27,7 +27,7 @@ from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.sql_statements import names
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
-from tests.rnnlm.scoring.test_document_reader import read
+from tests.rnnlm.extensions.scoring.test_document_reader import read
 
 pytestmark = pytest.mark.long  # the datasets of a module take seconds
 TABLES = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from rnnlm.extensions.upkeep.backup import back_up
+from rnnlm.extensions.upkeep.restore import restore_home
 from rnnlm.home import Home
 from rnnlm.tracking.mlflow_store import prepare_store
-from rnnlm.upkeep.backup import back_up
-from rnnlm.upkeep.restore import restore_home
 
 
 @pytest.fixture(autouse=True)

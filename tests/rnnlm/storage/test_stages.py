@@ -13,6 +13,7 @@ from rnnlm.config import CorpusConfig, EvaluationConfig, SequencesConfig, Tokeni
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import HomeError
 from rnnlm.evaluation.perplexity import evaluate_run
+from rnnlm.extensions.upkeep.backup import files_below
 from rnnlm.home import Home, file_digest
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.json_results import write_json_once
@@ -21,7 +22,6 @@ from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.storage.shared_storage import read_marker
 from rnnlm.storage.stages import COMPLETE, find_damage, find_new_damage, forget_verified, mark_complete, write_once
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from rnnlm.upkeep.backup import files_below
 from tests.rnnlm.storage.small_disk import small_disk
 
 __all__ = ["small_disk"]

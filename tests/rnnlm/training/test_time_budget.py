@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from rnnlm.config import ModelConfig, PipelineConfig
+from rnnlm.extensions.distillation.drawn_targets import DRAWS_PER_TOKEN
 from rnnlm.home import Home
 from rnnlm.presets import build_config
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training import time_budget
-from rnnlm.training.distillation import DRAWS_PER_TOKEN
 from rnnlm.training.time_budget import Size, choose_size, fit_to_minutes, is_open, repeated_batches
 from tests.configs import changed
 

@@ -17,7 +17,7 @@ from rnnlm.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import is_complete
 from rnnlm.training.checkpointing.checkpoints import STATE, TENSORS, Checkpoints, pack, unpack
-from rnnlm.training.distributed.process_group import ProcessGroup
+from rnnlm.training.process_group import ProcessGroup
 from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import configured
 from tests.rnnlm.training.trainer import Trainer

@@ -1,0 +1,235 @@
+"""A network's plain perplexity beside those with test-time adaptation: a table with one row each.
+
+Settings can be tuned on the validation split, each over a small grid; the test split is never used. Rate first, then
+decay at that rate; size and theta of the cache together, with their best share. An ensemble adapts as one model: its
+cache compares the hidden states of all networks together, and all of them learn from the loss of their mean.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from rnnlm.errors import ConfigError
+from rnnlm.evaluation.count_shares import (
+    COMPARED_ORDER,
+    best_share,
+    best_shares,
+    count_training_split,
+    mean_nll,
+    split_log_probabilities,
+)
+from rnnlm.evaluation.token_losses import joined_nll, network_nll_of_split
+from rnnlm.extensions.adaptation.adaptation_config import CacheConfig, DynamicConfig
+from rnnlm.extensions.adaptation.dynamic_evaluation import GradientRms, measure_gradient_rms
+from rnnlm.extensions.adaptation.sequential_scoring import (
+    NeuralCache,
+    SequentialScores,
+    joined_scores,
+    read_in_order,
+    score_in_order,
+    segments,
+)
+from rnnlm.metrics import perplexity
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import mixed
+from rnnlm.sequences.batches import RowSource
+from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.segmentation import Mode
+from rnnlm.storage.records import DatasetRecord, Record, Split
+
+logger = logging.getLogger(__name__)
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
+THETAS = (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+SIZES = (500, 1_000, 2_000)
+TUNING_TOKENS = 20_000  # of the validation split, on which rates and caches are scored
+# If too little draws the weights back they drift, which shows only in a long text.
+DECAY_TOKENS = 100_000
+
+
+@dataclass(frozen=True)
+class Adaptations:
+    """The adaptations to measure; None: not that one."""
+
+    dynamic: DynamicConfig | None = None
+    cache: CacheConfig | None = None
+    kneser_ney: bool = False  # interpolate with counts of the training split
+    tune: bool = False  # choose rate and decay, size, theta and share on the validation split
+
+    @property
+    def needs_other_splits(self) -> bool:
+        """True if something is fitted on the validation split or counted on the training split."""
+        scaled = self.dynamic is not None and self.dynamic.scaled
+        return self.tune or scaled or self.kneser_ney
+
+
+class Variant(Record):
+    name: str  # such as "static", "dynamic + cache"
+    nll_nats_per_token: float
+    perplexity: float
+    settings: dict[str, float]
+
+
+class AdaptationTable(Record):
+    split: str
+    tokens: int
+    variants: tuple[Variant, ...]  # the plain model first
+    seen_share: float | None = None  # as of SplitScore
+
+
+def measure_adaptations(
+    model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations
+) -> AdaptationTable:
+    """Perplexity on a whole split of the plain model and with each wanted adaptation.
+
+    ConfigError if the model diverges.
+    """
+    reader = choose_settings(model, dataset, wanted)
+    dynamic, cache = reader.dynamic, reader.cache
+    static = reader.score_static(split)
+    adapted = reader.score(split) if dynamic else static  # for two rows: the cache changes no network
+    rows = [variant("static", static.model, {})]
+    if dynamic:
+        rows.append(variant("dynamic", adapted.model, dict(dynamic)))
+    if cache:
+        rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
+    if dynamic and cache:
+        # With the settings of the two rows above: nothing is tuned for the pair.
+        rows.append(variant("dynamic + cache", mixed(*adapted, cache.share), {}))
+    if wanted.kneser_ney:
+        counts, _ = count_training_split(dataset, COMPARED_ORDER)
+        of_counts = {part: split_log_probabilities(counts, dataset, part)[0] for part in ("valid", split)}
+        on_valid = reader.score_static("valid")
+        share = best_share(on_valid.model, of_counts["valid"])
+        together = mixed(static.model, of_counts[split], share)
+        rows.append(variant(f"with {COMPARED_ORDER}-gram Kneser-Ney", together, {"share": share}))
+        if dynamic or cache:
+            on_valid = reader.score("valid") if dynamic else on_valid
+            parts = [*on_valid, of_counts["valid"]], [*adapted, of_counts[split]]
+            rows.append(mixture_of_all(f"{rows[-2].name} + counts", *parts))
+    return AdaptationTable(split=split, tokens=len(static.model), variants=tuple(rows))
+
+
+@dataclass(frozen=True)
+class AdaptiveReader:
+    """A model that adapts to the text it reads, with settings that are chosen."""
+
+    model: LanguageModel
+    dataset: DatasetRecord
+    dynamic: DynamicConfig | None
+    cache: CacheConfig | None
+    gradient_rms: GradientRms | None
+    tuned: bool
+
+    def score(self, split: Split) -> SequentialScores:
+        text, mode = StoredSplit(self.dataset, split), self.dataset.mode
+        scores = score_in_order(self.model, text, mode, self.dynamic, self.cache, self.gradient_rms)
+        if self.dynamic:
+            refuse_divergence(scores.model, self.dynamic, self.tuned)
+        return scores
+
+    def score_static(self, split: Split) -> SequentialScores:
+        """The scores of the network that does not learn."""
+        if self.cache is None:
+            return SequentialScores(static_log_probabilities(self.model, self.dataset, split), np.zeros(0))
+        return replace(self, dynamic=None).score(split)
+
+
+def choose_settings(model: LanguageModel, dataset: DatasetRecord, wanted: Adaptations) -> AdaptiveReader:
+    """Measure what the wanted adaptations need, and tune them if asked to."""
+    dynamic, cache, mode, gradient_rms = wanted.dynamic, wanted.cache, dataset.mode, None
+    valid = StoredSplit(dataset, "valid")
+    if dynamic and dynamic.scaled:
+        train = segments(StoredSplit(dataset, "train"), mode, dynamic.segment_length)
+        gradient_rms = measure_gradient_rms(model, train, dynamic.segment_length)
+    if wanted.tune and dynamic:
+        dynamic = tuned_dynamic(model, valid, mode, dynamic, gradient_rms)
+    if wanted.tune and cache:
+        cache = tuned_cache(model, valid, mode, cache)
+    return AdaptiveReader(model, dataset, dynamic, cache, gradient_rms, wanted.tune)
+
+
+def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]) -> Variant:
+    """A row with the mean of network, cache and counts, whose shares are fitted on the validation split.
+
+    on_valid, here: log-probabilities of the three, (tokens,) each; those of the cache are empty if there is none.
+    """
+    there = [place for place, part in enumerate(here) if len(part)]
+    shares = best_shares(-np.stack([on_valid[place] for place in there]))
+    together = logsumexp(np.stack([here[place] for place in there]), axis=0, b=shares[:, None])
+    names = [("network", "cache", "counts")[place] for place in there]
+    return variant(name, together, dict(zip(names, shares.tolist(), strict=True)))
+
+
+def static_log_probabilities(model: LanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
+    """(tokens,) float64 natural log-probabilities of the plain network, in the order of the text."""
+    return -joined_nll(network_nll_of_split(model, StoredSplit(dataset, split), dataset.mode)).astype(np.float64)
+
+
+def variant(name: str, log_probabilities: np.ndarray, settings: dict[str, float]) -> Variant:
+    nats = mean_nll(log_probabilities)
+    return Variant(name=name, nll_nats_per_token=nats, perplexity=perplexity(nats), settings=settings)
+
+
+def refuse_divergence(log_probabilities: np.ndarray, config: DynamicConfig, tuned: bool) -> None:
+    if not np.isfinite(log_probabilities).all():
+        advice = "give a lower --dynamic-rate instead of --tune" if tuned else "give a lower rate, or --tune"
+        raise ConfigError(
+            f"dynamic evaluation: the model diverged at --dynamic-rate {config.rate:g} and "
+            f"--dynamic-decay {config.decay:g};\n{advice}"
+        )
+
+
+def tuned_dynamic(
+    model: LanguageModel, valid: RowSource, mode: Mode, start: DynamicConfig, gradient_rms: GradientRms | None = None
+) -> DynamicConfig:
+    """`start` with the rate and the decay that score the validation text best."""
+
+    def loss(rate: float, decay: float, tokens: int) -> float:
+        config = start.model_copy(update={"rate": rate, "decay": decay})
+        scores = score_in_order(model, valid, mode, config, gradient_rms=gradient_rms, maximum_tokens=tokens)
+        nats = mean_nll(scores.model)
+        logger.info("dynamic evaluation: rate %g, decay %g: %.4f nats per token", rate, decay, nats)
+        return nats if np.isfinite(nats) else np.inf
+
+    rate = best_of("rate", RATES, lambda rate: loss(rate, start.decay, TUNING_TOKENS))
+    decay = best_of("decay", DECAYS, lambda decay: loss(rate, decay, DECAY_TOKENS))
+    return start.model_copy(update={"rate": rate, "decay": decay})
+
+
+def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: CacheConfig) -> CacheConfig:
+    """`start` with the size, the theta and the share that score the validation text best."""
+    segments_read = list(read_in_order(model, valid, mode, TUNING_TOKENS))
+    of_network = joined_scores(segment.log_probabilities for segment in segments_read)
+    shares: dict[tuple[int, float], float] = {}
+
+    def loss(size: int, theta: float) -> float:
+        memory = NeuralCache(size, theta)
+        of_cache = joined_scores(memory.log_probabilities(*segment) for segment in segments_read)
+        share = shares[size, theta] = best_share(of_network, of_cache)
+        nats = mean_nll(mixed(of_network, of_cache, share))
+        logger.info("cache: size %d, theta %g, share %.4f: %.4f nats per token", size, theta, share, nats)
+        return nats
+
+    # A larger cache has more words that do not fit, so it wants a larger theta: every pair is tried.
+    losses = {(size, theta): loss(size, theta) for size in SIZES for theta in THETAS}
+    size, theta = min(losses, key=losses.__getitem__)
+    warn_of_edge("theta", theta, THETAS)
+    return start.model_copy(update={"size": size, "theta": theta, "share": shares[size, theta]})
+
+
+def best_of(name: str, grid: tuple[float, ...], loss: Callable[[float], float]) -> float:
+    """The value of an ascending grid with the lowest loss; a warning if it is at an edge of the grid."""
+    best = min(grid, key=loss)
+    warn_of_edge(name, best, grid)
+    return best
+
+
+def warn_of_edge(name: str, best: float, grid: tuple[float, ...]) -> None:
+    if best == grid[-1] or best == grid[0] > 0:
+        logger.warning(
+            "%s: %g is the best of %g to %g; values outside the grid may be better", name, best, grid[0], grid[-1]
+        )

@@ -1,0 +1,125 @@
+"""The results of one model in a comparison: its size and costs, and the scores of its runs."""
+
+import statistics
+
+import numpy as np
+
+from rnnlm.evaluation.seed_scores import mean_margin
+from rnnlm.evaluation.token_losses import token_losses
+from rnnlm.extensions.comparison.run_plan import TunedSettings
+from rnnlm.extensions.comparison.training_costs import TrainingCosts
+from rnnlm.sequences.batches import RowSource
+from rnnlm.storage.records import Record
+from rnnlm.storage.result_records import SplitScore
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS
+
+POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # first position of each bucket
+
+
+class Trial(Record):
+    """A tuning trial: sampled validation perplexities after a share of the tokens and, of the finalists, after all.
+
+    None if training diverged, or if the trial is not a finalist.
+    """
+
+    settings: TunedSettings
+    validation_perplexity: float | None
+    final_perplexity: float | None = None
+
+
+def best_settings(trials: tuple[Trial, ...]) -> TunedSettings | None:
+    """Those of the best finalist, or of the only trial that has finished. None if none has."""
+    finals = {trial.settings: trial.final_perplexity for trial in trials if trial.final_perplexity}
+    scores = finals or {trial.settings: trial.validation_perplexity for trial in trials if trial.validation_perplexity}
+    return min(scores, key=scores.__getitem__, default=None)
+
+
+class RunResult(Record):
+    """A training run of a model, or the one result of a count-based model."""
+
+    run_id: str
+    seed: int
+    trained_tokens: int
+    validation: SplitScore
+    test: SplitScore
+    curve: tuple[tuple[float, float], ...]  # trained tokens, validation perplexity
+    mlflow_run_id: str | None = None
+
+
+class ModelResult(Record):
+    """One model of a comparison. None where a figure does not exist for it."""
+
+    model: str  # of comparison_config.ALL_MODELS
+    settings: TunedSettings | None = None  # chosen by the trials
+    trials: tuple[Trial, ...] = ()
+    hidden_size: int | None = None
+    parameters: int  # of a count-based model: stored counts
+    embedding_parameters: int | None = None
+    state_bytes: int  # of one text
+    training_flops_per_token: int | None = None
+    costs: TrainingCosts | None = None
+    runs: tuple[RunResult, ...]
+    loss_by_position: tuple[float | None, ...]  # nats per token, by POSITIONS; mean over runs
+    input_gradients: tuple[float, ...] = ()  # of the first run: by steps back, relative to the loss's own step
+
+    @property
+    def test_perplexity(self) -> float:
+        return statistics.fmean(run.test.perplexity for run in self.runs)
+
+    @property
+    def bits_per_byte(self) -> float:
+        return statistics.fmean(run.test.bits_per_byte for run in self.runs)
+
+    @property
+    def perplexity_margin(self) -> float | None:
+        """Half of the interval of the mean over seeds; None with one run."""
+        return mean_margin([run.test.perplexity for run in self.runs])
+
+    @property
+    def gradient_reach(self) -> int | None:
+        """The largest number of steps back at which the gradient is at least 1 % of that at the loss's own step."""
+        return max((step for step, norm in enumerate(self.input_gradients) if norm >= 0.01), default=None)
+
+    @property
+    def final_validation_perplexity(self) -> float:
+        """The last point of the first run's curve, which seconds_to() reads."""
+        return self.runs[0].curve[-1][1]
+
+    def seconds_to(self, perplexity: float) -> float | None:
+        """Seconds of training until the first run's validation perplexity is reached, at the measured speed."""
+        if self.costs is None:
+            return None
+        tokens = tokens_to(self.runs[0].curve, perplexity)
+        return None if tokens is None else tokens / self.costs.tokens_per_second
+
+
+def tokens_to(curve: tuple[tuple[float, float], ...], perplexity: float) -> float | None:
+    """Trained tokens until the curve falls to a perplexity, linear in its logarithm between measurements."""
+    for index, (tokens, value) in enumerate(curve):
+        if value > perplexity:
+            continue
+        if index == 0:
+            return tokens
+        before, above = curve[index - 1]
+        share = np.log(above / perplexity) / np.log(above / value)
+        return float(before + share * (tokens - before))
+    return None
+
+
+def loss_by_position(source: RowSource, nll_nats: np.ndarray) -> tuple[float | None, ...]:
+    """Mean loss in nats by position in the sentence, in buckets that begin at POSITIONS; None for an empty bucket.
+
+    nll_nats: (predicted tokens,). The first token after `<bos>` or `<eos>` has position 0.
+    """
+    sums, counts = np.zeros(len(POSITIONS)), np.zeros(len(POSITIONS), np.int64)
+    since = 0  # tokens of the sentence before the chunk
+    for part in token_losses(source, nll_nats):
+        begins = np.isin(part["previous_token_id"], (BOS, EOS))
+        places = np.arange(len(part))
+        last_begin = np.maximum.accumulate(np.where(begins, places, -1))
+        positions = np.where(last_begin >= 0, places - last_begin, places + since)
+        buckets = np.searchsorted(POSITIONS, positions, side="right") - 1
+        sums += np.bincount(buckets, part["nll_nats"], len(POSITIONS))
+        counts += np.bincount(buckets, minlength=len(POSITIONS))
+        since = int(positions[-1]) + 1 if len(part) else since
+    return tuple(float(total / count) if count else None for total, count in zip(sums, counts, strict=True))

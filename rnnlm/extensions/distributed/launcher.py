@@ -1,0 +1,272 @@
+"""Run several processes for one training run: start torchrun, or ray_launcher.py, as a subprocess and watch it.
+
+    this process ── torchrun ──┬── worker 0    reads the job, trains, writes the run's folder
+                               └── worker 1 …  reads the job, trains
+
+Log lines of workers appear in this process's log, and their RnnlmErrors are raised here. However this process ends, the
+workers see the end of their standard input and end, too.
+"""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rnnlm import errors
+from rnnlm.display.progress import SHARE, ProgressReport, tell_listeners
+from rnnlm.errors import ConfigError, RnnlmError, TrainingError
+from rnnlm.home import atomic_file, read_json
+from rnnlm.runtime.subprocess_environment import python_path
+from rnnlm.training.checkpointing.interruption import Interruption
+from rnnlm.training.history import Tracker
+from rnnlm.training.job import PROCESSES, STORE, Job, TrainingResult
+
+logger = logging.getLogger(__name__)
+# This module and worker.py do without torch, whose import takes seconds in every process that a restart begins.
+WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment variable: exit when standard input ends, because the launcher is gone
+LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON
+JOB_FILE, RESULT_FILE = "job.json", "result.json"  # in PROCESSES
+ERROR_FILES = "error-of-*.json"
+WATCH_INTERVAL_SECONDS = 0.5
+STOP_TIMEOUT_SECONDS = 25.0  # for a checkpoint; Prefect kills 30 s after its first signal
+RAY_PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\) ")  # Ray puts the worker before each line of its output
+FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")  # printed by torchrun
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The processes to run on this node."""
+
+    program: tuple[str, ...]  # Python's arguments in each worker: `-m MODULE ARGUMENT`, or a file
+    folder: Path  # where workers write their errors
+    processes: int  # on this node
+    restarts: int = 0
+    nodes: int = 1
+    rendezvous: str | None = None  # host:port of the first node, if there are several
+    first: bool = True  # this node is the first one
+    name: str = "rnnlm"  # the same on all nodes, and only there
+
+    def command(self, stores: Path) -> list[str]:
+        """stores: an empty folder for the processes of one machine to find each other, instead of an open port."""
+        if self.nodes == 1:
+            endpoint, settings = str(stores / "rendezvous"), "store_type=file"
+        else:
+            endpoint, settings = str(self.rendezvous), f"is_host={str(self.first).lower()}"
+        return [
+            *(sys.executable, "-m", "torch.distributed.run", f"--nnodes={self.nodes}", f"--rdzv-id={self.name}"),
+            *("--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", f"--rdzv-conf={settings}"),
+            *(f"--nproc-per-node={self.processes}", f"--max-restarts={self.restarts}", "--monitor-interval=0.2"),
+            *self.program,
+        ]
+
+    def environment(self, stores: Path) -> dict[str, str]:
+        defaults = {
+            "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.processes)),
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restarted worker finds the store of the dead one
+        }
+        if self.nodes == 1 and sys.platform == "linux":
+            defaults["GLOO_SOCKET_IFNAME"] = "lo"
+        own = {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
+        if self.nodes == 1:
+            own[STORE] = str(stores / "store")
+        return defaults | os.environ | own
+
+
+class RayLaunch(Launch):
+    """The processes to run on a Ray cluster. The program runs on this machine and asks Ray Train for the workers."""
+
+    def command(self, stores: Path) -> list[str]:
+        return [sys.executable, *self.program]
+
+    def environment(self, stores: Path) -> dict[str, str]:
+        output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}  # print all lines of workers, with a plain prefix
+        return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
+
+
+def launch_of(job: Job, first: bool = True) -> Launch:
+    """The processes of one node, or those on a Ray cluster."""
+    distributed = job.training.distributed
+    folder = job.folder / PROCESSES
+    path = str(folder / JOB_FILE)
+    if distributed.launcher == "ray":
+        program = ("-m", "rnnlm.extensions.distributed.ray_launcher", path)
+        return RayLaunch(program, folder, distributed.processes, distributed.restarts)
+    return Launch(
+        program=("-m", "rnnlm.extensions.distributed.worker", path),
+        folder=folder,
+        processes=distributed.processes // distributed.nodes,
+        restarts=distributed.restarts,
+        nodes=distributed.nodes,
+        rendezvous=distributed.rendezvous,
+        first=first,
+        name=job.folder.name,
+    )
+
+
+def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
+    """Train in other processes while the tracker sends what they write. Raises the errors of run_processes.
+
+    A signal stops the processes after a checkpoint.
+    """
+    folder = job.folder / PROCESSES
+    folder.mkdir(exist_ok=True)
+    (folder / RESULT_FILE).unlink(missing_ok=True)
+    with atomic_file(folder / JOB_FILE) as partial:
+        partial.write_text(job.model_dump_json(indent=1), encoding="utf-8")
+
+    def poll() -> None:
+        tracker()
+        interruption.raise_if_received()
+
+    with interruption.deferred():
+        run_processes(launch_of(job), poll)
+    result = read_json(folder / RESULT_FILE)
+    if result is None:
+        raise ConfigError(
+            f"{folder / RESULT_FILE}: missing, although all processes succeeded;\n"
+            "all nodes that train must see the same RNNLM_HOME"
+        )
+    return TrainingResult(**result)
+
+
+@dataclass
+class Output:
+    """Output of the launcher and its workers, read in a thread: log records are logged, other lines are kept."""
+
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=50))
+    exit_codes: list[tuple[int, int]] = field(default_factory=list)  # (code, local rank), as torchrun prints them
+
+    def read(self, stream: "subprocess.Popen[str]") -> None:
+        assert stream.stdout is not None
+        for line in stream.stdout:
+            # Not all libraries end their last line.
+            before, mark, record = RAY_PREFIX.sub("", line.rstrip()).partition(LOG_MARK)
+            if mark:
+                log_worker_record(record)
+            if before:
+                logger.debug("%s", before)
+                self.lines.append(before)
+                self.exit_codes += [(int(code), int(process)) for code, process in FAILED.findall(before)]
+
+
+def log_worker_record(text: str) -> None:
+    try:
+        record = json.loads(text)
+    except ValueError:  # two processes wrote into one line; an exception would end this thread and block them
+        return logger.info("%s", text)
+    if SHARE in record:
+        tell_listeners(ProgressReport(record["message"], record[SHARE]))
+    return logging.getLogger(record["name"]).log(record["level"], "%s", record["message"])
+
+
+def run_processes(launch: Launch, poll: Callable[[], None]) -> None:
+    """Return when all processes have succeeded. Call poll about twice a second; if it raises, stop them.
+
+    If a process dies all are restarted, up to launch.restarts times; then TrainingError. A worker's RnnlmError is
+    raised here at once, without a restart.
+    """
+    launch.folder.mkdir(parents=True, exist_ok=True)
+    for old in launch.folder.glob(ERROR_FILES):
+        old.unlink()
+    with tempfile.TemporaryDirectory(prefix="rnnlm-processes-") as stores:
+        run_launcher(launch, Path(stores), poll)
+
+
+def run_launcher(launch: Launch, stores: Path, poll: Callable[[], None]) -> None:
+    # In its own session, so that Ctrl-C reaches only this process, which then stops the others in order.
+    process = subprocess.Popen(
+        launch.command(stores),
+        env=launch.environment(stores),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    output = Output()
+    # In this context, so that Prefect knows which run's log the lines belong to.
+    reader = threading.Thread(target=copy_context().run, args=(output.read, process), daemon=True)
+    reader.start()
+    try:
+        while process.poll() is None:
+            poll()
+            raise_worker_error(launch.folder)
+            wait_up_to(process, WATCH_INTERVAL_SECONDS)
+        poll()
+        raise_worker_error(launch.folder)
+    finally:
+        stop_processes(process)
+        reader.join(WATCH_INTERVAL_SECONDS)
+    if process.returncode:
+        raise TrainingError(describe_failure(launch, output, process.returncode))
+
+
+def stop_processes(process: "subprocess.Popen[str]") -> None:
+    """Send SIGTERM: the launcher passes it on and workers write a checkpoint. Kill them if that takes too long."""
+    if process.poll() is None:
+        process.terminate()
+        wait_up_to(process, STOP_TIMEOUT_SECONDS)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    assert process.stdin is not None
+    process.stdin.close()  # ends a worker that has outlived its launcher
+
+
+def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def raise_worker_error(folder: Path) -> None:
+    """Raise the first RnnlmError of a worker: the user can fix it, so restarts would not help."""
+    for error in read_worker_errors(folder):
+        if error["is_rnnlm_error"]:
+            kind: type[RnnlmError] = getattr(errors, error["kind"], TrainingError)
+            raise kind(error["message"])
+
+
+def read_worker_errors(folder: Path) -> list[dict[str, Any]]:
+    """The last error of each process, the oldest first."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(ERROR_FILES)]
+    return sorted(found, key=lambda error: float(error["time"]))
+
+
+def describe_failure(launch: Launch, output: Output, code: int) -> str:
+    killed = [(code, process) for code, process in output.exit_codes if code < 0 and code != -signal.SIGTERM]
+    reason = None
+    if killed:
+        number, process = killed[-1]
+        name = signal.Signals(-number).name
+        reason = f"training process {process} of {launch.processes} was killed ({name})"
+    last = output.lines[-1] if output.lines else "no output"
+    otherwise = f"the training processes ended with code {code}: {last[:200]}"
+    return failure_message(launch.folder, launch.restarts, reason, otherwise)
+
+
+def failure_message(folder: Path, restarts: int, killed: str | None, otherwise: str) -> str:
+    """Which process failed and why, in at most three lines. killed: says so; then others fail as a consequence."""
+    tried = f"restarts did not help (training.distributed.restarts={restarts}); " if restarts else ""
+    advice = f"{tried}run again: training resumes from the last checkpoint"
+    if killed is not None:
+        return f"{killed}, possibly out of memory;\n{advice}"
+    found = read_worker_errors(folder)
+    if not found:
+        return f"{otherwise};\n{advice}"
+    first_line = " ".join(str(found[0]["message"]).strip().splitlines()[:1])[:200]
+    failed = f"training process {found[0]['rank']} failed: {found[0]['kind']}: {first_line}"
+    return f"{failed};\n{advice}\n(more in {folder})"

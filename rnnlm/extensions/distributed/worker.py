@@ -1,0 +1,136 @@
+"""One rank of a distributed training run, started by torchrun:
+
+torchrun --nproc-per-node=2 -m rnnlm.extensions.distributed.worker RUN/processes/job.json
+
+It logs to the launcher, reports errors to it, and exits when it is gone.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock
+
+from rnnlm.display.progress import SHARE
+from rnnlm.errors import ConfigError, RnnlmError
+from rnnlm.extensions.distributed.launcher import (
+    LOG_MARK,
+    RESULT_FILE,
+    STOP_TIMEOUT_SECONDS,
+    WATCH_INTERVAL_SECONDS,
+    WATCH_STDIN,
+    read_worker_errors,
+)
+from rnnlm.home import read_json, write_json
+from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
+from rnnlm.training.job import LOCK_FILE, Job
+
+
+def main(path: Path) -> None:
+    with worker_process(path.parent), defer_signals() as interruption:
+        train_rank(path, interruption)
+
+
+def train_rank(path: Path, interruption: Interruption) -> None:
+    """Train the job as one rank of the process group. path: of the job."""
+    # Here, because worker_process does without torch, whose import takes seconds.
+    from rnnlm.config import PipelineConfig
+    from rnnlm.models.devices import choose_rank_device
+    from rnnlm.training.process_group import join_process_group
+    from rnnlm.training.samples import sample_writer
+    from rnnlm.training.train import train
+
+    job = Job.model_validate_json(path.read_text(encoding="utf-8"))
+    device = choose_rank_device(job.training.device)
+    with join_process_group(device) as process_group:
+        expected = job.training.distributed.processes
+        if process_group.size != expected:
+            raise ConfigError(
+                f"{process_group.size} processes were started, expected {expected}\n"
+                "(training.distributed.processes); start as many on each node: docs/how-to/several-processes.md"
+            )
+        # Processes whose launcher was killed may still be writing a checkpoint when new ones start.
+        with FileLock(path.parent / LOCK_FILE) if process_group.is_main else contextlib.nullcontext():
+            write_samples = sample_writer(
+                PipelineConfig.model_validate(read_json(job.folder / "config.json")), job.dataset
+            )
+            result = train(job, device, lambda: None, interruption, process_group, write_samples)
+            if process_group.is_main:
+                write_json(path.parent / RESULT_FILE, result.model_dump())
+
+
+@contextlib.contextmanager
+def worker_process(folder: Path) -> Iterator[None]:
+    """Log at level INFO on rank 0 and WARNING on other ranks. An exception is written to `folder`."""
+    rank = int(os.environ.get("RANK", "0"))
+    if os.environ.get(WATCH_STDIN):
+        log_as_json(logging.INFO if rank == 0 else logging.WARNING)
+        threading.Thread(target=exit_with_standard_input, args=(os.getppid(),), daemon=True).start()
+    try:
+        yield
+    except Exception as error:
+        write_error(folder, rank, error)
+        if os.environ.get(WATCH_STDIN):
+            wait_for_launcher(folder)
+        # At once: a process group may wait forever for a dead rank.
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def write_error(folder: Path, rank: int | str, error: Exception) -> None:
+    """Tell the launcher of the error that is being handled."""
+    facts = {
+        "rank": rank,
+        "kind": type(error).__name__,
+        "is_rnnlm_error": isinstance(error, RnnlmError),
+        "message": str(error),
+        "time": time.time(),
+        "traceback": traceback.format_exc(),
+    }
+    with contextlib.suppress(OSError):  # a full disk, for example: the launcher still sees that the process failed
+        write_json(folder / f"error-of-{rank}.json", facts)
+
+
+def wait_for_launcher(folder: Path) -> None:
+    """If any rank has raised an RnnlmError, leave it to the launcher to stop all: on an exit torchrun would restart."""
+    time.sleep(2 * WATCH_INTERVAL_SECONDS)  # ranks that fail as a consequence are often faster than the cause
+    if any(error["is_rnnlm_error"] for error in read_worker_errors(folder)):
+        time.sleep(STOP_TIMEOUT_SECONDS)  # SIGTERM comes earlier
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {"name": record.name, "level": record.levelno, "message": record.getMessage()}
+        if hasattr(record, SHARE):
+            fields[SHARE] = getattr(record, SHARE)
+        return LOG_MARK + json.dumps(fields)
+
+
+def log_as_json(level: int) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("rnnlm").setLevel(level)
+
+
+def exit_with_standard_input(torchrun: int) -> None:
+    """The launcher holds the other end of standard input. When it is gone, make torchrun stop all ranks, then exit."""
+    while os.read(0, 1024):
+        pass
+    if os.getppid() == torchrun:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(torchrun, signal.SIGTERM)
+        time.sleep(STOP_TIMEOUT_SECONDS)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

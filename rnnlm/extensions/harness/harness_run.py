@@ -1,0 +1,161 @@
+"""Run EleutherAI's evaluation harness on a model, on the harness's tasks or on a text. Needs the extra `lm-eval`."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.download import obtain_corpus
+from rnnlm.errors import ConfigError, CorpusError
+from rnnlm.extensions.harness.harness_config import HarnessConfig
+from rnnlm.home import Home
+from rnnlm.runtime.extras import need_extra
+from rnnlm.storage.records import CorpusRecord, Record
+
+FEWSHOT_SEED = 1234  # the harness's own default
+BOOTSTRAP_RESAMPLES = 1_000  # for metrics whose standard error has no formula
+
+
+class HarnessMetric(Record):
+    """A metric of EleutherAI's lm-evaluation-harness."""
+
+    task: str
+    metric: str
+    filter: str  # applied by the harness to the answers; `none`
+    value: float
+    standard_error: float | None  # None: not reported
+    documents: int
+
+
+class HarnessRecord(Record):
+    lm_eval_version: str
+    metrics: tuple[HarnessMetric, ...]
+
+
+def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecord:
+    """Every metric of the configured tasks and text, for the model in `folder`.
+
+    ConfigError for a task that is unknown or unsupported; CorpusError for data that cannot be loaded.
+    """
+    need_extra("lm-eval", "rnnlm lm-eval")
+    import lm_eval
+    from datasets import disable_progress_bars
+
+    from rnnlm.extensions.harness.recurrent_lm import RecurrentLM
+
+    disable_progress_bars()
+    model = RecurrentLM(str(folder), batch_size=config.batch_size)
+    with tempfile.TemporaryDirectory(prefix="rnnlm-harness-") as scratch:
+        names = list(config.tasks)
+        if config.file is not None:
+            names.append(str(write_text_task(Path(scratch), one_text(home, config.file))))
+        loaded = load_tasks(names)
+        for name, task in loaded["tasks"].items():
+            refuse_unsupported(name, task)
+            own = task.get_config("num_fewshot")
+            if own != 0:  # a task with 0 cannot have examples
+                task.set_config("num_fewshot", config.fewshot if config.fewshot is not None else (own or 0))
+            task.set_fewshot_seed(FEWSHOT_SEED)
+        # Not simple_evaluate: it loads the tasks itself, and takes seconds to describe the machine.
+        results = lm_eval.evaluate(
+            lm=model,
+            task_dict=loaded,
+            limit=config.limit,
+            bootstrap_iters=BOOTSTRAP_RESAMPLES,
+            log_samples=False,
+        )
+    return HarnessRecord(lm_eval_version=lm_eval.__version__, metrics=tuple(harness_metrics(results)))
+
+
+def one_text(home: Home, file: str) -> CorpusRecord:
+    """The corpus as `rnnlm evaluate` reads it: the same bytes, so that the metrics agree."""
+    corpus = obtain_corpus(home, CorpusConfig(source=file))
+    if "text" not in corpus.files:
+        raise CorpusError(
+            f"--file {file}: expected one text, found the splits {', '.join(corpus.files)}; give its test.txt, say"
+        )
+    return corpus
+
+
+def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
+    """Write a YAML task that measures the probability of the whole text as one document.
+
+    The harness divides by the document's UTF-8 bytes, line feeds included, and by its words: the pieces between white
+    space, including an empty one at the end.
+    """
+    task = {
+        "task": f"file-{corpus.name}",
+        "dataset_path": "text",  # the text reader of `datasets`
+        "dataset_kwargs": {
+            "data_files": {"test": str(corpus.folder / corpus.files["text"])},
+            "sample_by": "document",
+            "cache_dir": str(scratch / "datasets"),  # not in the user's cache
+        },
+        "output_type": "loglikelihood_rolling",
+        "test_split": "test",
+        "num_fewshot": 0,
+        "doc_to_text": "",  # no context
+        "doc_to_target": "text",  # the column itself; a template would drop the last line feed
+        "metadata": {"version": 1.0},
+    }
+    path = scratch / "file.yaml"
+    path.write_text(yaml.safe_dump(task, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def load_tasks(names: Sequence[str]) -> dict[str, Any]:
+    """Load tasks and groups by name, with their data."""
+    from lm_eval.tasks import TaskManager
+
+    # Indexing the harness's own tasks takes seconds: skip it if all tasks are files.
+    manager = TaskManager(include_defaults=not all(Path(name).is_file() for name in names))
+    loaded: dict[str, Any] = {"tasks": {}, "groups": {}, "group_map": {}}
+    for name in names:
+        if not (Path(name).is_file() or name in manager.all_tasks):
+            raise ConfigError(
+                f"--tasks {name}: neither a task of the harness nor a YAML file; `lm_eval ls tasks` lists the tasks"
+            )
+        try:
+            found = manager.load([name])
+        except Exception as error:  # a wrong file, a missing package, no network: anything
+            raise CorpusError(
+                f"--tasks {name}: cannot load the task or its data ({type(error).__name__}: {first_line(error)});\n"
+                "most tasks download their data"
+            ) from error
+        for part in loaded:
+            loaded[part] |= found[part]
+    return loaded
+
+
+def refuse_unsupported(name: str, task: Any) -> None:
+    if getattr(task, "UNSAFE_CODE", False):
+        raise ConfigError(f"--tasks {name}: executes code that the model writes, which is not supported; leave it out")
+    if getattr(task, "MULTIMODAL", False):
+        raise ConfigError(f"--tasks {name}: needs images or sound, and the model reads text only; leave it out")
+
+
+def harness_metrics(results: dict[str, Any]) -> Iterator[HarnessMetric]:
+    """The results as records. The harness calls a value `metric,filter`, its standard error `metric_stderr,filter`."""
+    for task, figures in results["results"].items():
+        for name, value in figures.items():
+            metric, comma, filter_ = name.partition(",")
+            if not comma or metric.endswith("_stderr") or not isinstance(value, int | float):
+                continue
+            error = figures.get(f"{metric}_stderr,{filter_}")
+            yield HarnessMetric(
+                task=task,
+                metric=metric,
+                filter=filter_,
+                value=float(value),
+                standard_error=float(error) if isinstance(error, int | float) else None,
+                documents=results["n-samples"].get(task, {}).get("effective", 0),
+            )
+
+
+def first_line(error: Exception) -> str:
+    """The first line of the error's message, at most 160 characters."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else type(error).__name__

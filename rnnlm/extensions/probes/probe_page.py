@@ -1,0 +1,110 @@
+"""Reports on probes of a run and of fresh networks: the plot, and some of its figures."""
+
+from typing import Any
+
+from rnnlm.display.text_layout import TableRows
+from rnnlm.extensions.probes.probe_records import (
+    LEARNED,
+    AbilityComparison,
+    EchoComparison,
+    GradientComparison,
+    GradientCurve,
+    GradientFlowRecord,
+    PositionsRecord,
+)
+from rnnlm.reports.page import Page
+
+SHOWN_DISTANCES = (1, 10, 50)
+
+
+def gradient_report(record: GradientFlowRecord) -> str:
+    """Markdown: the plot, and the share of the gradient left at some distances."""
+    distances = [distance for distance in (1, 5, 10, 20, 50) if distance < len(record.norms[0])]
+    rows = [
+        {"layer": layer} | {f"{back} back": f"{norms[back] / norms[0]:.2g}" if norms[0] else "-" for back in distances}
+        for layer, norms in enumerate(record.norms, start=1)
+    ]
+    note = "The gradient's norm relative to that at the loss's own step."
+    return Page("Gradient flow", pictures={"": record.picture}, note=note, tables={"": rows}).markdown()
+
+
+def positions_report(record: PositionsRecord) -> str:
+    """Markdown: the plot, and a table of some positions, including the training length."""
+    trained, last = record.longest_trained, len(record.right)
+    chosen = {1, record.given_tokens + 1, trained, 2 * trained, 3 * trained, last}
+    rows = [
+        {
+            "position": f"{position}{' (longest in training)' if position == trained else ''}",
+            "rows": f"{record.rows[position - 1]:,}",
+            "next token right": f"{record.right[position - 1]:.1%}",
+            "all right so far": "given" if (exact := record.exact[position - 1]) is None else f"{exact:.1%}",
+        }
+        for position in sorted(position for position in chosen if 1 <= position <= last)
+    ]
+    note = "Shares are of the rows that reach the position; `<eos>` is not counted."
+    return Page("Right guesses by position", pictures={"": record.picture}, note=note, tables={"": rows}).markdown()
+
+
+def gradients_page(found: GradientComparison) -> Page:
+    return Page(
+        title="Gradients of networks of each kind",
+        tables={"": [gradient_row(curve) for curve in found.curves]},
+        note="`norm`: of the gradient at the loss's own step, top layer; beside it, the share left further back.",
+        pictures={"": found.picture},
+    )
+
+
+def gradient_row(curve: GradientCurve) -> dict[str, Any]:
+    """The top layer's norm at the loss's own step, and the share left further back."""
+    relative = curve.relative
+    last = len(relative) - 1
+    shown = [*(distance for distance in SHOWN_DISTANCES if distance < last), last]
+    left = {f"{distance} back": f"{relative[distance]:.2e}" for distance in shown}
+    steps = {"network": f"{curve.nonlinearity}, {curve.start}", "steps": curve.trained_steps}
+    return {**steps, "norm": f"{curve.norms[-1][0]:.2e}", **left}
+
+
+def echo_page(found: EchoComparison) -> Page:
+    """The share of right answers at the cue: one row per network, one column per distance."""
+    rows: dict[str, dict[str, Any]] = {}
+    for score in found.scores:
+        name = f"{score.nonlinearity}, {score.initialization}"
+        rows.setdefault(name, {"network": name})[f"{score.distance} back"] = f"{score.accuracy:.0%}"
+    return Page(
+        title="What networks of each kind remember",
+        tables={"": list(rows.values())},
+        note="The share of rows that are right at the cue, by steps back to the symbol; guessing gives "
+        f"{1 / found.settings['symbols']:.1%}.",
+        pictures={"": found.picture},
+    )
+
+
+def abilities_page(found: AbilityComparison) -> Page:
+    return Page(
+        title="What networks of each kind learn",
+        tables=ability_tables(found),
+        note=f"Means over seeds; 1/3: one of three seeds gets at least {LEARNED:.0%} right.",
+        pictures={"": found.picture},
+        files={"table": found.table},
+    )
+
+
+def ability_tables(found: AbilityComparison) -> dict[str, TableRows]:
+    """By length of the rows: a row per network, a column per task, the mean accuracy and how many seeds learned it."""
+    trained = found.settings["trained_length"]
+    tables = {}
+    for length in found.shown_lengths:
+        title = f"right answers in rows of {length} tokens; in training: up to {trained}"
+        tables[title] = [
+            {"network": network} | {task: ability_cell(found, network, task, length) for task in found.tasks}
+            for network in found.networks
+        ]
+        network = found.networks[0]
+        chances = {task: f"{found.cell(network, task, length).chance:.0%}" for task in found.tasks}
+        tables[title].append({"network": "guessing", **chances})
+    return tables
+
+
+def ability_cell(found: AbilityComparison, network: str, task: str, length: int) -> str:
+    cell = found.cell(network, task, length)
+    return f"{cell.accuracy:.0%} {cell.learned}/{cell.seeds}"

@@ -1,0 +1,139 @@
+"""Plots of probes."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rnnlm.display.plots import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, new_figure, set_legend, set_titles
+from rnnlm.extensions.probes.probe_records import (
+    AbilityComparison,
+    EchoComparison,
+    GradientComparison,
+    GradientFlowRecord,
+    PositionsRecord,
+)
+
+START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
+OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # so that coinciding lines are all visible
+SCALED = RED
+LAYER_COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
+FLOOR = 1e-12  # smaller norms are cut off
+
+
+def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
+    """Write a PNG: a line per layer, norm (logarithmic) against distance back."""
+    figure, (axes,) = new_figure((8, 4.2))
+    for layer, norms in enumerate(record.norms):
+        label = "the layer" if len(record.norms) == 1 else f"layer {layer + 1}"
+        axes.plot(*nonzero(norms), color=LAYER_COLOURS[layer % len(LAYER_COLOURS)], linewidth=1.8, label=label)
+    set_decades(axes, [norm for norms in record.norms for norm in norms])
+    if len(record.norms) > 1:
+        set_legend(figure, axes)
+    y = f"‖∂ loss / ∂ h‖, mean of {record.rows} rows"
+    set_titles(axes, "How far back the gradient reaches", "steps back from the loss", y)
+    figure.savefig(picture, format="png")
+
+
+def draw_gradient_comparison(found: GradientComparison, picture: Path) -> None:
+    """Write a PNG: a row of panels per moment, a column per nonlinearity, a colour per initialization.
+
+    Norms are those of the top layer, relative to distance 0.
+    """
+    curves = found.curves
+    moments = sorted({curve.trained_steps for curve in curves})
+    kinds = list(dict.fromkeys(curve.nonlinearity for curve in curves))
+    figure, panels = new_figure((10, 3.6 * len(moments)), len(moments), len(kinds), sharey="row")
+    all_norms = [norm for curve in curves for norm in curve.relative]
+    for index, axes in enumerate(panels):
+        moment, kind = moments[index // len(kinds)], kinds[index % len(kinds)]
+        for curve in curves:
+            if (curve.trained_steps, curve.nonlinearity) == (moment, kind):
+                colour = START_COLOURS.get(curve.start, SCALED)
+                axes.plot(*nonzero(curve.relative), color=colour, linewidth=1.8, label=curve.start)
+        axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
+        set_decades(axes, all_norms)
+        when = f"after {moment:,} steps" if moment else "at initialization"
+        set_titles(axes, f"{kind}, {when}", "steps back from the loss", "‖∂ loss / ∂ h‖ relative to 0 steps")
+    set_legend(figure, panels[0])
+    figure.savefig(picture, format="png")
+
+
+def draw_echo(found: EchoComparison, picture: Path) -> None:
+    """Write a PNG: a panel per nonlinearity, accuracy at the cue against distance; chance is dotted."""
+    scores, chance = found.scores, 100 / found.settings["symbols"]
+    kinds = list(dict.fromkeys(score.nonlinearity for score in scores))
+    figure, panels = new_figure((5 * len(kinds), 3.8), columns=len(kinds), sharey="row")
+    distances = sorted({score.distance for score in scores})
+    for axes, kind in zip(panels, kinds, strict=True):
+        for (start, colour), width in zip(START_COLOURS.items(), OVERLAID_WIDTHS, strict=True):
+            line = {
+                score.distance: 100 * score.accuracy
+                for score in sorted(scores, key=lambda score: score.distance)
+                if (score.nonlinearity, score.initialization) == (kind, start)
+            }
+            if line:
+                dots = {"marker": "o", "markersize": 2 + 2 * width, "linewidth": width}
+                axes.plot(list(line), list(line.values()), color=colour, label=start, **dots)
+        axes.axhline(chance, color=INK, linewidth=0.8, linestyle=":")
+        axes.annotate("guessing", (distances[0], chance), xytext=(0, 4), textcoords="offset points", color=INK)
+        axes.set_xscale("log")
+        axes.set_xticks(distances, [str(distance) for distance in distances])
+        axes.set_xticks([], minor=True)
+        axes.set_ylim(0, 104)
+        set_titles(axes, kind, "steps between the symbol and the cue", "% right at the cue")
+    set_legend(figure, panels[0])
+    figure.savefig(picture, format="png")
+
+
+def draw_abilities(found: AbilityComparison, picture: Path) -> None:
+    """Write a PNG: networks by tasks, a panel for the shortest and the longest rows; the darker, the more right."""
+    lengths = found.shown_lengths
+    height = 1.6 + 0.42 * len(found.networks)
+    figure, panels = new_figure((1 + 5 * len(lengths), height), columns=len(lengths), sharey="row")
+    for axes, length in zip(panels, lengths, strict=True):
+        cells = [[found.cell(network, task, length) for task in found.tasks] for network in found.networks]
+        skill = [[(one.accuracy - one.chance) / (1 - one.chance) for one in row] for row in cells]
+        axes.imshow(skill, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        for y, row in enumerate(cells):
+            for x, one in enumerate(row):
+                colour = "white" if skill[y][x] > 0.6 else INK
+                axes.text(x, y, f"{one.accuracy:.0%}", ha="center", va="center", color=colour)
+        axes.grid(visible=False)
+        axes.set_xticks(range(len(found.tasks)), found.tasks)
+        axes.set_yticks(range(len(found.networks)), found.networks)
+        axes.tick_params(length=0)
+        set_titles(axes, f"Right answers, rows of {length} tokens")
+    figure.savefig(picture, format="png")
+
+
+def draw_accuracy(record: PositionsRecord, picture: Path) -> None:
+    """Write a PNG: accuracy and exact continuations against the position; the longest training row is marked."""
+    figure, (axes,) = new_figure((8, 4.2))
+    positions = range(1, len(record.right) + 1)
+    exact = [float("nan") if value is None else 100 * value for value in record.exact]
+    axes.plot(positions, [100 * value for value in record.right], color=PALE, linewidth=1.6, label="next token right")
+    axes.plot(positions, exact, color=BLUE, linewidth=2.2, label=f"all right since token {record.given_tokens}")
+    axes.axvline(record.longest_trained, color=RED, linewidth=1.2, linestyle="--")
+    place = (record.longest_trained, 4)
+    axes.annotate("longest row\nin training", place, xytext=(6, 0), textcoords="offset points", color=RED)
+    axes.set_ylim(0, 104)
+    set_legend(figure, axes)
+    set_titles(axes, "Right guesses by position, test split", "position in the row, tokens", "% of the rows")
+    figure.savefig(picture, format="png")
+
+
+def nonzero(norms: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Distances and norms without zeros, which a logarithmic scale cannot show."""
+    distances = [distance for distance, norm in enumerate(norms) if norm > 0]
+    return distances, [norms[distance] for distance in distances]
+
+
+def set_decades(axes: Any, norms: Sequence[float]) -> None:
+    """A logarithmic axis over whole powers of ten for all norms above FLOOR."""
+    from matplotlib.ticker import NullFormatter
+
+    held = [norm for norm in norms if norm > FLOOR and math.isfinite(norm)] or [1.0]
+    axes.set_yscale("log")
+    axes.set_ylim(10.0 ** math.floor(math.log10(min(held))), 10.0 ** math.ceil(math.log10(max(held)) + 0.01))
+    axes.yaxis.set_minor_formatter(NullFormatter())

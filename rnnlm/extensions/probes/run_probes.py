@@ -1,0 +1,119 @@
+"""Probe a run, each probe once: figures as JSON and a plot, in its folder."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from rnnlm.config import ProbesConfig
+from rnnlm.extensions.probes.gradients import gradient_norms, stored_windows
+from rnnlm.extensions.probes.probe_plots import draw_accuracy, draw_gradient_flow
+from rnnlm.extensions.probes.probe_records import GradientFlowRecord, PositionsRecord, RightByPosition
+from rnnlm.home import Home, atomic_file
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.model_factory import load_model
+from rnnlm.sequences.batches import Batch
+from rnnlm.sequences.data_feed import evaluation_batches
+from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
+from rnnlm.storage.json_results import write_json_once
+from rnnlm.storage.records import DatasetRecord, RunRecord, StageRecord
+from rnnlm.storage.stages import stage_key
+from rnnlm.tokenizers.text_tokenizer import EOS
+
+BATCH_ROWS = 64
+LOGIT_ROWS = 1_024  # computed together
+R = TypeVar("R", bound=StageRecord)
+
+
+def measure_gradient_flow(
+    home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
+) -> GradientFlowRecord:
+    """Gradient norms against the distance back, on validation text: gradient_flow.json and .png."""
+    steps, rows = config.gradient_steps, config.gradient_rows
+
+    def measure() -> dict[str, Any]:
+        model = load_model(run.model_folder)
+        token_ids, target_ids = stored_windows(dataset, "valid", steps + 1, rows)
+        return {"norms": gradient_norms(model, token_ids, target_ids).tolist(), "rows": len(token_ids)}
+
+    path = run.folder / "gradient_flow.json"
+    key = stage_key("probes", run=run.run_id, dataset=dataset.dataset_id, steps=steps, rows=rows)
+    return measure_once(home, path, key, measure, GradientFlowRecord, draw_gradient_flow, force)
+
+
+def measure_positions(
+    home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
+) -> PositionsRecord:
+    """Accuracy against the position in the row, on the test split: positions.json and .png."""
+
+    def measure() -> dict[str, Any]:
+        model = load_model(run.model_folder)
+        batches = evaluation_batches(StoredSplit(dataset, "test"), dataset.mode, BATCH_ROWS)
+        positions = right_by_position(model, batches, config.given_tokens)
+        return {**positions.model_dump(), "longest_trained": longest_row(dataset, "train")}
+
+    path = run.folder / "positions.json"
+    key = stage_key("probes", run=run.run_id, dataset=dataset.dataset_id, given_tokens=config.given_tokens)
+    return measure_once(home, path, key, measure, PositionsRecord, draw_accuracy, force)
+
+
+def measure_once(
+    home: Home,
+    path: Path,
+    key: str,
+    measure: Callable[[], dict[str, Any]],
+    record_of: Callable[..., R],
+    draw: Callable[[R, Path], None],
+    force: bool,
+) -> R:
+    """A record of the measured figures, stored at `path` under the key, with a plot beside it."""
+    picture = path.with_suffix(".png")
+    value, skipped = write_json_once(home, path, key, measure, force=force)
+    record = record_of(**value, picture=picture, skipped=skipped)
+    if not (skipped and picture.exists()):
+        with atomic_file(picture) as partial_picture:
+            draw(record, partial_picture)
+    return record
+
+
+@torch.inference_mode()
+def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
+    """Accuracy over all batches by position in the row, and how long greedy continuations stay correct.
+
+    Rows start with state zero. `<eos>` is neither predicted nor counted: the length of a row is not a question of
+    memory.
+    """
+    counts: list[Tensor] = []  # each (3, t): rows, right, exact
+    for batch in batches:
+        counted = batch.mask & (batch.target_ids != EOS)  # (b, t)
+        hits = (best_guesses(model, batch.input_ids) == batch.target_ids) & counted
+        faultless = hits.clone()
+        faultless[:, :given_tokens] = True
+        faultless = faultless.cumprod(dim=1).bool() & counted
+        counts.append(torch.stack([counted.sum(dim=0), hits.sum(dim=0), faultless.sum(dim=0)]))
+    longest = max((count.shape[1] for count in counts), default=0)
+    summed = torch.zeros(3, longest, dtype=torch.int64)
+    for count in counts:
+        summed[:, : count.shape[1]] += count
+    columns = [column for column in summed.t().tolist() if column[0]]
+    return RightByPosition(
+        rows=tuple(rows for rows, _, _ in columns),
+        right=tuple(right / rows for rows, right, _ in columns),
+        exact=tuple(
+            exact / rows if position >= given_tokens else None for position, (rows, _, exact) in enumerate(columns)
+        ),
+        given_tokens=given_tokens,
+    )
+
+
+def best_guesses(model: LanguageModel, input_ids: Tensor) -> Tensor:
+    """(b, t) int64 → (b, t): the most likely next token other than `<eos>`."""
+    hidden, _ = model.hidden(input_ids)
+    guesses = []
+    for rows in hidden.flatten(0, 1).split(LOGIT_ROWS):
+        logits = model.logits(rows)
+        logits[:, EOS] = float("-inf")
+        guesses.append(logits.argmax(dim=-1))
+    return torch.cat(guesses).view(input_ids.shape)

@@ -1,0 +1,217 @@
+"""Score texts in bulk, shard by shard, so that a killed scoring resumes where it stopped.
+
+HOME/scores/KEY/shards/00000/00000000.parquet …   finished shards; removed once the output is written
+KEY is the digest of everything the scores depend on: another model, input or setting starts anew.
+"""
+
+import logging
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+
+from rnnlm.display.progress import Progress
+from rnnlm.extensions.scoring.document_reader import in_shards, read_documents, shard_growth
+from rnnlm.extensions.scoring.document_scores import Scorer, tail_dtype
+from rnnlm.extensions.scoring.input_files import InputFile, find_inputs, input_states
+from rnnlm.extensions.scoring.score_output import (
+    Provenance,
+    check_output,
+    read_provenance,
+    reading_scores,
+    write_output,
+    write_shard,
+)
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.extensions.scoring.scoring_model import FoundModel, find_model
+from rnnlm.home import Home, digest_of, expanded
+from rnnlm.models.devices import choose_device
+from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
+from rnnlm.sequences.corpus_shards import SHARDS_A_FOLDER
+from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.records import Record, StageRecord
+from rnnlm.storage.stages import STAGE_VERSIONS, stage
+
+logger = logging.getLogger(__name__)
+SCORED_BYTES_A_PROCESS = 16 << 20  # a process starts in 5 to 10 s, and scores less than 1 MB in a second
+CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others are about input, output and reporting
+    *("query", "column", "id_column", "document", "keep_text", "surprising_tokens"),
+    *("batch_size", "shard_documents"),  # by rounding
+}
+
+
+class Totals(Record):
+    """Sums over all documents."""
+
+    documents: int = 0
+    tokens: int = 0
+    bytes: int = 0
+    log_probability: float = 0.0  # natural logarithm
+    perplexity: float | None = None  # None if nothing was predicted
+    bits_per_byte: float | None = None
+    unknown_rate: float | None = None
+
+
+class ScoringRecord(StageRecord):
+    """A finished scoring. Only `input_files` is set if there was nothing to score: no model is looked up then."""
+
+    input_files: int
+    key: str = ""
+    model: str = ""  # as full_reference() completes it, such as models:/NAME@champion
+    model_folder: Path = Path()
+    model_digest: str = ""
+    output: Path | None = None  # None: there was nothing to score
+    totals: Totals = Totals()
+
+
+@stage("scoring")
+def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_this_process) -> ScoringRecord:
+    """Score config.input, unless config.output already holds these scores.
+
+    A resumed scoring gives the same output as an uninterrupted one; a Parquet file is identical byte for byte.
+    """
+    files = find_inputs(config)
+    if not files:
+        logger.info("scoring: %s holds nothing to score", config.input)
+        return ScoringRecord(input_files=0)
+    model = find_model(home, config.model)
+    facts = score_facts(config, files, model)
+    key = digest_of(facts)[:16]
+    output = expanded(config.output or work_folder(home, key) / "scores.parquet").resolve()
+    check_output(output, config, [file.path.resolve() for file in files])
+    with home.lock(f"scores-{key}"):
+        skipped = not config.force and (read_provenance(output) or {}).get("key") == key
+        if not skipped:
+            provenance = {"key": key, "model": model.reference, **facts}
+            make_output(home, config, files, model, output, provenance, open_engine)
+        shutil.rmtree(shards_folder(home, key), ignore_errors=True)
+    totals = measure_totals(output)
+    logger.info("scoring: %s documents", f"{totals.documents:,}")
+    return ScoringRecord(
+        input_files=len(files),
+        key=key,
+        model=model.reference,
+        model_folder=model.folder,
+        model_digest=model.digest,
+        output=output,
+        totals=totals,
+        skipped=skipped,
+    )
+
+
+def score_facts(config: ScoringConfig, files: list[InputFile], model: FoundModel) -> dict[str, Any]:
+    """Everything that the scores depend on."""
+    return {
+        "stage": STAGE_VERSIONS["scoring"],
+        "model_digest": model.digest,
+        "inputs": input_states(files),
+        "settings": config.model_dump(mode="json", include=CHANGES_THE_SCORES),
+        "device": choose_device(config.device).type,
+        "tail": str(tail_dtype(config)),
+        "versions": {name: version(name) for name in ("torch", "tokenizers", "pyarrow", "duckdb")},
+    }
+
+
+def work_folder(home: Home, key: str) -> Path:
+    return home.scores / key
+
+
+def shards_folder(home: Home, key: str) -> Path:
+    return work_folder(home, key) / "shards"
+
+
+def make_output(
+    home: Home,
+    config: ScoringConfig,
+    files: list[InputFile],
+    model: FoundModel,
+    output: Path,
+    provenance: Provenance,
+    open_engine: OpenEngine,
+) -> None:
+    """Score the missing shards, then write them to the output."""
+    folder = shards_folder(home, provenance["key"])
+    if config.force:
+        shutil.rmtree(folder, ignore_errors=True)
+    home.make(folder)
+    for leftover in folder.rglob(".*"):  # partial writes of a killed run; this run holds the lock
+        leftover.unlink()
+    shards = score_shards(folder, config, files, model, open_engine)
+    with home.lock(f"scores-to-{digest_of(str(output))[:16]}"):
+        write_output(output, shards, provenance)
+
+
+@dataclass(frozen=True)
+class ShardScorer:
+    """Scores shards; picklable."""
+
+    model: FoundModel
+    config: ScoringConfig
+    threads: int  # of torch
+
+    def __call__(self, path: Path, documents: pa.Table) -> int:
+        """Write the scores of the documents, of INPUT_SCHEMA. Returns the number of their tokens."""
+        torch.set_num_threads(self.threads)
+        score = cached_scorer(self.model, self.config)
+        scores = score(documents)
+        write_shard(path, scores)
+        return int(scores["tokens"].to_numpy().sum())
+
+
+@lru_cache(maxsize=1)
+def cached_scorer(model: FoundModel, config: ScoringConfig) -> Scorer:
+    return model.load(config)
+
+
+def score_shards(
+    folder: Path, config: ScoringConfig, files: list[InputFile], model: FoundModel, open_engine: OpenEngine
+) -> list[Path]:
+    """One file per shard, in order; existing ones are kept."""
+    shards: list[Path] = []
+    start, tokens = time.monotonic(), 0
+    growth = shard_growth(total_bytes(files))
+    with (
+        open_engine(worthwhile_processes(config, files)) as engine,
+        Progress("scoring", None, "document") as progress,
+    ):
+
+        def missing_shards() -> Iterator[tuple[Path, pa.Table]]:
+            for number, shard in enumerate(in_shards(read_documents(files, config), config, growth)):
+                path = folder / f"{number // SHARDS_A_FOLDER:05d}" / f"{number:08d}.parquet"
+                shards.append(path)
+                if path.exists():
+                    progress.update(len(shard))
+                else:
+                    path.parent.mkdir(exist_ok=True)
+                    yield path, shard
+
+        scorer = ShardScorer(model, config, max(1, torch.get_num_threads() // engine.workers))
+        for (_, documents), scored_tokens in results_in_order(engine, scorer, missing_shards()):
+            tokens += scored_tokens
+            progress.facts(f"{tokens / (time.monotonic() - start):,.0f} tokens/s")
+            progress.update(len(documents))
+    cached_scorer.cache_clear()  # a long-lived process keeps no model
+    return shards
+
+
+def worthwhile_processes(config: ScoringConfig, files: list[InputFile]) -> int:
+    """One for a GPU."""
+    if choose_device(config.device).type != "cpu":
+        return 1
+    return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS
+
+
+def total_bytes(files: list[InputFile]) -> int:
+    return sum(file.path.stat().st_size for file in files)
+
+
+def measure_totals(output: Path) -> Totals:
+    with reading_scores(output) as connection:
+        return Totals(**table(connection, "scoring/measure_scores", {})[0])

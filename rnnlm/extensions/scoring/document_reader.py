@@ -1,0 +1,199 @@
+"""Read the documents of the inputs one by one and gather them into shards. Memory holds one shard, not the input."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+from duckdb import ColumnExpression
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.file_formats import Opener, SourceFile
+from rnnlm.corpora.splits import paragraphs
+from rnnlm.corpora.table_files import NoColumnError
+from rnnlm.corpora.text_encoding import Decoding, single_lines, sound_text
+from rnnlm.errors import CorpusError
+from rnnlm.extensions.scoring.input_files import InputFile
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.sequences.corpus_shards import SHARD_BYTES, shard_bytes
+from rnnlm.sequences.dataset_parts import locate_parts
+from rnnlm.storage.sql_statements import literal, statement
+
+SHARD_CHARACTERS = 2 << 20  # a shard ends with the document that reaches it
+LARGEST_GROWTH = 16
+TABLE_ROWS_AT_ONCE = 1_024
+COLUMN_HINT = "give the text column as scoring.column (--column), the id column as scoring.id_column (--id-column)"
+# Settings of DuckDB. One thread: rows come in the table's order, and torch has the other cores.
+READ_SETTINGS: dict[str, Any] = {
+    "memory_limit": "512MiB",
+    "threads": 1,
+    "preserve_insertion_order": True,
+    "autoinstall_known_extensions": False,  # extensions are downloaded
+    "autoload_known_extensions": False,
+}
+
+
+class InputDocument(NamedTuple):
+    number: int  # from 0, over all inputs
+    source: str  # the file
+    place: int  # from 0, within the file: its line, paragraph or row
+    id: str | None
+    text: str | None  # None: a null in the table
+
+
+INPUT_SCHEMA = pa.schema(  # the columns of InputDocument
+    [("number", pa.int64()), ("source", pa.string()), ("place", pa.int64()), ("id", pa.string()), ("text", pa.string())]
+)
+JSON_TYPES = (list, dict, bool)  # of cells that are written as JSON
+Cell = tuple[str | None, str | None]  # id and text
+
+
+def read_documents(files: list[InputFile], config: ScoringConfig) -> Iterator[InputDocument]:
+    """All documents of the files, always in the same order. CorpusError if a file is unreadable or lacks a column."""
+    number = 0
+    for file in files:
+        if file.kind == "text":
+            cells = text_cells(file.path, config)
+        else:
+            cells = query_cells(file, config) if file.kind == "query" else table_cells(file, config)
+        for place, (id, text) in enumerate(cells):
+            yield InputDocument(number, str(file.path), place, id, text)
+            number += 1
+
+
+def shard_growth(input_bytes: int) -> int:
+    """How many times larger than a small input's its shards are: one of 1 GiB has twice the size, of 64 GiB 16 times.
+
+    So a large input has thousands of shards, not millions. Beyond that they would take too much memory.
+    """
+    return max(1, min(LARGEST_GROWTH, shard_bytes(input_bytes) // SHARD_BYTES))
+
+
+def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int = 1) -> Iterator[pa.Table]:
+    """Consecutive documents, up to shard_documents or about SHARD_CHARACTERS, times growth. A document is never cut.
+
+    Each is a table of INPUT_SCHEMA.
+    """
+    shard: list[InputDocument] = []
+    characters = 0
+    for document in found:
+        shard.append(document)
+        characters += len(document.text or "")
+        if len(shard) == growth * config.shard_documents or characters >= growth * SHARD_CHARACTERS:
+            yield documents_table(shard)
+            shard, characters = [], 0
+    if shard:
+        yield documents_table(shard)
+
+
+def documents_table(documents: Sequence[InputDocument]) -> pa.Table:
+    """A table of INPUT_SCHEMA."""
+    columns = zip(*documents, strict=True) if documents else [()] * len(INPUT_SCHEMA)
+    return pa.table([*map(pa.array, columns, INPUT_SCHEMA.types)], schema=INPUT_SCHEMA)
+
+
+def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
+    """One document per line or per paragraph, as in a corpus."""
+    with file_opener(path) as opener:
+        lines = single_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
+        if config.document == "line":
+            yield from ((None, line) for line in lines)
+        else:
+            yield from ((None, data.decode("utf-8")) for data in paragraphs(line.encode("utf-8") for line in lines))
+
+
+@contextmanager
+def file_opener(path: Path) -> Iterator[Opener]:
+    """Reads a text or a table, which may be compressed.
+
+    NUL, half a surrogate pair and bytes that are not UTF-8 become U+FFFD: scores are there to find such text.
+    """
+    with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
+        yield Opener(str(path), CorpusConfig(format="text", undecodable="replace"), Path(scratch))
+
+
+def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
+    """One document per row of a table, in order. A column within objects or structs is named `data.body`."""
+    wanted = [config.column] + ([config.id_column] if config.id_column else [])
+    try:
+        for text, *ids in table_rows(file, wanted):
+            yield ids[0] if ids else None, text
+    except NoColumnError as error:
+        raise CorpusError(f"{error.problem};\n{COLUMN_HINT}") from None
+
+
+def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None, ...]]:
+    """The columns' cells of each row as text. NoColumnError if the table lacks a column."""
+    label = str(file.path)
+    with file_opener(file.path) as opener, opener.outermost(SourceFile(file.path, label, label)) as table:
+        for _, cells in opener.rows(table, file.kind, columns, sparse=True):
+            yield tuple(as_text(cell, label, opener.decoding) for cell in cells)
+
+
+def as_text(cell: Any, label: str, decoding: Decoding) -> str | None:
+    """A cell as text: numbers and dates as Python writes them, lists and objects as JSON."""
+    if cell is None:
+        return None
+    if not isinstance(cell, str):
+        cell = json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, JSON_TYPES) else str(cell)
+    return sound_text(cell, label, decoding)
+
+
+def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
+    """One document per row of the configured query's result, in order. NUL becomes U+FFFD, as in text."""
+    wanted = [config.column] + ([config.id_column] if config.id_column else [])
+    with open_database(file.path) as connection:
+        assert config.query is not None  # ScoringConfig validates it
+        found = run_query(connection, config.query)
+        for column in wanted:
+            if column not in found.columns:
+                there = ", ".join(found.columns[:10])
+                raise CorpusError(f"{file.path}: expected a column {column!r}, found {there};\n{COLUMN_HINT}")
+        columns = [ColumnExpression(column).cast("varchar").alias(f"c{i}") for i, column in enumerate(wanted)]
+        for batch in found.select(*columns).to_arrow_reader(TABLE_ROWS_AT_ONCE):
+            texts, *ids = (column.to_pylist() for column in batch.columns)
+            for row, text in enumerate(texts):
+                yield ids[0][row] if ids else None, text and text.replace("\x00", "\ufffd")
+
+
+def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
+    """The result of a query, which must be one select over the database's own tables; else CorpusError.
+
+    The configuration is locked first: no other files but a dataset's parts, no network, no extensions, no variables of
+    this program.
+    """
+    for name in ("scoring/lock_replacements", "scoring/lock_access", "scoring/lock_configuration"):
+        connection.execute(statement(name))
+    statements = connection.extract_statements(query)
+    kinds = [found.type for found in statements]
+    if kinds != [duckdb.StatementType.SELECT]:
+        names = ", ".join(kind.name.lower() for kind in kinds) or "nothing"
+        raise CorpusError(f"scoring.query: expected one select, found {names}: {query[:80]!r}")
+    return connection.sql(query)
+
+
+def allow_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Let queries read `shifted_sequences` of a large dataset, a view of the files in folder/parts."""
+    locate_parts(connection, folder)
+    # DuckDB compares names as the view has them, which is escaped.
+    allowed = sorted({str(folder / "parts"), literal(folder / "parts")})
+    connection.execute(statement("scoring/allow_parts"), {"folders": allowed})
+
+
+@contextmanager
+def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection for one query. CorpusError with DuckDB's message if reading fails."""
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="rnnlm-score-") as spill,
+            duckdb.connect(str(path), read_only=True, config=READ_SETTINGS | {"temp_directory": spill}) as connection,
+        ):
+            allow_parts(connection, path.resolve().parent)
+            yield connection
+    except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow passes on DuckDB's errors
+        cause = str(error).strip().splitlines()[0][:300]
+        raise CorpusError(f"{path}: the query failed: {cause};\ncorrect scoring.query (--query)") from error

@@ -1,0 +1,151 @@
+"""Drift: how far the bits per byte of scored texts are from those of the model's own validation text."""
+
+import math
+from itertools import accumulate
+from pathlib import Path
+
+from rnnlm.display.plots import PALE, RED, new_figure, set_titles
+from rnnlm.display.text_layout import TableRows
+from rnnlm.errors import DatasetError
+from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, work_folder
+from rnnlm.extensions.scoring.reference_scores import find_reference
+from rnnlm.extensions.scoring.score_output import reading_scores
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.extensions.scoring.strange_documents import StrangeDocument
+from rnnlm.home import Home, atomic_file
+from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.records import NightEvent, Record
+from rnnlm.storage.sql_statements import literal, statement
+
+LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
+PLOTTED_LEVELS = [0.005, 0.995]  # quantiles at the ends of the plot's bins
+BINS = 40
+SCORES_DRIFTED = "rnnlm.scores.drifted"
+CHANCE = 0.001  # probability that two samples of one distribution are farther apart than `noise`
+
+
+class Distributions(Record):
+    """Bits per byte of the scored documents beside those of the reference."""
+
+    documents: int  # scored ones with a predicted token
+    reference_documents: int
+    distance: float  # Kolmogorov-Smirnov: 0 the same, 1 no overlap
+    noise: float  # distance that samples of these sizes reach by chance
+    quantiles: TableRows  # level, scored, reference
+    bins: TableRows  # bin, low, scored, reference
+    bin_width: float
+
+
+class Drift(Record):
+    drifted: bool = False
+    threshold: float
+    distributions: Distributions | None = None  # None: not compared
+    reason: str = ""  # why not compared
+    picture: Path | None = None
+
+
+class ScoredRecord(Record):
+    """The result of the score flow."""
+
+    scoring: ScoringRecord
+    drift: Drift
+    strange: tuple[StrangeDocument, ...] = ()  # the strangest documents, as many as asked for
+
+
+def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> Drift:
+    """Compare the scores with the model's reference, with a plot. Drifted: beyond both threshold and noise.
+
+    A missing reference is a reason, not an error: the scores are valid without it.
+    """
+    if scoring.output is None or not scoring.totals.tokens:
+        return Drift(threshold=config.drift_threshold, reason="nothing was scored")
+    try:
+        reference = find_reference(home, str(scoring.model_folder), config.document)
+    except DatasetError as error:
+        return Drift(threshold=config.drift_threshold, reason=" ".join(str(error).split()))
+    found = distributions(scoring.output, reference)
+    folder = work_folder(home, scoring.key)
+    home.make(folder)
+    picture = folder / f"distribution-{config.document}.png"
+    with atomic_file(picture) as partial:
+        draw_distributions(found, config.document, partial)
+    return Drift(
+        drifted=found.distance > max(config.drift_threshold, found.noise),
+        threshold=config.drift_threshold,
+        distributions=found,
+        picture=picture,
+    )
+
+
+def drift_events(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> tuple[NightEvent, ...]:
+    """SCORES_DRIFTED about the model, if there is drift."""
+    found = drift.distributions
+    if not drift.drifted or found is None:
+        return ()
+    payload = {
+        "input": config.input,
+        "output": str(scoring.output),
+        "distance": found.distance,
+        "threshold": drift.threshold,
+        "noise": found.noise,
+        "documents": found.documents,
+        "reference_documents": found.reference_documents,
+        "quantiles": found.quantiles,
+    }
+    message = (
+        f"{config.input}: the scores of {found.documents:,} documents are {found.distance:.2f} from those of the "
+        f"validation text of {scoring.model}; expected at most {drift.threshold:.2f}."
+    )
+    return (
+        NightEvent(
+            name=SCORES_DRIFTED,
+            resource_id=f"rnnlm.model.{scoring.model_digest[:16]}",
+            resource_name=scoring.model,
+            message=message,
+            payload=payload,
+        ),
+    )
+
+
+def distributions(output: Path, reference: Path) -> Distributions:
+    """Compare in SQL; the output must have a predicted token."""
+    with reading_scores(output) as connection:
+        connection.execute(statement("scoring/create_shares"))
+        connection.execute(statement("scoring/insert_shares"), {"reference": literal(reference)})
+        (distance,) = table(connection, "scoring/measure_drift", {})
+        quantiles = table(connection, "scoring/measure_quantiles", {"levels": LEVELS})
+        low, high = table(connection, "scoring/measure_quantiles", {"levels": PLOTTED_LEVELS})
+        first, last = min(low["scored"], low["reference"]), max(high["scored"], high["reference"])
+        width = (last - first) / BINS or 1 / BINS
+        bins = table(connection, "scoring/count_bins", {"low": first, "width": width, "bins": BINS})
+    noise = chance_distance(distance["documents"], distance["reference_documents"])
+    return Distributions(**distance, noise=noise, quantiles=quantiles, bins=bins, bin_width=width)
+
+
+def chance_distance(first: int, second: int) -> float:
+    """The distance that two samples of one continuous distribution exceed with probability CHANCE.
+
+    sqrt(-ln(CHANCE / 2) / 2) * sqrt((n + m) / (n m)), which holds for large samples (Smirnov 1948).
+    """
+    return math.sqrt(-math.log(CHANCE / 2) / 2) * math.sqrt((first + second) / (first * second))
+
+
+def draw_distributions(found: Distributions, unit: str, picture: Path) -> None:
+    """Above, the share of documents in each bin; below, the cumulative share, on which the distance is read.
+
+    The first and the last bin include everything beyond them.
+    """
+    figure, (above, below) = new_figure((8, 5.2), rows=2, sharex=True, height_ratios=(3, 2))
+    edges = [row["low"] for row in found.bins] + [found.bins[-1]["low"] + found.bin_width]
+    validation = f"validation text, {found.reference_documents:,} {unit}s"
+    for column, count, colour, label in (
+        ("reference", found.reference_documents, PALE, validation),
+        ("scored", found.documents, RED, f"scored, {found.documents:,} documents"),
+    ):
+        shares = [100 * row[column] / count for row in found.bins]
+        above.stairs(shares, edges, fill=column == "reference", color=colour, linewidth=1.6, label=label)
+        below.plot(edges, [0.0, *accumulate(shares)], color=colour, linewidth=1.6)
+    set_titles(above, "Bits per byte of the documents", y="share of documents, %")
+    above.legend(frameon=False)
+    below.set(xlabel="bits per byte", ylabel="at or below, %")
+    figure.savefig(picture, format="png")

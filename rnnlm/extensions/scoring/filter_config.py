@@ -1,0 +1,42 @@
+"""Options of `rnnlm filter`: those of `rnnlm score`, and which documents to keep."""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+
+
+class FilterConfig(ScoringConfig):
+    """Texts kept or dropped by their scores."""
+
+    input: str = Field(
+        min_length=1, description="Texts to filter: a file, folder or glob (text, csv, tsv, jsonl, Parquet)."
+    )
+    output: str = Field(min_length=1, description="Folder for the kept documents: the names and formats of the input.")
+    dropped: str | None = Field(None, min_length=1, description="Folder for the dropped documents, with the reasons.")
+    keep: str | None = Field(
+        None,
+        min_length=1,
+        description="SQL condition on the columns of rnnlm score, such as 'bits_per_byte < 3 and tokens >= 5'.",
+    )
+    keep_quantiles: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = Field(
+        (),
+        max_length=2,
+        description="Two levels: keep what lies between these quantiles of the validation text's bits per byte.",
+    )
+    keep_share: float | None = Field(
+        None, gt=0.0, lt=1.0, description="Keep this share of the documents: those with the fewest bits per byte."
+    )
+
+    @model_validator(mode="after")
+    def something_decides(self) -> "FilterConfig":
+        if self.query is not None:
+            raise ValueError("a filter reads files; for a database write the condition into a query over rnnlm score")
+        if not (self.keep or self.keep_quantiles or self.keep_share):
+            raise ValueError("give keep, keep_quantiles or keep_share; of several, all must hold")
+        if self.keep_quantiles and not (
+            len(self.keep_quantiles) == 2 and self.keep_quantiles[0] < self.keep_quantiles[1]
+        ):
+            raise ValueError("keep_quantiles: expected two levels, the lower one first")
+        return self

@@ -1,0 +1,107 @@
+"""Minimal pairs: does a model give the good sentence a higher probability than the bad one?
+
+Linzen, Dupoux and Goldberg (2016); BLiMP (Warstadt and others 2020), whose files are read as they are.
+"""
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from rnnlm.corpora.table_files import NoColumnError
+from rnnlm.errors import CorpusError
+from rnnlm.extensions.scoring.batch_scorer import BatchScorer
+from rnnlm.extensions.scoring.document_reader import table_rows
+from rnnlm.extensions.scoring.input_files import InputFile, named_files, table_file
+from rnnlm.storage.records import Record
+
+PAIRS_AT_ONCE = 2_048
+GROUP_COLUMNS = ("UID", "field", "linguistics_term")  # of BLiMP; the first that a file has, else its name
+NORMAL_95 = 1.959964  # the normal distribution's quantile 0.975
+
+
+class SentencePair(NamedTuple):
+    group: str
+    good: str
+    bad: str
+
+
+class PairAccuracy(Record):
+    """The accuracy on one group of pairs, or on all of them."""
+
+    group: str
+    pairs: int
+    right: int  # pairs whose good sentence is more probable; ties are wrong
+    accuracy: float
+    low: float  # 95 % interval (Wilson 1927)
+    high: float
+    shorter_right: int  # pairs that "the sentence with fewer bytes is good" decides rightly
+
+
+class PairScores(Record):
+    model: str
+    total: PairAccuracy
+    groups: tuple[PairAccuracy, ...]  # by name
+
+
+def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: str | None) -> PairScores:
+    """Accuracy by group. good, bad: the columns of the sentences. CorpusError if a file lacks them."""
+    counts: dict[str, list[int]] = {}  # pairs, right, shorter right
+    pairs = (pair for path in named_files(source) for pair in read_pairs(path, good, bad, group))
+    while batch := list(islice(pairs, PAIRS_AT_ONCE)):
+        scores = scorer.log_probabilities([text for pair in batch for text in (pair.good, pair.bad)])
+        for pair, good_score, bad_score in zip(batch, scores[::2], scores[1::2], strict=True):
+            shorter = len(pair.good.encode()) < len(pair.bad.encode())
+            for index, value in enumerate((1, good_score > bad_score, shorter)):
+                counts.setdefault(pair.group, [0, 0, 0])[index] += value
+    if not counts:
+        raise CorpusError(f"{source}: holds no pairs")
+    groups = tuple(pair_accuracy(name, *numbers) for name, numbers in sorted(counts.items()))
+    total = pair_accuracy("all", *map(sum, zip(*counts.values(), strict=True)))
+    return PairScores(model=scorer.model.reference, total=total, groups=groups)
+
+
+def read_pairs(path: Path, good: str, bad: str, group: str | None) -> Iterator[SentencePair]:
+    """The pairs of a table. Without `group` the first of GROUP_COLUMNS that it has names the group."""
+    file = table_file(path, "pair")
+    column = group or first_column(file, GROUP_COLUMNS)
+    try:
+        for number, (good_text, bad_text, *name) in enumerate(table_rows(file, [good, bad, *filter(None, [column])])):
+            if not good_text or not bad_text:
+                raise CorpusError(f"{path}: pair {number + 1} lacks a sentence")
+            yield SentencePair((name[0] if name else None) or path.name.partition(".")[0], good_text, bad_text)
+    except NoColumnError as error:
+        raise CorpusError(f"{error.problem};\ngive the columns as --good, --bad and --group") from None
+
+
+def first_column(file: InputFile, columns: tuple[str, ...]) -> str | None:
+    """The first of the columns that the table has."""
+    for column in columns:
+        try:
+            next(table_rows(file, [column]), None)
+        except NoColumnError:
+            continue
+        return column
+    return None
+
+
+def pair_accuracy(group: str, pairs: int, right: int, shorter_right: int) -> PairAccuracy:
+    low, high = wilson_interval(right, pairs)
+    return PairAccuracy(
+        group=group,
+        pairs=pairs,
+        right=right,
+        accuracy=right / pairs,
+        low=low,
+        high=high,
+        shorter_right=shorter_right,
+    )
+
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """95 % interval of a proportion (Wilson 1927); unlike the normal one it holds near 0 and 1."""
+    share, spread = successes / trials, NORMAL_95**2 / trials
+    centre = (share + spread / 2) / (1 + spread)
+    half = math.sqrt(spread * (share * (1 - share) + spread / 4)) / (1 + spread)
+    return centre - half, centre + half

@@ -1,0 +1,60 @@
+"""Rescore n-best lists: of the texts that a recognizer proposes, choose the best with a language model's help."""
+
+from collections.abc import Iterator
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from rnnlm.corpora.table_files import NoColumnError
+from rnnlm.errors import CorpusError
+from rnnlm.extensions.scoring.batch_scorer import BatchScorer
+from rnnlm.extensions.scoring.document_reader import table_rows
+from rnnlm.extensions.scoring.input_files import table_file
+from rnnlm.storage.records import Record
+
+HYPOTHESES_AT_ONCE = 4_096
+
+
+class Hypothesis(NamedTuple):
+    id: str  # of its list
+    text: str
+    score: float  # the recognizer's, in nats; higher is better
+
+
+class RescoredText(Record):
+    """The best hypothesis of a list."""
+
+    id: str
+    text: str
+    score: float  # the recognizer's
+    log_probability: float  # the model's, natural logarithm
+    total: float  # score + weight * log_probability
+    first: str  # the text that the recognizer alone prefers
+
+
+def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[RescoredText]:
+    """The best hypothesis of each list, in the order of the file; the first one wins a tie."""
+    best: dict[str, RescoredText] = {}
+    first: dict[str, Hypothesis] = {}
+    hypotheses = read_hypotheses(path)
+    while batch := list(islice(hypotheses, HYPOTHESES_AT_ONCE)):
+        for found, log_probability in zip(batch, scorer.log_probabilities([one.text for one in batch]), strict=True):
+            first[found.id] = max(first.get(found.id, found), found, key=attrgetter("score"))
+            total = found.score + weight * log_probability
+            if found.id not in best or total > best[found.id].total:
+                best[found.id] = RescoredText(**found._asdict(), log_probability=log_probability, total=total, first="")
+    return [one.model_copy(update={"first": first[id].text}) for id, one in best.items()]
+
+
+def read_hypotheses(path: Path) -> Iterator[Hypothesis]:
+    """The rows of a table with the columns id, text and score. CorpusError for a row without a number as score."""
+    file = table_file(path, "hypothesis")
+    try:
+        for number, (id, text, score) in enumerate(table_rows(file, ["id", "text", "score"]), start=1):
+            try:
+                yield Hypothesis(id or "", text or "", float(score or ""))
+            except ValueError:
+                raise CorpusError(f"{path}: row {number}: expected a number as score, found {score!r}") from None
+    except NoColumnError as error:
+        raise CorpusError(f"{error.problem};\nexpected the columns id, text and score") from None

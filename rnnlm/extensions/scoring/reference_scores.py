@@ -1,0 +1,147 @@
+"""Reference scores: those of a model's own validation text, with which scored texts are compared.
+
+The validation split, not the training split: text that the model has learnt from costs less than new text of the same
+kind. Held-out text costs as much as new text.
+
+They are stored with the model (MODEL/reference/line.parquet, paragraph.parquet) and so travel with a registered
+version; for a model without them they are computed once and stored in the home.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rnnlm.config import EvaluationConfig
+from rnnlm.errors import DatasetError
+from rnnlm.evaluation.token_losses import stored_nll
+from rnnlm.extensions.scoring.document_reader import InputDocument, in_shards
+from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.extensions.scoring.scoring_model import FoundModel, find_model, model_in
+from rnnlm.home import Home, atomic_file, remove_partials
+from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.sequences.dataset_reader import connect
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.sql_statements import statement
+from rnnlm.storage.stages import STAGE_VERSIONS
+
+Unit = Literal["line", "paragraph"]
+DOCUMENT_UNITS: tuple[Unit, ...] = get_args(Unit)
+FOLDER = "reference"
+REFERENCE_VERSION = str(STAGE_VERSIONS["reference-scores"]).encode()
+# Limits on the reference, which is spread evenly over the validation split.
+REFERENCE_DOCUMENTS = 10_000
+REFERENCE_BYTES = 100_000  # only if the model has to score them, and with at least about ENOUGH_DOCUMENTS
+ENOUGH_DOCUMENTS = 500  # by chance the distance is then at most 1.95 / sqrt(500) = 0.09, half the drift threshold
+VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
+
+
+def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force: bool = False) -> list[Path]:
+    """Store the scores of the run's validation text in both units beside its model, unless they exist.
+
+    The losses of the run's evaluation are used if whole lines are scored independently there too.
+    """
+    model = model_in(run.model_folder, run.run_id)
+    batch_size = EvaluationConfig().batch_size
+    paths = [model.folder / FOLDER / f"{unit}.parquet" for unit in DOCUMENT_UNITS]
+    with home.lock(f"reference-{model.digest[:16]}"):
+        for unit, path in zip(DOCUMENT_UNITS, paths, strict=True):
+            remove_partials(path)
+            if force or not is_reference(path, model):
+                nll_nats = stored_nll(home, dataset, run, "valid", batch_size) if dataset.scored_as_text else None
+                write_reference(home, dataset, model, unit, path, nll_nats)
+    return paths
+
+
+def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
+    """The file of a model's reference scores, computed if it is missing. DatasetError without the model's dataset."""
+    model = find_model(home, reference)
+    stored = model.folder / FOLDER / f"{unit}.parquet"
+    if is_reference(stored, model):
+        return stored
+    folder = home.references / model.digest[:16]
+    path = folder / f"{unit}.parquet"
+    with home.lock(f"reference-{model.digest[:16]}"):
+        if not is_reference(path, model):
+            dataset = find_dataset(home, str(inside(home.datasets, model.origin.dataset_id)))
+            if dataset is None:
+                raise DatasetError(
+                    f"{model.reference}: has no scores of its validation text, and its dataset "
+                    f"{model.origin.dataset_id} is not under {home.datasets};\n"
+                    "train it again, or copy that dataset and its corpus there"
+                )
+            write_reference(home, dataset, model, unit, path)
+    return path
+
+
+def is_reference(path: Path, model: FoundModel) -> bool:
+    """True for scores of this model, made by this version of the code."""
+    if not path.is_file():
+        return False
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowException):
+        return False
+    return metadata.get(VERSION_KEY) == REFERENCE_VERSION and metadata.get(MODEL_KEY) == model.digest.encode()
+
+
+def write_reference(
+    home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, path: Path, nll_nats: np.ndarray | None = None
+) -> None:
+    """A table of SCORES_SCHEMA without texts and surprising tokens. nll_nats: the split's losses, if known."""
+    config = ScoringConfig(input="-", document=unit, keep_text=False, surprising_tokens=0)
+    score = model.load(config)
+    schema = SCORES_SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
+    texts, every = validation_texts(home, dataset, model, unit, known=nll_nats is not None)
+    known_nll = iter(nll_nats) if nll_nats is not None and every == 1 else None
+    found = (InputDocument(number, "validation", number, None, text) for number, text in enumerate(texts))
+    home.make(path.parent)
+    with atomic_file(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+        for shard in in_shards(found, config):
+            writer.write_table(score(shard, known_nll).replace_schema_metadata(schema.metadata))
+
+
+def validation_texts(
+    home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, *, known: bool = False
+) -> tuple[Iterator[str], int]:
+    """Non-blank lines or whole documents; and n if it is only every n-th of them.
+
+    known: their losses are known, so REFERENCE_BYTES does not apply.
+    """
+    corpus = inside(home.corpora, model.origin.corpus_digest[:16])
+    with connect(dataset) as connection:
+        rows = connection.execute(statement("scoring/read_validation_documents")).fetchall()
+    count = sum(row[3] for row in rows) if unit == "line" else len(rows)
+    every = 1 if known and count <= REFERENCE_DOCUMENTS else sampled_every(count, sum(row[2] for row in rows))
+    found = (read_bytes(corpus / file, offset, size) for file, offset, size, _ in rows)
+    texts = (
+        text
+        for data in found
+        for text in (data.decode("utf-8").split("\n") if unit == "line" else [data.decode("utf-8")])
+        if text.strip()
+    )
+    return itertools.islice(texts, 0, None, every), every
+
+
+def sampled_every(count: int, byte_count: int) -> int:
+    """n, to take every n-th of `count` documents as the reference; 1 takes all."""
+    for_bytes = min(-(-byte_count // REFERENCE_BYTES), count // ENOUGH_DOCUMENTS)
+    return max(1, -(-count // REFERENCE_DOCUMENTS), for_bytes)
+
+
+def read_bytes(path: Path, offset: int, size: int) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            stream.seek(offset)
+            return stream.read(size)
+    except OSError as error:
+        raise DatasetError(
+            f"{path}: cannot read the validation text to compare scores with ({error.strerror});\n"
+            "run rnnlm prepare with that corpus again"
+        ) from error

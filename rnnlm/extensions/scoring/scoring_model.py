@@ -1,0 +1,43 @@
+"""Find the scoring model by any of its names, identify it by its bytes, and load it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rnnlm.extensions.scoring.document_scores import Scorer
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.home import Home, digest_of, file_digest
+from rnnlm.models.devices import choose_device
+from rnnlm.models.model_factory import load_model
+from rnnlm.models.training_provenance import TrainingProvenance, read_training_provenance
+from rnnlm.registry.bundle import model_digest
+from rnnlm.registry.model_lookup import full_reference, model_folder
+from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE, load_tokenizer
+
+
+@dataclass(frozen=True)
+class FoundModel:
+    """A model's folder, not loaded yet."""
+
+    reference: str  # as full_reference() completes it, such as models:/NAME@champion
+    folder: Path
+    digest: str  # sha256 of model, tokenizer and how text is cut
+    origin: TrainingProvenance
+
+    def load(self, config: ScoringConfig) -> Scorer:
+        """The model on the configured device, with its tokenizer."""
+        model = load_model(self.folder, str(choose_device(config.device)))
+        return Scorer(model, load_tokenizer(self.folder), self.origin.cut, config)
+
+
+def find_model(home: Home, reference: str | None) -> FoundModel:
+    """The model that full_reference() names; else ModelError."""
+    reference = full_reference(home, reference)
+    return model_in(model_folder(home, reference), reference)
+
+
+def model_in(folder: Path, reference: str) -> FoundModel:
+    origin = read_training_provenance(folder)
+    files = {name: file_digest(folder / name) for name in ("tokenizer.json", SETTINGS_FILE)}
+    files["model.safetensors"] = model_digest(folder)
+    digest = digest_of({"files": files, "cut": [origin.cut.mode, origin.cut.context_length]})
+    return FoundModel(reference, folder, digest, origin)

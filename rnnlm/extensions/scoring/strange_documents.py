@@ -1,0 +1,92 @@
+"""Find the strangest documents of a scoring, by the model's opinion of their wording and by the size of their numbers.
+
+A model reads a number as a few tokens and hardly knows how large it is, so numbers are judged apart from the wording.
+Both are measured in median deviations (Hampel 1974), so that one list can hold both.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rnnlm.evaluation.text_tokens import token_positions
+from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord
+from rnnlm.extensions.scoring.document_scores import with_line_end
+from rnnlm.extensions.scoring.score_output import reading_scores
+from rnnlm.models.training_provenance import read_training_provenance
+from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.records import Record
+from rnnlm.storage.sql_statements import statement
+from rnnlm.tokenizers.text_tokenizer import WORD, load_tokenizer
+
+SAMPLED_DOCUMENTS = 100_000  # the usual sizes of numbers are those of about so many
+LEAST_DEVIATIONS = 3.0  # documents closer to the usual are never listed
+MARKED_SHARE = 0.5  # of the bits of the most surprising token: tokens that cost more than this share are marked
+
+
+class UnusualNumber(Record):
+    """A number far from the usual size in its field."""
+
+    number: str  # as in the text
+    field: str  # the words around it, with digits and identifiers masked
+    usual: float  # the median
+
+
+class StrangeDocument(Record):
+    """A document that stands for all that are strange in the same way."""
+
+    source: str
+    place: int  # from 0, within the source: its line, paragraph or row
+    id: str | None
+    text: str
+    bits_per_byte: float
+    deviations: float  # of its bits per byte, or of the number
+    documents: int  # that share this way of being strange
+    number: UnusualNumber | None  # None: its wording is strange
+    marks: tuple[tuple[int, int], ...]  # (start, end) in the text, in order: the number, or the most surprising words
+
+
+def find_strange_documents(scoring: ScoringRecord, count: int) -> tuple[StrangeDocument, ...]:
+    """The strangest first. The output must hold the texts; empty if nothing was scored."""
+    if scoring.output is None:
+        return ()
+    with reading_scores(scoring.output) as connection:
+        connection.execute(statement("scoring/create_masking"))
+        connection.execute(statement("scoring/view_numbers"))
+        connection.execute(statement("scoring/create_usual_numbers"), {"sampled": SAMPLED_DOCUMENTS})
+        values = {"count": count, "least_deviations": LEAST_DEVIATIONS}
+        rows = table(connection, "scoring/read_strange_documents", values)
+    return tuple(strange_document(row, scoring.model_folder) for row in rows)
+
+
+def strange_document(row: dict[str, Any], model_folder: Path) -> StrangeDocument:
+    number, surprising = row.pop("number"), row.pop("surprising")
+    text = with_line_end(row.pop("text")).removesuffix("\n")  # as the model reads it
+    if number is None:
+        return StrangeDocument(**row, text=text, number=None, marks=surprising_marks(text, surprising, model_folder))
+    start = number_start(text, number["place"], number["number"])
+    marks = ((start, start + len(number["number"])),)
+    found = UnusualNumber(number=number["number"], field=number["field"].strip(), usual=number["usual"])
+    return StrangeDocument(**row, text=text, number=found, marks=marks)
+
+
+def number_start(text: str, place: int, number: str) -> int:
+    """Where the number of the word at `place`, from 1, begins."""
+    words = text.split(" ")
+    return sum(len(word) + 1 for word in words[: place - 1]) + words[place - 1].find(number)
+
+
+def surprising_marks(text: str, surprising: list[dict[str, Any]], model_folder: Path) -> tuple[tuple[int, int], ...]:
+    """Ranges of the words with a token that costs nearly as much as the most surprising one."""
+    if not surprising:
+        return ()
+    positions = list(token_positions(*reader_of(model_folder), with_line_end(text)))
+    least = MARKED_SHARE * surprising[0]["bits"]
+    tokens = [positions[token["place"]] for token in surprising if token["bits"] >= least]
+    words = (word.span() for word in WORD.finditer(text))
+    return tuple((first, last) for first, last in words if any(start < last and end > first for start, end in tokens))
+
+
+@lru_cache(maxsize=1)
+def reader_of(model_folder: Path) -> tuple[Any, Any]:
+    """The tokenizer of a model, and how it cuts text into rows."""
+    return load_tokenizer(model_folder), read_training_provenance(model_folder).cut

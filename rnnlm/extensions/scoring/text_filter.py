@@ -1,0 +1,203 @@
+"""Keep or drop documents by their scores, and write them as they came: same files, same formats, same columns.
+
+The scores are those of `rnnlm score`, in NAME.scores.parquet beside the output folder NAME: another threshold takes
+seconds, and a killed filter resumes there. Each file of the output is written atomically.
+"""
+
+import codecs
+import json
+import math
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from duckdb import CaseExpression, ColumnExpression, ConstantExpression, SQLExpression
+
+from rnnlm.corpora.file_formats import SourceFile
+from rnnlm.display.plots import PALE, RED, new_figure, set_titles
+from rnnlm.display.text_layout import TableRows
+from rnnlm.errors import ConfigError
+from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, work_folder
+from rnnlm.extensions.scoring.document_reader import file_opener
+from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
+from rnnlm.extensions.scoring.drift import PLOTTED_LEVELS
+from rnnlm.extensions.scoring.filter_config import FilterConfig
+from rnnlm.extensions.scoring.filtered_files import OutputFolder, Verdict, filter_file, output_folder
+from rnnlm.extensions.scoring.input_files import InputFile, find_inputs
+from rnnlm.extensions.scoring.reference_scores import find_reference
+from rnnlm.extensions.scoring.score_output import reading_scores
+from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.home import Home, atomic_file, expanded
+from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.records import Record
+from rnnlm.storage.sql_statements import literal, statement
+
+HISTOGRAM_BINS = 40
+EXAMPLES_A_SIDE = 10  # on each side of the line
+NOTHING_TO_SCORE = "nothing to score"
+VERDICTS_AT_ONCE = 10_000
+NO_VERDICTS: tuple[str, Iterator[Verdict]] = ("", iter(()))
+
+
+class FilterRecord(Record):
+    """The result of a filter."""
+
+    scoring: ScoringRecord
+    output: Path | None = None  # None: there was nothing to filter
+    dropped: Path | None = None
+    rules: tuple[str, ...] = ()  # SQL conditions, which all hold for a kept document
+    counts: TableRows = []  # reason (None: kept), documents, bytes
+    kept_examples: TableRows = []  # source, place, bits_per_byte, reason, text
+    dropped_examples: TableRows = []
+    bins: TableRows = []  # bin, low, scored (kept), reference (dropped)
+    picture: Path | None = None
+
+
+def scoring_of(config: FilterConfig) -> ScoringConfig:
+    """The scoring that decides."""
+    folder = expanded(config.output)
+    settings = config.model_dump(include=set(ScoringConfig.model_fields))
+    return ScoringConfig(**settings | {"output": str(folder.with_name(f"{folder.name}.scores.parquet"))})
+
+
+def check_filter(config: FilterConfig) -> None:
+    """Fail before hours of scoring.
+
+    ConfigError for a condition that is no SQL, for a folder that holds the input, and for a JSON list.
+    """
+    empty = SCORES_SCHEMA.empty_table()
+    if config.keep is not None:
+        try:
+            with duckdb.connect() as connection:
+                connection.from_arrow(empty).filter(SQLExpression(config.keep)).fetchall()
+        except duckdb.Error as error:
+            raise ConfigError(
+                f"--keep {config.keep!r}: {str(error).splitlines()[0][:200]};\n"
+                f"expected a condition on {', '.join(empty.column_names)}"
+            ) from error
+    files = find_inputs(config)
+    output_folders(config, files)
+    for file in files:
+        if file.kind == "jsonl" and not has_an_object_per_line(file.path):
+            raise ConfigError(
+                f"{file.path}: its first line is not a JSON object, and a filter copies lines;\n"
+                "write one object per line: jq -c . for objects, jq -c '.[]' for a list"
+            )
+
+
+def has_an_object_per_line(path: Path) -> bool:
+    """Judged by the first line that is not blank, or by its beginning if the line is long. True for an empty file."""
+    with file_opener(path) as opener, opener.outermost(SourceFile(path, str(path), str(path))) as opened:
+        line, end, _ = opened.head.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
+    if not end:
+        return not line or line.startswith(b"{")
+    try:
+        return isinstance(json.loads(line.decode(errors="replace"), strict=False), dict)
+    except ValueError:
+        return False
+
+
+def output_folders(config: FilterConfig, files: list[InputFile]) -> tuple[OutputFolder, OutputFolder | None]:
+    """The folders of the kept and of the dropped documents."""
+    dropped = output_folder(config.dropped, files, "--dropped") if config.dropped else None
+    return output_folder(config.output, files, "--output"), dropped
+
+
+def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> FilterRecord:
+    """Write the kept and the dropped documents of a scored input. Each folder gets a file for each input file."""
+    if scoring.output is None:
+        return FilterRecord(scoring=scoring)
+    files = find_inputs(config)
+    kept, dropped = output_folders(config, files)
+    with reading_scores(scoring.output) as connection:
+        rules = find_rules(home, config, scoring, connection)
+        decide(connection, rules)
+        found = FilterRecord(
+            scoring=scoring,
+            output=kept.folder,
+            dropped=dropped and dropped.folder,
+            rules=rules,
+            counts=table(connection, "scoring/count_decisions", {}),
+            kept_examples=table(connection, "scoring/read_closest_decisions", {"kept": True, "count": EXAMPLES_A_SIDE}),
+            dropped_examples=table(
+                connection, "scoring/read_closest_decisions", {"kept": False, "count": EXAMPLES_A_SIDE}
+            ),
+            bins=count_bins(connection),
+        )
+        by_source = verdicts_by_source(connection)
+        source, verdicts = next(by_source, NO_VERDICTS)
+        for file in files:
+            if source == str(file.path):
+                filter_file(file, config, verdicts, kept, dropped)
+                source, verdicts = next(by_source, NO_VERDICTS)
+            else:  # the file has no document
+                filter_file(file, config, iter(()), kept, dropped)
+    folder = work_folder(home, scoring.key)
+    home.make(folder)
+    picture = folder / "filter.png"
+    with atomic_file(picture) as unfinished:
+        draw_decisions(found.bins, unfinished)
+    return found.model_copy(update={"picture": picture})
+
+
+def find_rules(
+    home: Home, config: FilterConfig, scoring: ScoringRecord, connection: duckdb.DuckDBPyConnection
+) -> tuple[str, ...]:
+    """The conditions that all must hold, with thresholds rounded outwards to four digits."""
+    rules = [config.keep] if config.keep else []
+    if config.keep_quantiles:
+        reference = find_reference(home, str(scoring.model_folder), config.document)
+        values = {"levels": list(config.keep_quantiles), "reference": literal(reference)}
+        low, high = table(connection, "scoring/measure_reference_quantiles", values)[0]["thresholds"]
+        rules.append(f"bits_per_byte between {math.floor(low * 1e4) / 1e4} and {math.ceil(high * 1e4) / 1e4}")
+    if config.keep_share:
+        threshold = table(connection, "scoring/measure_share", {"share": config.keep_share})[0]["threshold"] or 0.0
+        rules.append(f"bits_per_byte <= {math.ceil(threshold * 1e4) / 1e4}")
+    return tuple(rules)
+
+
+def decide(connection: duckdb.DuckDBPyConnection, rules: tuple[str, ...]) -> None:
+    """Fill the table `decisions`."""
+    reason = CaseExpression(SQLExpression("tokens = 0"), ConstantExpression(NOTHING_TO_SCORE))
+    for rule in rules:
+        reason = reason.when(SQLExpression(f"({rule}) is not true"), ConstantExpression(f"not {rule}"))
+    columns = ("document", "source", "place", "bytes", "bits_per_byte")
+    connection.execute(statement("scoring/create_decisions"))
+    connection.view("scores").select(*map(ColumnExpression, columns), reason.alias("reason")).insert_into("decisions")
+
+
+def verdicts_by_source(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Iterator[Verdict]]]:
+    """The verdicts on the documents of each file that has any, in the order of the files and documents."""
+    found = connection.table("decisions").select("source", "bits_per_byte", "reason")
+    batches = found.to_arrow_reader(VERDICTS_AT_ONCE)
+    decided = (Verdict(*row) for batch in batches for row in zip(*map(pa.Array.to_pylist, batch.columns), strict=True))
+    return groupby(decided, key=attrgetter("source"))
+
+
+def count_bins(connection: duckdb.DuckDBPyConnection) -> TableRows:
+    """Kept and dropped documents by bits per byte, between the quantiles 0.005 and 0.995; [] without a scored one."""
+    connection.execute(statement("scoring/create_decided_shares"))
+    ends = table(connection, "scoring/measure_decided_ends", {"levels": PLOTTED_LEVELS})[0]["ends"]
+    if ends is None:
+        return []
+    width = (ends[1] - ends[0]) / HISTOGRAM_BINS or 1 / HISTOGRAM_BINS
+    return table(connection, "scoring/count_bins", {"low": ends[0], "width": width, "bins": HISTOGRAM_BINS})
+
+
+def draw_decisions(bins: TableRows, picture: Path) -> None:
+    """A histogram of the bits per byte. The first and the last bin include everything beyond them."""
+    figure, (axes,) = new_figure((8, 3.6))
+    if bins:
+        width = bins[1]["low"] - bins[0]["low"]
+        lows = [row["low"] for row in bins]
+        kept, dropped = ([row[side] for row in bins] for side in ("scored", "reference"))
+        for counts, below, colour, label in ((kept, 0, PALE, "kept"), (dropped, kept, RED, "dropped")):
+            axes.bar(
+                lows, counts, width, below, align="edge", color=colour, label=f"{label}, {sum(counts):,} documents"
+            )
+        axes.legend(frameon=False)
+    set_titles(axes, "Bits per byte of the documents", "bits per byte", "documents")
+    figure.savefig(picture, format="png")

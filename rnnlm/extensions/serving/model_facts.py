@@ -1,0 +1,64 @@
+"""Facts about a served model: its corpus, size and test scores, and a prompt to try it with.
+
+A registered version has its corpus and scores in its tags. A run has them in its folder, and so does a registered
+version whose run is in this home.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from rnnlm.extensions.serving.messages import ModelFacts
+from rnnlm.home import Home, read_json
+from rnnlm.metrics import finite_or_none
+from rnnlm.models.ensemble import networks_of
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.registry.model_lookup import registered_version
+from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.json_results import read_stored_json
+from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
+
+
+def read_model_facts(
+    home: Home, label: str, folder: Path, model: LanguageModel, tokenizer: TextTokenizer
+) -> ModelFacts:
+    """label: models:/NAME/3 or a folder; folder: the model's. Facts that cannot be found are None or empty."""
+    tags = registered_version(home, label).facts if label.startswith("models:/") else {}
+    run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
+    provenance = read_json(folder / "rnnlm.json") or {}
+    scores = held_out_scores(run)
+    networks = networks_of(model)
+    return ModelFacts(
+        model=label,
+        corpus=tags.get("corpus_name") or provenance.get("corpus_name"),
+        corpus_bytes=int(tags["corpus_bytes"]) if "corpus_bytes" in tags else corpus_bytes(home, provenance),
+        tokenizer=tokenizer.kind,
+        vocabulary_size=tokenizer.vocabulary_size,
+        layers=sum(len(network.stack.cells) for network in networks),
+        hidden_size=max(network.stack.hidden_size for network in networks),
+        weights=sum(weights.numel() for weights in model.parameters()),
+        perplexity=finite_or_none(float(tags.get("test_perplexity") or scores.get("perplexity", math.nan))),
+        bits_per_byte=finite_or_none(float(tags.get("bits_per_byte") or scores.get("bits_per_byte", math.nan))),
+        example_prompt=example_prompt(run, tokenizer),
+    )
+
+
+def held_out_scores(run: Path) -> dict[str, Any]:
+    """The SplitScore of the run's test split; empty if the run was not evaluated."""
+    evaluation = read_stored_json(run / "evaluation.json")
+    return evaluation.get("test", {}) if isinstance(evaluation, dict) else {}
+
+
+def corpus_bytes(home: Home, provenance: dict[str, Any]) -> int | None:
+    """None if the corpus is not in this home."""
+    digest = provenance.get("corpus_digest")
+    corpus = read_json(inside(home.corpora, digest[:16]) / "corpus.json") if isinstance(digest, str) else None
+    return corpus.get("corpus_bytes") if isinstance(corpus, dict) else None
+
+
+def example_prompt(run: Path, tokenizer: TextTokenizer) -> str:
+    """The first prompt of the run's samples that the tokenizer knows in full; empty if there is none."""
+    samples = read_stored_json(run / "samples.json")
+    prompts = [str(sample.get("prompt", "")) for sample in samples] if isinstance(samples, list) else []
+    known = (prompt for prompt in prompts if SPECIAL_TOKENS[UNK] not in prompt and not tokenizer.unknown_words(prompt))
+    return next(filter(None, known), "")

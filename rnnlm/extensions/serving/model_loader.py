@@ -1,0 +1,72 @@
+"""Load the model that a service answers with, by folder or by registry alias."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from rnnlm.config import SequencesConfig
+from rnnlm.errors import ModelError
+from rnnlm.extensions.serving.messages import ModelFacts
+from rnnlm.extensions.serving.model_facts import read_model_facts
+from rnnlm.generation.inference_weights import InferenceWeights
+from rnnlm.home import Home, expanded
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.model_factory import load_model
+from rnnlm.models.training_provenance import read_training_provenance
+from rnnlm.registry.model_lookup import find_version, full_reference, known_models, model_folder
+from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
+from rnnlm.tracking.mlflow_store import is_empty
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity
+class LoadedModel:
+    """Immutable: a request keeps the model that it started with."""
+
+    label: str  # models:/NAME/3, or the folder
+    model: LanguageModel
+    tokenizer: TextTokenizer
+    cut: SequencesConfig  # how its training text was split into rows; texts to score are split the same way
+    facts: ModelFacts
+
+    @cached_property
+    def weights(self) -> InferenceWeights:
+        """Weights laid out for single steps, built once for all prompts."""
+        return InferenceWeights(self.model)
+
+
+@dataclass(frozen=True)
+class ModelReference:
+    """A reference to the model to serve: a fixed folder, or the version that an alias names at the moment."""
+
+    home: Home
+    folder: Path | None = None
+    name: str = ""
+    alias: str = ""
+
+    def label(self) -> str:
+        """LoadedModel.label of the current model. ModelError if the alias names no version."""
+        if self.folder is not None:
+            return str(self.folder)
+        version = None if is_empty(self.home) else find_version(self.home, self.name, self.alias, None)
+        if version is None:
+            raise ModelError(f"models:/{self.name}@{self.alias}: no version has this alias;\n{known_models(self.home)}")
+        return f"models:/{self.name}/{version.number}"
+
+
+def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
+    """The model that full_reference() names. ModelError if there is no such model, or several."""
+    if wanted is not None and expanded(wanted).is_dir():  # the registry need not be there
+        return ModelReference(home, folder=model_folder(home, wanted))
+    reference = full_reference(home, wanted)
+    if reference.startswith("models:/") and "@" in reference:
+        name, _, alias = reference.removeprefix("models:/").partition("@")
+        return ModelReference(home, name=name, alias=alias)
+    return ModelReference(home, folder=model_folder(home, reference))
+
+
+def load_served_model(home: Home, label: str) -> LoadedModel:
+    """Load the model of a ModelReference.label(). ModelError if it cannot be loaded."""
+    folder = model_folder(home, label)
+    model, tokenizer = load_model(folder), load_tokenizer(folder)
+    cut = read_training_provenance(folder).cut
+    return LoadedModel(label, model, tokenizer, cut, read_model_facts(home, label, folder, model, tokenizer))

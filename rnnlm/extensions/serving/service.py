@@ -1,0 +1,197 @@
+"""The service without HTTP: the current model, the batcher for prompts, and a queue for texts to score."""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import TypeVar
+
+from rnnlm.extensions.serving.messages import (
+    Explained,
+    ExplainRequest,
+    Finish,
+    Generated,
+    GenerateRequest,
+    Scored,
+    ScoredTexts,
+    ScoreRequest,
+    Span,
+    Token,
+)
+from rnnlm.extensions.serving.model_loader import LoadedModel, ModelReference
+from rnnlm.extensions.serving.model_reloader import ModelReloader
+from rnnlm.extensions.serving.request_batcher import Batcher, BusyError, GenerationJob, SampledToken
+from rnnlm.extensions.serving.serving_config import ServingConfig
+from rnnlm.extensions.serving.text_scorer import explain_text, named_alternatives, score_request
+from rnnlm.extensions.serving.text_stream import IncrementalDecoder
+from rnnlm.generation.sampling import Sampling, text_sampling
+from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
+
+AnswerT = TypeVar("AnswerT")
+Check = Callable[[], None]  # called now and then; its exceptions end the work
+
+
+class Service:
+    def __init__(self, reference: ModelReference, config: ServingConfig) -> None:
+        """Load the model. ModelError or TrackingError if that fails."""
+        self.config = config
+        self.reloader = ModelReloader(reference, config.poll_seconds)
+        self.batcher = Batcher(config.maximum_running, config.maximum_waiting)
+        self.texts_waiting = self.texts_scored = 0
+        self._scoring = asyncio.Lock()
+
+    @property
+    def current(self) -> LoadedModel:
+        return self.reloader.current
+
+    def start(self) -> None:
+        self.reloader.start()
+        self.batcher.start()
+
+    def stop(self) -> None:
+        self.reloader.stop()
+        self.batcher.close()
+
+    async def score(self, request: ScoreRequest) -> Scored | ScoredTexts:
+        """BusyError as in in_turn()."""
+        return await self.in_turn(lambda loaded, check: score_request(loaded, request, check), len(request.texts))
+
+    async def explain(self, request: ExplainRequest) -> Explained:
+        """BusyError as in in_turn()."""
+        return await self.in_turn(lambda loaded, check: explain_text(loaded, request, check))
+
+    async def in_turn(self, work_on_text: Callable[[LoadedModel, Check], AnswerT], text_count: int = 1) -> AnswerT:
+        """Score or explain one text, or one list of texts, at a time, in a thread, while prompts continue.
+
+        BusyError if waiting or working takes longer than maximum_seconds. On cancellation it leaves the queue or stops
+        before the next window or step of its text.
+        """
+        loaded, seconds = self.current, self.config.maximum_seconds
+        deadline = time.monotonic() + seconds
+        if self.texts_waiting > self.config.maximum_waiting:
+            raise BusyError(f"{self.texts_waiting} texts are waiting already; retry later")
+        self.texts_waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self._scoring.acquire()
+        except TimeoutError:
+            raise BusyError(f"not started within {seconds:g} s; retry later") from None
+        finally:
+            self.texts_waiting -= 1
+        abandoned = threading.Event()
+
+        def check() -> None:
+            if abandoned.is_set():
+                raise BusyError("the client has disconnected")
+            if time.monotonic() >= deadline:
+                raise BusyError(f"not scored within {seconds:g} s; send less text")
+
+        def ended(work: "asyncio.Future[AnswerT]") -> None:
+            work.exception()  # retrieve it, even if no task awaits the work any more
+            self._scoring.release()  # only now: two texts would share the processor
+
+        work = asyncio.get_running_loop().run_in_executor(None, work_on_text, loaded, check)
+        work.add_done_callback(ended)
+        try:
+            answer = await asyncio.shield(work)
+        finally:
+            abandoned.set()
+        self.texts_scored += text_count
+        return answer
+
+    def generate(
+        self, request: GenerateRequest, prompt_ids: list[int] | None = None, loaded: LoadedModel | None = None
+    ) -> "GenerationStream":
+        """Submit a prompt; BusyError if the queue is full.
+
+        prompt_ids: its token ids, instead of its text. loaded: the model whose ids they are; None: the current one.
+        """
+        return GenerationStream(self, request, prompt_ids, loaded or self.current)
+
+
+class GenerationStream:
+    """A submitted prompt, seen from the event loop, with the model that continues it."""
+
+    def __init__(
+        self, service: Service, request: GenerateRequest, prompt_ids: list[int] | None, loaded: LoadedModel
+    ) -> None:
+        self.loaded = loaded
+        self.prompt = request.prompt
+        self.maximum_seconds = service.config.maximum_seconds
+        self._events: asyncio.Queue[SampledToken | Finish | Exception] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def on_event(event: SampledToken | Finish | Exception) -> None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(self._events.put_nowait, event)
+
+        self._prompt_ids = loaded.tokenizer.encode(request.prompt) if prompt_ids is None else prompt_ids
+        self._job = GenerationJob(
+            loaded,
+            [loaded.tokenizer.bos_id, *self._prompt_ids],
+            text_sampling(
+                Sampling(request.maximum_tokens, request.temperature, request.top_k, request.top_p, request.seed),
+                loaded.tokenizer.unk_id,
+                unknown=request.unknown,
+            ),
+            request.alternatives,
+            time.monotonic() + self.maximum_seconds,
+            on_event,
+        )
+        service.batcher.submit(self._job)
+
+    async def parts(self) -> AsyncGenerator[Token | Generated, None]:
+        """Yield each token, then a Generated without tokens. Closing the generator removes the prompt from the batch.
+
+        BusyError if no token was sampled in time; errors of the batcher are re-raised.
+        """
+        decoder, ids = IncrementalDecoder(self.loaded.tokenizer, self._prompt_ids), list[int]()
+        try:
+            while True:
+                event = await self._events.get()
+                if isinstance(event, Exception):
+                    raise event
+                if not isinstance(event, SampledToken):
+                    break
+                ids.append(event.token_id)
+                yield Token(
+                    text=decoder.add(event.token_id),
+                    token_id=event.token_id,
+                    surprisal_nats=event.surprisal_nats,
+                    alternatives=named_alternatives(self.loaded, list(event.alternatives)),
+                )
+        finally:
+            self._job.over = True
+        if not ids:
+            raise BusyError(f"not started within {self.maximum_seconds:g} s; retry later")
+        yield Generated(
+            model=self.loaded.label,
+            text=self.loaded.tokenizer.decode(ids).strip(),  # as `rnnlm generate` prints it
+            finish=event,
+            unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),
+            unknown_spans=unknown_spans(self.loaded.tokenizer, self.prompt),
+            tokens=[],
+        )
+
+    def abandon(self) -> None:
+        """Remove the prompt from the batch or queue before the next step."""
+        self._job.over = True
+
+    async def result(self) -> Generated:
+        """All of parts() in one message."""
+        tokens: list[Token] = []
+        async for part in self.parts():
+            if isinstance(part, Generated):
+                return part.model_copy(update={"tokens": tokens})
+            tokens.append(part)
+        raise AssertionError("parts() ends with a Generated")
+
+
+def unknown_spans(tokenizer: TextTokenizer, text: str) -> list[Span]:
+    """Where the tokenizer's unknown_words() are in the text."""
+    return [
+        Span(start=start, end=end)
+        for token_id, start, end in tokenizer.spans(text)
+        if token_id == UNK and text[start:end] != tokenizer.unknown_literal
+    ]

@@ -1,0 +1,207 @@
+"""Score a text token by token with the model's most probable alternatives, or explain a short text step by step."""
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
+from rnnlm.evaluation.explanation import explain
+from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
+from rnnlm.extensions.serving.messages import (
+    UNITS_SHOWN,
+    Alternative,
+    Explained,
+    ExplainedToken,
+    ExplainRequest,
+    Scored,
+    ScoredTexts,
+    ScoredToken,
+    ScoreRequest,
+)
+from rnnlm.extensions.serving.model_loader import LoadedModel
+from rnnlm.extensions.serving.request_batcher import BusyError
+from rnnlm.losses.loss import CPU_ROWS
+from rnnlm.metrics import finite_or_none
+from rnnlm.models.ensemble import Ensemble
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.models.mixture import histories
+from rnnlm.sequences.batches import EVALUATION_WINDOW
+from rnnlm.sequences.shift import shifted
+
+STATE_DECIMALS = 3
+TopTokens = list[tuple[int, float]]  # (token id, probability), most probable first
+
+
+class InterruptibleModel:
+    """A language model that calls `check` before each window it reads; an exception from `check` ends the work."""
+
+    def __init__(self, model: LanguageModel, check: Callable[[], None]) -> None:
+        self._model, self._check = model, check
+
+    def hidden(self, *arguments: Any, **options: Any) -> Any:
+        self._check()
+        return self._model.hidden(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
+    """The model, calling `check` before each window that it, or each network of an ensemble, reads."""
+    if not isinstance(model, Ensemble):
+        return cast(LanguageModel, InterruptibleModel(model, check))
+    ensemble = copy.copy(model)
+    ensemble.networks = [interruptible(network, check) for network in model.networks]
+    return ensemble
+
+
+def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None]) -> Scored | ScoredTexts:
+    """score_text() of the text, or of each text of the list.
+
+    check: called between windows of a text; its exceptions are re-raised, a BusyError with the text's index.
+    """
+    if isinstance(request.text, str):
+        return score_text(loaded, request.text, request.alternatives, check)
+    # One at a time: products of several texts add up in another order, and a text's score would depend on the others.
+    scores = []
+    for index, text in enumerate(request.text):
+        try:
+            scores.append(score_text(loaded, text, request.alternatives, check))
+        except BusyError as error:
+            raise BusyError(f"text {index} of {len(request.text)}: {error}") from error
+        except Exception as error:
+            error.add_note(f"text {index} of {len(request.text)}")  # in the log; the client gets no details
+            raise
+    return ScoredTexts(texts=scores)
+
+
+def score_text(
+    loaded: LoadedModel, text: str, alternatives: int = 0, check: Callable[[], None] | None = None
+) -> Scored:
+    """Losses as in document_losses(), with each token's position in the text and its alternatives.
+
+    check: called between windows of the text; its exceptions are re-raised.
+    """
+    if check is not None:
+        loaded = replace(loaded, model=interruptible(loaded.model, check))
+    (loss,) = document_losses(loaded.model, loaded.tokenizer, [text], loaded.cut)
+    positions = list(token_positions(loaded.tokenizer, loaded.cut, text))
+    expected: list[TopTokens] = [[] for _ in positions]
+    if alternatives and positions:
+        expected = top_tokens(loaded, text, alternatives)
+    tokens = [
+        ScoredToken(
+            text=text[start:end],
+            token_id=token_id,
+            surprisal_nats=nll,
+            start=start,
+            end=end,
+            alternatives=named_alternatives(loaded, top),
+        )
+        for (start, end), token_id, nll, top in zip(
+            positions, loss.token_ids.tolist(), loss.nll_nats.tolist(), expected, strict=True
+        )
+    ]
+    return Scored(**sums_of_text(loaded, loss), tokens=tokens)
+
+
+def sums_of_text(loaded: LoadedModel, loss: DocumentLoss) -> dict[str, Any]:
+    """The fields of an answer that speak of the whole text."""
+    return {
+        "model": loaded.label,
+        "log_probability_nats": -loss.summed_nll_nats,
+        "perplexity": finite_or_none(loss.perplexity),
+        "bits_per_byte": finite_or_none(loss.bits_per_byte),
+        "byte_count": loss.byte_count,
+        "unknown_tokens": loss.unknown_tokens,
+    }
+
+
+def named_alternatives(loaded: LoadedModel, top: TopTokens) -> list[Alternative]:
+    return [Alternative(text=spelling(loaded.tokenizer, token), probability=share) for token, share in top]
+
+
+@torch.inference_mode()
+def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
+    """For each scored token, the `count` most probable tokens at its position (at most all), row by row."""
+    top: list[TopTokens] = []
+    for row in scored_rows(loaded.tokenizer, loaded.cut, text):
+        for logits in row_logits(loaded, row):
+            shares, token_ids = logits.softmax(dim=-1).topk(min(count, logits.shape[-1]))
+            top += [list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)]
+    return top
+
+
+def row_logits(loaded: LoadedModel, row: Tensor) -> Iterator[Tensor]:
+    """The logits of the tokens that follow each token of the row but the last, in pieces of (n, V)."""
+    input_ids, state = shifted(row)[0], None
+    read = iter(histories(input_ids[None].numpy(), loaded.model.context_length)[0])
+    for piece in input_ids.split(EVALUATION_WINDOW):
+        hidden, state = loaded.model.hidden(piece[None], state)
+        for vectors in hidden[0].split(CPU_ROWS):
+            yield loaded.model.mixed_logits(vectors, list(islice(read, len(vectors))))
+
+
+class ScoredId(NamedTuple):
+    """A token of a list: its log-probability and those of the most probable tokens there, itself included, in nats."""
+
+    log_probability: float
+    top: TopTokens
+
+
+@torch.inference_mode()
+def score_ids(loaded: LoadedModel, token_ids: list[int], count: int, check: Callable[[], None]) -> list[ScoredId]:
+    """Score token ids as one row after `<bos>`. check: as of score_text()."""
+    loaded = replace(loaded, model=interruptible(loaded.model, check))
+    scores: list[ScoredId] = []
+    expected = iter(token_ids)
+    for logits in row_logits(loaded, torch.tensor([loaded.tokenizer.bos_id, *token_ids])) if token_ids else ():
+        for log_probabilities in logits.log_softmax(dim=-1):
+            token_id = next(expected)
+            own = float(log_probabilities[token_id])
+            values, top_ids = log_probabilities.topk(min(max(count, 1), len(log_probabilities)))
+            scores.append(ScoredId(own, [*zip(top_ids.tolist(), values.tolist(), strict=True), (token_id, own)]))
+    return scores
+
+
+def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[], None] | None = None) -> Explained:
+    """check: called before each step; its exceptions are re-raised."""
+    explanation = explain(loaded.model, loaded.tokenizer, loaded.cut, request.text, request.alternatives, check)
+    _, layers, hidden_size = explanation.states.shape
+    units = shown_units(layers, hidden_size)
+    states = explanation.states[:, :, units].astype(np.float64).round(STATE_DECIMALS)  # float32 has no short decimals
+    return Explained(
+        **sums_of_text(loaded, explanation.loss),
+        hidden_size=hidden_size,
+        units=units,
+        steps=[
+            ExplainedToken(
+                text=step.target_text,
+                token_id=step.target_id,
+                surprisal_nats=step.nll_nats,
+                alternatives=[Alternative(text=text, probability=share) for text, share in step.alternatives],
+                start=step.start,
+                end=step.end,
+                input_text=step.input_text,
+                input_id=step.input_id,
+                starts_row=step.starts_row,
+                rank=step.rank,
+                unknown=step.is_unknown,
+                spelling_bits=step.spelling_bits,
+                state=state.tolist(),
+            )
+            for step, state in zip(explanation.steps, states, strict=True)
+        ],
+    )
+
+
+def shown_units(layers: int, hidden_size: int) -> list[int]:
+    """Evenly spread units, the same of each layer."""
+    count = min(hidden_size, max(1, UNITS_SHOWN // layers))
+    return [int(unit) for unit in np.linspace(0, hidden_size - 1, count).round()]

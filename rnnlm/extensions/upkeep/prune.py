@@ -1,0 +1,200 @@
+"""Remove from a home what its retention does not keep. Killed at any moment, it leaves a working home; run it again.
+
+Registered versions go first, then their files in MLflow, then runs, datasets, corpora: nothing registered ever lacks
+its files. While it works, other processes may find a verified output and skip their stage. They mark the output as used
+(stages.mark_used) before they verify it. So each folder is renamed before it is deleted, under the lock of
+its writers, and is renamed back if it was used since the inventory was taken.
+"""
+
+import logging
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from rnnlm.extensions.upkeep.inventory import ITEM_KINDS, Inventory, last_used, take_inventory, version_key
+from rnnlm.extensions.upkeep.retention import RetentionPlan, plan_retention, removable_versions
+from rnnlm.extensions.upkeep.retention_config import RetentionConfig
+from rnnlm.home import PLACES, Home, partial_path, size_of
+from rnnlm.registry.mlflow_database import compact_database
+from rnnlm.registry.registry_version import RegistryVersion
+from rnnlm.registry.stored_versions import Item, Key, remove_model, remove_run, remove_versions
+from rnnlm.storage.records import Record
+from rnnlm.storage.stages import COMPLETE, replaced_path
+from rnnlm.tracking.mlflow_store import is_embedded, is_empty
+
+logger = logging.getLogger(__name__)
+UPKEEP_LOCK = "upkeep"  # held by prune and backup: what a backup is about to copy is not removed
+LOCKS = {place.kind: place.lock for place in PLACES if place.kind and place.lock}  # of an item's writers
+
+
+class KindTotal(Record):
+    kind: str
+    removed_items: int
+    removed_bytes: int
+    kept_items: int
+    kept_bytes: int
+
+
+class PruneRecord(Record):
+    dry_run: bool
+    totals: tuple[KindTotal, ...]
+    removed: tuple[Item, ...]
+    kept: dict[str, str]  # version → why
+    database_bytes: dict[str, int]  # mlflow.db and prefect.db, after it
+    seconds: float
+
+
+def prune_home(
+    home: Home, config: RetentionConfig, in_use_since: float | None = None, now: float | None = None
+) -> PruneRecord:
+    """Remove what `config` does not keep, or with config.dry_run only report it.
+
+    in_use_since: when the oldest living flow run of this home started; None: none lives.
+    """
+    start = time.time()
+    with home.lock(UPKEEP_LOCK):
+        inventory = take_inventory(home)
+        plan = plan_retention(inventory, config, now or start, in_use_since)
+        removed = list(plan.removed) if config.dry_run else remove_planned(home, inventory, plan, config)
+    names = {item.key for item in removed}
+    versions = {name: why for (kind, name), why in plan.kept.items() if kind == "version"}
+    databases = {path.name: size_of(path) for path in (home.mlflow_database, home.prefect / "prefect.db")}
+    return PruneRecord(
+        dry_run=config.dry_run,
+        totals=tuple(totals(inventory.items.values(), names)),
+        removed=tuple(removed),
+        kept=versions,
+        database_bytes=databases,
+        seconds=time.time() - start,
+    )
+
+
+def totals(items: Iterable[Item], removed: set[Key]) -> list[KindTotal]:
+    """One row per kind that exists, in the order of ITEM_KINDS."""
+    found = list(items)
+    rows = []
+    for kind in ITEM_KINDS:
+        gone = [item.bytes for item in found if item.kind == kind and item.key in removed]
+        kept = [item.bytes for item in found if item.kind == kind and item.key not in removed]
+        if gone or kept:
+            rows.append(
+                KindTotal(
+                    kind=kind,
+                    removed_items=len(gone),
+                    removed_bytes=sum(gone),
+                    kept_items=len(kept),
+                    kept_bytes=sum(kept),
+                )
+            )
+    return rows
+
+
+def remove_planned(home: Home, inventory: Inventory, plan: RetentionPlan, config: RetentionConfig) -> list[Item]:
+    """Remove the planned items that are still unused. Items that a refused one needs are kept too."""
+    protected: set[Key] = set()
+    deleted = remove_planned_versions(home, inventory, plan, config)
+    removed: list[Item] = []
+    for item in plan.removed:
+        if item.key in deleted or (item.key not in protected and remove_item(home, item)):
+            removed.append(item)
+        else:
+            protect(item, inventory, protected)
+    if is_embedded(home) and not is_empty(home):
+        compact_database(home)
+    return removed
+
+
+def protect(item: Item, inventory: Inventory, protected: set[Key]) -> None:
+    """Add everything that the item needs, directly or through others."""
+    for key in item.needs:
+        if key not in protected and key in inventory.items:
+            protected.add(key)
+            protect(inventory.items[key], inventory, protected)
+
+
+def remove_planned_versions(home: Home, inventory: Inventory, plan: RetentionPlan, config: RetentionConfig) -> set[Key]:
+    """Remove versions from the registry; returns the keys of those removed."""
+    planned = {item.key for item in plan.removed}
+    names = {version.name for version in inventory.versions if version_key(version) in planned}
+
+    def still_removable(versions: list[RegistryVersion]) -> set[int]:
+        return removable_versions(versions, plan.removed, config)
+
+    return {version_key(version) for name in sorted(names) for version in remove_versions(home, name, still_removable)}
+
+
+def remove_item(home: Home, item: Item) -> bool:
+    """True if it is gone; False if a process holds its lock or has used it since the inventory was taken.
+
+    Versions are removed before, all of a registered model under one lock.
+    """
+    if item.kind == "version":
+        return False
+    if item.kind == "model":
+        remove_model(home, item.name, item.path)
+        return True
+    if item.kind == "mlflow-run":
+        remove_run(home, item.name, item.path)
+        return True
+    assert item.path is not None
+    if item.kind == "lock":
+        return remove_lock(home, item)
+    if item.kind == "leftover":
+        return remove_leftover(home, item.path)
+    if item.kind not in LOCKS:
+        return remove_unused(item.path, item.used)
+    with home.lock_if_free(LOCKS[item.kind].format(item.name)) as free:
+        return free and remove_unused(item.path, item.used)
+
+
+def remove_unused(path: Path, used: float) -> bool:
+    """Delete a file or folder unless it was used since `used`."""
+    if last_used(path) > used:
+        return False
+    aside = partial_path(path)  # where a later remove_partials, or prune, finds it after a kill
+    try:
+        path.replace(aside)
+    except FileNotFoundError:
+        return False
+    if last_used(aside) > used:
+        aside.replace(path)
+        return False
+    delete(aside)
+    return True
+
+
+def delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_leftover(home: Home, path: Path) -> bool:
+    """Delete what a killed process left, unless a living one works there. A folder set aside is put back if needed."""
+    final = path.parent / path.name.removeprefix(".").rpartition(".")[0]
+    lock = f"run-{final.name}" if path.parent == home.runs else f"{path.parent.name}-{final.name}"
+    if path.name.startswith(".incoming-"):
+        lock = f"corpus-{path.name.removeprefix('.incoming-')}"
+    with home.lock_if_free(lock) as free:
+        if not free:
+            return False
+        if path == replaced_path(final) and not (final / COMPLETE).exists():
+            if final.exists():
+                return False  # its replacement is unfinished
+            path.replace(final)
+            return True
+        delete(path)
+    return True
+
+
+def remove_lock(home: Home, item: Item) -> bool:
+    """Delete an old lock file while holding it: who waits for it notices, and makes it again."""
+    assert item.path is not None
+    if item.path.suffix != ".lock":
+        return False
+    with home.lock_if_free(item.path.stem) as free:
+        if free:
+            item.path.unlink(missing_ok=True)
+    return free

@@ -1,0 +1,96 @@
+"""Restore a backup into an empty home, also on another path or machine.
+
+MLflow stores absolute paths: they are rewritten for the new home before its database gets its name. The databases come
+last, so a killed restore leaves no home that looks complete; run it again. Damaged files of the archive are left out.
+"""
+
+from pathlib import Path
+
+from rnnlm.errors import HomeError
+from rnnlm.extensions.upkeep.backup import MLFLOW_DATABASE, PREFECT_DATABASE
+from rnnlm.extensions.upkeep.backup_archive import BackedUpFile, DamagedFileError, Manifest, pieces_of, read_manifest
+from rnnlm.home import Home, atomic_file, digest_of, expanded, file_digest, read_json, write_json
+from rnnlm.storage.contained_paths import UnsafeNameError, inside
+from rnnlm.storage.disk_errors import full_disk_explained
+from rnnlm.storage.records import Record
+from rnnlm.tracking.stored_locations import move_locations
+
+RESTORING = ".restoring.json"  # in a home whose restore was not finished
+
+
+class RestoreRecord(Record):
+    home: Path
+    moved_from: Path
+    made: str  # when the backup was made
+    files: int
+    bytes: int
+    left_out: tuple[str, ...]  # files that are damaged in the archive
+    damaged: tuple[str, ...]  # what was wrong with the home when it was backed up
+
+
+def restore_home(home: Home, archive: Path) -> RestoreRecord:
+    """Write every sound file of the backup. HomeError if the home is not empty or the archive is no whole backup."""
+    archive = expanded(archive).resolve()
+    manifest = read_manifest(archive)
+    identity = {"backup": digest_of(manifest.model_dump(mode="json"))}
+    check_home(home, identity)
+    home.make(home.root)
+    restored: list[BackedUpFile] = []
+    left_out: list[str] = []
+    with full_disk_explained(home.root):
+        write_json(home.root / RESTORING, identity)
+        for name, file in in_order(manifest):
+            try:
+                restore_file(archive, manifest, file, inside(home.root, name, any_links=True), home)
+            except (UnsafeNameError, DamagedFileError):
+                left_out.append(ascii(name)[1:-1])
+            else:
+                restored.append(file)
+        (home.root / RESTORING).unlink()
+    return RestoreRecord(
+        home=home.root,
+        moved_from=manifest.homes[0],
+        made=manifest.made,
+        files=len(restored),
+        bytes=sum(file.bytes for file in restored),
+        left_out=tuple(left_out),
+        damaged=manifest.damaged,
+    )
+
+
+def restore_file(archive: Path, manifest: Manifest, file: BackedUpFile, target: Path, home: Home) -> None:
+    """Write one file, unless a killed restore has. DamagedFileError if the archive's copy has another sha256."""
+    if target.is_file() and target.stat().st_size == file.bytes and file_digest(target) == file.sha256:
+        return
+    is_database = target in (home.root / MLFLOW_DATABASE, home.root / PREFECT_DATABASE)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(target, private=is_database) as partial:
+        with partial.open("wb") as writer:
+            for piece in pieces_of(archive, file):
+                writer.write(piece)
+        if target == home.root / MLFLOW_DATABASE:
+            for before in manifest.homes:
+                move_locations(partial, before, home.root)
+
+
+def check_home(home: Home, identity: dict[str, str]) -> None:
+    """HomeError if something is in the home, unless it is from an unfinished restore of the same backup."""
+    if read_json(home.root / RESTORING) == identity:
+        return
+    places = ("corpora", "datasets", "runs", "artifacts", MLFLOW_DATABASE, PREFECT_DATABASE)
+    taken = [name for name in places if occupied(home.root / name)]
+    if taken or (home.root / RESTORING).exists():
+        raise HomeError(
+            f"{home.root}: is not empty ({', '.join(taken) or 'an unfinished restore of another backup'}).\n"
+            "Set RNNLM_HOME to a new folder and run rnnlm restore again; nothing was changed."
+        )
+
+
+def occupied(path: Path) -> bool:
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))
+
+
+def in_order(manifest: Manifest) -> list[tuple[str, BackedUpFile]]:
+    """The registry last: until then no model is listed."""
+    last = (PREFECT_DATABASE, MLFLOW_DATABASE)
+    return sorted(manifest.files.items(), key=lambda entry: last.index(entry[0]) + 1 if entry[0] in last else 0)

@@ -1,0 +1,137 @@
+"""The plan of a prune: which items of a home are kept, and why. Pure functions from an inventory.
+
+Everything starts from roots (aliases, rollback targets, the newest versions and datasets, what is in use) and follows
+what they need. Items that are not reached are removed.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from rnnlm.extensions.upkeep.inventory import DERIVED, ITEM_KINDS, Inventory, version_key
+from rnnlm.extensions.upkeep.retention_config import RetentionConfig
+from rnnlm.registry.champion_history import Change, champion_before, read_history
+from rnnlm.registry.promotion import best_champion
+from rnnlm.registry.registry_version import RegistryVersion
+from rnnlm.registry.stored_versions import Item, Key
+from rnnlm.storage.records import Record
+
+DAY_SECONDS = 24 * 3600.0
+# Kept for RetentionConfig.days without being needed.
+AGED = ("mlflow-run", *DERIVED, "lock")
+
+
+class RetentionPlan(Record):
+    kept: dict[Key, str]  # and why
+    removed: tuple[Item, ...]  # in the order of their removal
+
+
+def plan_retention(
+    inventory: Inventory, config: RetentionConfig, now: float, in_use_since: float | None = None
+) -> RetentionPlan:
+    """in_use_since: when the oldest living flow run started; what was used since then may be read by one."""
+    recent = recent_time(config, now, in_use_since)
+    kept: dict[Key, str] = {}
+    for key, reason in roots(inventory, config, now, recent):
+        keep(key, reason, inventory, kept)
+    removed = [item for key, item in inventory.items.items() if key not in kept]
+    return RetentionPlan(kept=kept, removed=tuple(sorted(removed, key=lambda item: ITEM_KINDS.index(item.kind))))
+
+
+def recent_time(config: RetentionConfig, now: float, in_use_since: float | None) -> float:
+    """The time since which every used item is kept."""
+    recent = now - config.recent_hours * 3600
+    return recent if in_use_since is None else min(recent, in_use_since)
+
+
+def keep(key: Key, reason: str, inventory: Inventory, kept: dict[Key, str]) -> None:
+    """Keep the item and everything that it needs, directly or through others."""
+    waiting = [(key, reason)]
+    while waiting:
+        current, why = waiting.pop()
+        if current in kept or current not in inventory.items:
+            continue
+        kept[current] = why
+        waiting += [(needed, f"needed by {current[0]} {current[1]}") for needed in inventory.items[current].needs]
+
+
+def roots(inventory: Inventory, config: RetentionConfig, now: float, recent: float) -> Iterator[tuple[Key, str]]:
+    """Yield the items that are kept for their own sake, each with the reason."""
+    items = inventory.items
+    for name, versions in by_name(inventory.versions).items():
+        for number, reason in kept_versions(versions, config).items():
+            yield ("version", f"{name}/{number}"), reason
+    corpora: dict[str, list[Item]] = defaultdict(list)
+    registered = {version.facts.get("run_id") for version in inventory.versions}
+    oldest = now - config.days * DAY_SECONDS
+    for key, item in items.items():
+        if item.used >= recent:
+            yield key, "used recently"
+        elif item.kind in AGED and item.used >= oldest:
+            yield key, f"younger than {config.days} days"
+        elif item.kind == "run" and item.used >= oldest and item.name not in registered | inventory.pruned_runs:
+            yield key, "not registered" if item.finished else "unfinished"
+        if item.kind == "dataset":
+            corpora[item.group].append(item)
+    for corpus, datasets in corpora.items():
+        for dataset in sorted(datasets, key=lambda item: (item.used, item.name))[-config.datasets :]:
+            yield dataset.key, f"among the last {config.datasets} of corpus {corpus}"
+
+
+def by_name(versions: Iterable[RegistryVersion]) -> dict[str, list[RegistryVersion]]:
+    grouped: dict[str, list[RegistryVersion]] = defaultdict(list)
+    for version in versions:
+        grouped[version.name].append(version)
+    return grouped
+
+
+def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) -> dict[int, str]:
+    """Number → why, of the versions of one registered model."""
+    kept: dict[int, str] = {}
+    for version in versions:
+        if version.aliases:
+            kept[version.number] = f"alias {', '.join(version.aliases)}"
+    champion = next((version.number for version in versions if "champion" in version.aliases), None)
+    chain = rollback_chain(versions, champion, config.champions)
+    for number in chain:
+        kept.setdefault(number, "champion before")
+    for number in sorted(version.number for version in versions)[-config.versions :]:
+        kept.setdefault(number, f"among the last {config.versions}")
+    if champion is not None and (best := best_champion(list(versions), champion)) is not None:
+        kept.setdefault(best.number, "the best champion of the month")
+        for change in read_history(versions):
+            if change.before == best.number:  # tells when its time as champion ended
+                kept.setdefault(change.version, f"it replaced version {best.number}")
+    # The next comparison with a champion is numbered after the highest so far, and asks for more evidence the higher it
+    # is. So the version with the highest number is not forgotten.
+    for before in {champion, *chain}:
+        compared = [version for version in versions if version.parent == before and version.comparison is not None]
+        last = max(compared, key=lambda version: (version.comparison or 0, version.number), default=None)
+        if last is not None:
+            kept.setdefault(last.number, f"the last comparison with champion {before}")
+    return kept
+
+
+def rollback_chain(versions: Sequence[RegistryVersion], champion: int | None, longest: int) -> list[int]:
+    """The versions that one, two, … rollbacks would make champion, at most `longest`."""
+    history = read_history(versions)
+    living = {version.number for version in versions}
+    chain: list[int] = []
+    current = champion
+    while len(chain) < longest and (before := champion_before(history, current, living)) is not None:
+        chain.append(before)
+        history.append(rollback_to(before))
+        current = before
+    return chain
+
+
+def rollback_to(version: int) -> Change:
+    return Change(number=0, version=version, before=None, how="rollback", who="", when="", why="")
+
+
+def removable_versions(
+    versions: Sequence[RegistryVersion], planned: Iterable[Item], config: RetentionConfig
+) -> set[int]:
+    """The planned versions that may still be removed: an alias may have moved since the plan was made."""
+    still = set(kept_versions(versions, config))
+    keys = {item.key for item in planned}
+    return {version.number for version in versions if version_key(version) in keys and version.number not in still}

@@ -1,0 +1,290 @@
+"""Markdown, reStructuredText, HTML, PDF, docx and epub become prose; untrusted ones do no harm."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rnnlm.extensions.documents.document_prose as document_prose_module
+from rnnlm.extensions.documents.document_prose import (
+    MAXIMUM_BYTES,
+    DocumentError,
+    document_prose,
+    html_prose,
+    markdown_prose,
+    rst_prose,
+)
+from rnnlm.home import Home
+from tests.rnnlm.corpora.packing import COMPRESSIONS, zip_of
+from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
+
+MARKDOWN = """\
+---
+title: front matter
+---
+# A *bold* head
+
+A paragraph with `code`, a [link](https://example.org) &amp; ![alt](p.png)
+wrapped. <b>Inline</b>
+
+- item one
+- item two
+  continued
+
+```python
+secret = 1
+```
+
+    indented code
+
+| head | er |
+|------|----|
+| a b  | c  |
+
+<div><script>bad()</script>in a block</div>
+
+> quoted
+"""
+RST = """\
+Title
+=====
+
+.. comment
+.. include:: /etc/hostname
+.. raw:: html
+
+   <b>raw</b>
+
+See :func:`~len`, :py:class:`name <target>` and *emphasis* with ``literal``
+wrapped |sub|.
+
+.. |sub| replace:: put in
+
+.. note:: Noted.
+
+.. code-block:: python
+
+   secret = 1
+
+Like this::
+
+   secret = 2
+
+>>> secret
+
+* one
+* two
+
+====  ====
+h 1   h 2
+====  ====
+a     b
+====  ====
+
+term
+   definition
+"""
+HTML = """<!DOCTYPE html [<!ENTITY x SYSTEM "file:///etc/hostname">]>
+<html><head><title>title</title><style>p {}</style></head><body><nav>menu</nav>
+<h1>Big &amp; <i>bold</i></h1><p>One<br>two &x; &nbsp;<b>th</b>ree<script>bad()</script> end
+<table><tr><td>a<td>b<tr><td>c</table><ul><li>item<li>other</ul><pre>code</pre><!-- comment -->tail</body></html>"""
+
+
+def pdf_of(*lines: str) -> bytes:
+    """A PDF of one page."""
+    shown = b" T* ".join(b"(" + line.encode("latin-1") + b") Tj" for line in lines)
+    content = b"BT /F1 12 Tf 14 TL 72 720 Td " + shown + b" ET"
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        b"<</Length %d>>stream\n%s\nendstream" % (len(content), content),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+    ]
+    data, offsets = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, start=1):
+        offsets.append(len(data))
+        data += b"%d 0 obj%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    trailer = b"trailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(data)
+    return data + b"xref\n0 6\n0000000000 65535 f \n" + table + trailer
+
+
+def lines_of(prose: str) -> list[str]:
+    return [line for line in prose.split("\n") if line]
+
+
+def test_markdown_keeps_headings_paragraphs_items_and_cells() -> None:
+    assert lines_of(markdown_prose(MARKDOWN)) == [
+        "A bold head",
+        "A paragraph with code, a link & wrapped. Inline",
+        "item one",
+        "item two continued",
+        "head er",
+        "a b c",
+        "in a block",
+        "quoted",
+    ]
+    assert markdown_prose("one\ntwo\n\nthree") == "one two\n\nthree\n\n"  # a line a paragraph, a blank line between
+
+
+def test_comments_in_markdown_are_left_out() -> None:
+    assert markdown_prose("<!-- made by a script -->\n\nOne sentence.\n") == "One sentence.\n\n"
+    assert html_prose("<!-- nothing else -->") == ""
+
+
+def test_restructuredtext_keeps_prose_and_roles_and_includes_nothing() -> None:
+    assert lines_of(rst_prose(RST)) == [
+        "Title",
+        "See len, name and emphasis with literal wrapped put in.",
+        "Noted.",
+        "Like this:",
+        "one",
+        "two",
+        "h 1 h 2",
+        "a b",
+        "term",
+        "definition",
+    ]
+
+
+def test_html_keeps_what_a_reader_reads_and_fetches_nothing() -> None:
+    assert lines_of(html_prose(HTML)) == ["Big & bold", "One", "two &x; three end", "a b", "c", "item", "other", "tail"]
+
+
+def test_a_page_declares_its_own_encoding(home: Home, tmp_path: Path) -> None:
+    page = "<html><head><meta charset='windows-1251'></head><body>Он пришёл"
+    assert stored(home, write(tmp_path / "a.html", page.encode("cp1251"))) == {"text": "Он пришёл\n\n"}
+    unknown = "<html><head><meta charset='klingon'></head><body>Он пришёл"
+    assert stored(home, write(tmp_path / "b.html", unknown.encode())) == {"text": "Он пришёл\n\n"}
+
+
+def test_pdf_joins_lines_to_paragraphs(home: Home, tmp_path: Path) -> None:
+    data = pdf_of("The hyphen-", "ated word", "and Well-", "Known names.")
+    expected = {"text": "The hyphenated word and Well- Known names.\n\n"}
+    assert stored(home, write(tmp_path / "a.pdf", data)) == expected
+    assert stored(home, write(tmp_path / "bare", data)) == expected  # known by its first bytes
+    assert stored(home, write(tmp_path / "a.pdf.gz", COMPRESSIONS[".gz"](data))) == expected
+
+
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+BOOK = {
+    "mimetype": "application/epub+zip",
+    "META-INF/container.xml": (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+        '<rootfile full-path="OEBPS/content.opf"/></rootfiles></container>'
+    ),
+    "OEBPS/content.opf": (
+        '<package xmlns="http://www.idpf.org/2007/opf"><manifest>'
+        '<item id="two" href="b%20c.xhtml"/><item id="one" href="a.xhtml"/><item id="css" href="s.css"/></manifest>'
+        '<spine><itemref idref="one"/><itemref idref="two"/></spine></package>'
+    ),
+    "OEBPS/a.xhtml": "<html><head><title>no</title></head><body><h1>Erstes</h1><p>Größe zählt.</p></body></html>",
+    "OEBPS/b c.xhtml": "<html><body><p>The end.</p></body></html>",
+}
+
+
+def docx_of(body: str) -> bytes:
+    document = f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+    return zip_of({"[Content_Types].xml": b"<x/>", "word/document.xml": document.encode()})
+
+
+def epub_of(parts: dict[str, str] = BOOK) -> bytes:
+    return zip_of({name: content.encode() for name, content in parts.items()})
+
+
+def test_docx_and_epub_give_their_paragraphs_in_reading_order(home: Home, tmp_path: Path) -> None:
+    body = "<w:p><w:r><w:t>One </w:t></w:r><w:r><w:t>line</w:t><w:tab/><w:t>here.</w:t></w:r></w:p><w:p/>"
+    folder = tmp_path / "data"
+    write(folder / "a.docx", docx_of(body + "<w:p><w:r><w:t>Größe.</w:t></w:r></w:p>"))
+    write(folder / "b.epub", epub_of())
+    write(folder / "c.zip", zip_of({"d.epub": epub_of()}))
+    book = "Erstes\n\nGröße zählt.\n\nThe end.\n\n"
+    assert stored(home, folder / "*") == {"text": f"One line here.\n\nGröße.\n\n{book}{book}"}
+
+
+def test_a_zip_that_unpacks_to_too_much_is_left_out(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_prose_module, "MAXIMUM_UNPACKED_BYTES", 1_000)
+    write(tmp_path / "data" / "a.epub", epub_of(BOOK | {"OEBPS/a.xhtml": "<p>" + "x" * 10_000}))
+    refused(home, tmp_path / "data", r"a\.epub \(unpacks to more than 1,000 bytes")
+
+
+def test_a_docx_resolves_no_entities(home: Home, tmp_path: Path) -> None:
+    entity = '<!DOCTYPE d [<!ENTITY host SYSTEM "file:///etc/hostname">]>'
+    document = f'{entity}<d xmlns:w="{WORD}"><w:p><w:t>name: &host;</w:t></w:p></d>'
+    write(tmp_path / "data" / "a.docx", zip_of({"word/document.xml": document.encode()}))
+    assert stored(home, tmp_path / "data") == {"text": "name:\n\n"}
+
+
+def test_a_mixed_folder_end_to_end(home: Home, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    write(folder / "a.txt", b"plain\n")
+    write(folder / "b.md", b"# Mark\n")
+    write(folder / "c" / "d.rst", b"Re\n==\n")
+    write(folder / "e.HTML", b"<p>Page")
+    write(folder / "f.pdf", pdf_of("Portable"))
+    write(folder / "g.csv", b"text\nrow\n")
+    write(folder / "h.pdf", b"%PDF-1.4 and no more")
+    write(folder / "i.md", b"![picture](p.png)\n")
+    write(folder / "j.rst", b"")
+    write(folder / "k.pdf", pdf_of())
+    corpus = obtain(home, folder)
+    text = (corpus.folder / "text.txt").read_text()
+    assert lines_of(text) == ["plain", "Mark", "Re", "Page", "Portable", "row"]
+    assert corpus.source_counts == {"text": 6}
+    assert {one.name: one.reason for one in corpus.left_out} == {
+        "h.pdf": "damaged pdf (PdfStreamError: Stream has ended unexpectedly)",
+        "i.md": "holds no prose",
+        "j.rst": "holds no prose",
+        "k.pdf": "holds no prose (pictures of pages?)",
+    }
+    members = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
+    packed = obtain(home, write(tmp_path / "a.zip", zip_of(members)))
+    assert (packed.folder / "text.txt").read_text() == text
+    assert {one.name for one in packed.left_out} == {f"a.zip: {name}" for name in ("h.pdf", "i.md", "j.rst", "k.pdf")}
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [("md", "markdown"), ("rst", "rst")])
+def test_a_document_that_is_too_large_is_left_out(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, kind: str
+) -> None:
+    monkeypatch.setitem(MAXIMUM_BYTES, kind, 100)
+    write(tmp_path / "data" / f"a.{suffix}", b"word " * 21)
+    write(tmp_path / "data" / f"b.{suffix}", b"word " * 20)
+    (left_out,) = obtain(home, tmp_path / "data").left_out
+    assert (left_out.name, left_out.reason[:23]) == (f"a.{suffix}", "has more than 100 bytes")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("markdown", "[" * 20_000),
+        ("markdown", "> " * 5_000 + "deep"),
+        ("rst", "* " * 500 + "deep"),
+        ("html", "<div>" * 20_000 + "deep"),
+        ("html", "<b" + " x=1" * 20_000),
+        ("html", "\ud800"),
+    ],
+)
+def test_hostile_markup_gives_prose_or_a_reason(kind: str, text: str) -> None:
+    try:
+        assert isinstance(document_prose(kind, b"", text), str)
+    except DocumentError as error:
+        assert len(str(error)) < 200
+
+
+def test_without_its_extra_a_pdf_is_left_out(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+
+    def without_pypdf(name: str, *more: Any) -> Any:
+        return None if name == "pypdf" else find_spec(name, *more)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_pypdf)
+    write(tmp_path / "data" / "a.pdf", pdf_of("Portable"))
+    refused(home, tmp_path / "data", r"a\.pdf \(needs the extra documents")
+    write(tmp_path / "data" / "b.txt", b"text\n")
+    assert stored(home, tmp_path / "data") == {"text": "text\n"}

@@ -1,0 +1,65 @@
+"""The probes of a run are measured once and stored in its folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rnnlm.config import ProbesConfig, SequencesConfig
+from rnnlm.extensions.probes.gradients import gradient_norms, stored_windows
+from rnnlm.extensions.probes.run_probes import measure_gradient_flow, measure_positions
+from rnnlm.home import Home
+from rnnlm.models.model_factory import load_model
+from rnnlm.presets import build_config
+from rnnlm.sequences.dataset_reader import longest_row
+from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.records import DatasetRecord, RunRecord
+
+
+def test_gradient_flow_is_measured_on_validation_text(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    record = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
+    norms = gradient_norms(load_model(toy_run.model_folder), *stored_windows(toy_dataset, "valid", 61, 4))
+    assert record.norms[0] == pytest.approx(norms[0].tolist())
+    assert record.rows == 4
+    assert json.loads((toy_run.folder / "gradient_flow.json").read_text())["value"]["rows"] == 4
+    assert record.picture == toy_run.folder / "gradient_flow.png"
+    assert record.picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.long
+def test_measurements_are_kept_until_their_inputs_change(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    first = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
+    drawn = first.picture.read_bytes()
+    first.picture.unlink()
+    again = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
+    assert (first.skipped, again.skipped, again.norms) == (False, True, first.norms)
+    assert again.picture.read_bytes() == drawn  # drawn again from what is kept
+    other = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=2))
+    assert (other.skipped, other.rows) == (False, 2)
+    assert other.picture.read_bytes() != drawn
+    assert not measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=2), force=True).skipped
+
+
+def test_positions_are_those_of_the_test_split(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
+    record = measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3))
+    assert record.rows == (40,) * 9  # nine words a line; <eos> is not counted
+    assert record.right[0] == record.right[3] == 1.0  # "the"
+    assert record.exact[:3] == (None, None, None)
+    assert record.exact[3] == 1.0
+    assert record.exact[4] is not None
+    assert record.exact[4] < 0.5  # the grammar draws one of four animals
+    assert record.longest_trained == 9  # nor is it here
+    assert record.picture.read_bytes().startswith(b"\x89PNG")
+    assert measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3)).skipped
+
+
+@pytest.mark.slow
+def test_the_longest_row_is_counted_without_its_eos(home: Home, toy_folder: Path) -> None:
+    config = build_config(overrides=["tokenizer.kind=word"], corpus=str(toy_folder))  # lines of nine words and <eos>
+    for context_length, longest in ((10, 9), (9, 9), (5, 5), (64, 9)):
+        cut = config.model_copy(update={"sequences": SequencesConfig(context_length=context_length)})
+        assert longest_row(prepare_dataset(home, cut), "train") == longest

@@ -1,0 +1,24 @@
+"""Windows are cut from the stored text, each with the token that comes next."""
+
+import torch
+
+from rnnlm.extensions.probes.gradients import cut_windows
+from rnnlm.sequences.segmentation import StreamCutter, join_rows, rows_from_lists, sentences
+
+
+def test_a_streams_windows_are_spread_to_its_end() -> None:
+    cutter = StreamCutter(4)
+    blocks = cutter.add(torch.arange(10, 31).numpy())  # the stream is <bos> = 2, then 10 … 30
+    source = join_rows([blocks, cutter.finish()])
+    inputs, targets = cut_windows(source, "stream", steps=5, count=3)
+    assert inputs.tolist() == [[2, 10, 11, 12, 13], [17, 18, 19, 20, 21], [25, 26, 27, 28, 29]]
+    assert targets.tolist() == [14, 22, 30]
+
+
+def test_only_the_first_row_of_a_line_begins_a_sentence() -> None:
+    lines = rows_from_lists([[10, 11, 12, 13, 14, 15, 16, 17], [20, 21], [30], [40], [50]])
+    cut = sentences(lines, context_length=4)
+    assert cut.predicted.tolist() == [4, 4, 1, 3, 2, 2, 2]
+    inputs, targets = cut_windows(cut, "sentence", steps=60, count=64)
+    assert inputs.tolist() == [[2, 10, 11], [2, 20, 21]]  # the longest two of five; 13 … 17 went on without <bos>
+    assert targets.tolist() == [12, 3]

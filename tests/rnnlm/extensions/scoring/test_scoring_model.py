@@ -1,0 +1,19 @@
+"""Which model scores, where none is named."""
+
+import pytest
+
+from rnnlm.config import RegistryConfig
+from rnnlm.errors import ModelError
+from rnnlm.extensions.scoring.scoring_model import find_model
+from tests.registrar import Registrar
+
+
+@pytest.mark.long
+def test_with_two_champions_the_message_names_them(registered: Registrar) -> None:
+    assert find_model(registered.home, None).reference == "models:/rnnlm-toy@champion"
+    registered.config = registered.config.model_copy(update={"registry": RegistryConfig(model_name="other")})
+    registered()
+    with pytest.raises(ModelError, match="which model.*\n.*other, rnnlm-toy"):
+        find_model(registered.home, None)
+    assert find_model(registered.home, "other").reference == "models:/other@champion"
+    assert find_model(registered.home, "other/1").reference == "models:/other/1"

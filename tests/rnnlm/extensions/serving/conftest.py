@@ -1,0 +1,42 @@
+"""The toy model, loaded as the service loads it, and one that never ends a text."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from rnnlm.extensions.serving.model_loader import LoadedModel, load_served_model
+from rnnlm.home import Home
+from rnnlm.models.model_factory import load_model, save_model
+from rnnlm.storage.records import RunRecord
+from rnnlm.tokenizers.text_tokenizer import EOS
+from tests.conftest import Chain
+
+
+@pytest.fixture(scope="session")
+def toy_model(chain_template: tuple[Home, Chain]) -> Path:
+    """The folder of the session's model: to be read only."""
+    return RunRecord.model_validate(chain_template[1]["run"]).model_folder
+
+
+@pytest.fixture(scope="session")
+def loaded(chain_template: tuple[Home, Chain], toy_model: Path) -> LoadedModel:
+    return load_served_model(chain_template[0], str(toy_model))
+
+
+@pytest.fixture(scope="session")
+def endless_model(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the toy model with `<eos>` made impossible: a prompt runs to its maximum_tokens."""
+    folder = shutil.copytree(toy_model, tmp_path_factory.mktemp("endless") / "model")
+    model = load_model(folder)
+    model.mixture = None
+    with torch.no_grad():
+        model.head.bias[EOS] = -1e6
+    save_model(model, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def endless(chain_template: tuple[Home, Chain], endless_model: Path) -> LoadedModel:
+    return load_served_model(chain_template[0], str(endless_model))

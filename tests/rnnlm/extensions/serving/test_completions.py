@@ -1,0 +1,119 @@
+"""OpenAI's completions API as existing clients use it: the package `openai`, and the harness's `local-completions`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from lm_eval.api.instance import Instance
+from lm_eval.models.openai_completions import LocalCompletionsAPI
+
+from rnnlm.extensions.harness.recurrent_lm import RecurrentLM
+from rnnlm.extensions.serving.completions import StopText
+from rnnlm.extensions.serving.model_loader import LoadedModel
+from rnnlm.extensions.serving.text_scorer import score_text
+from tests.rnnlm.extensions.serving.live import LiveServer, serving
+
+TEXT = "the cat sees the dog near the river ."
+
+
+@pytest.fixture(scope="module")
+def live(toy_model: Path) -> Iterator[LiveServer]:
+    with serving(toy_model) as live:
+        yield live
+
+
+@pytest.fixture(scope="module")
+def client(live: LiveServer) -> openai.OpenAI:
+    direct = httpx.Client(trust_env=False)  # no proxy of the machine
+    return openai.OpenAI(base_url=f"{live.address}/v1", api_key="none", max_retries=0, http_client=direct)
+
+
+def test_a_stream_joined_is_the_whole_answer(client: openai.OpenAI) -> None:
+    settings: dict[str, Any] = {"model": "", "prompt": "the cat", "max_tokens": 9, "seed": 3, "n": 2, "echo": True}
+    whole = client.completions.create(**settings, logprobs=2).choices
+    for index, choice in enumerate(whole):
+        parts = [part.choices[0] for part in client.completions.create(**settings, logprobs=2, stream=True)]
+        own = [part for part in parts if part.index == index]
+        assert "".join(part.text for part in own) == choice.text
+        assert own[-1].finish_reason == choice.finish_reason
+        assert choice.logprobs is not None
+        tokens = [token for part in own if part.logprobs for token in part.logprobs.tokens or []]
+        assert tokens == choice.logprobs.tokens
+
+
+def test_a_text_ends_before_its_stop(client: openai.OpenAI) -> None:
+    settings: dict[str, Any] = {"model": "", "prompt": "the cat", "max_tokens": 9, "temperature": 0.0}
+    text = client.completions.create(**settings).choices[0].text
+    stop = text.split()[2]
+    for stream in (False, True):
+        answer = client.completions.create(**settings, stop=["never", stop], stream=stream)
+        parts = [part.choices[0] for part in answer] if stream else answer.choices
+        assert "".join(part.text for part in parts) == text[: text.index(stop)]
+        assert parts[-1].finish_reason == "stop"
+
+
+def test_a_stop_that_spans_several_tokens_is_held_back() -> None:
+    held = StopText(["abc", "x"])
+    assert [held.add(part) for part in ("a", "b", "a", "bd", "ab")] == ["", "", "a", "ba", "bd"]
+    assert (held.add("c?"), held.stopped) == ("", True)
+
+
+def test_an_echoed_prompt_is_scored(client: openai.OpenAI, loaded: LoadedModel) -> None:
+    answer = client.completions.create(model="", prompt=TEXT, echo=True, logprobs=3, max_tokens=0)
+    logprobs = answer.choices[0].logprobs
+    assert logprobs is not None
+    expected = [-token.surprisal_nats for token in score_text(loaded, TEXT).tokens[:-1]]  # but for <eos>
+    assert logprobs.token_logprobs == pytest.approx(expected, abs=1e-5)
+    assert "".join(logprobs.tokens or []) == TEXT
+    assert logprobs.top_logprobs is not None
+    assert all(len(top) in (3, 4) for top in logprobs.top_logprobs)
+    assert [
+        TEXT[at:].startswith(token) for at, token in zip(logprobs.text_offset or [], logprobs.tokens or [], strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"model": "gpt-5"}, openai.NotFoundError, "see /v1/models"),
+        ({"prompt": [10**6]}, openai.UnprocessableEntityError, "token ids are below"),
+        ({"n": 128, "prompt": ["a", "b"]}, openai.UnprocessableEntityError, "at most 128 choices"),
+        ({"presence_penalty": 1.0}, openai.UnprocessableEntityError, "presence_penalty"),
+        ({"max_tokens": 10**6}, openai.UnprocessableEntityError, "max_tokens"),
+    ],
+)
+def test_a_wrong_request_is_refused(
+    client: openai.OpenAI, live: LiveServer, fields: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        client.completions.create(**{"model": "", "prompt": "a", "max_tokens": 4} | fields)
+    assert not live.service.batcher.running
+
+
+def test_an_empty_list_of_prompts_is_an_empty_prompt(client: openai.OpenAI) -> None:
+    [choice] = client.completions.create(model="", prompt=[], max_tokens=3).choices
+    assert choice.finish_reason is not None
+
+
+@pytest.mark.long
+def test_loglikelihoods_of_the_harness_equal_ours(
+    live: LiveServer, toy_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    arguments = [("the cat sees", " the dog"), ("the", " bird likes the fox near the river ."), ("a dog", " the the")]
+    requests = [Instance("loglikelihood", {}, pair, index) for index, pair in enumerate(arguments)]
+    ours = RecurrentLM(str(toy_model)).loglikelihood(requests)
+    remote = LocalCompletionsAPI(
+        model=str(toy_model),
+        base_url=f"{live.address}/v1/completions",
+        tokenizer=str(toy_model),
+        tokenizer_backend="huggingface",
+        max_length=512,
+        batch_size=2,
+    )
+    found = remote.loglikelihood(requests)
+    assert [value for value, _ in found] == pytest.approx([value for value, _ in ours], abs=1e-4)
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in ours]

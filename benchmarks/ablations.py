@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not b
 from untracked import untracked
 
 from rnnlm.config import PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.training.history import HISTORY, read_measurements
 from rnnlm.training.model_run import run_training
 

@@ -21,13 +21,13 @@ from torch.nn.utils import parameters_to_vector
 from untracked import untracked
 
 from rnnlm.config import PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.display.plots import BLUE, BROWN, GREEN, ORANGE, RED, new_figure, set_titles
-from rnnlm.home import Home
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.history import HISTORY, read_series
 from rnnlm.training.model_run import run_training

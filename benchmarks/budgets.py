@@ -14,15 +14,15 @@ from pathlib import Path
 from untracked import untracked
 
 from rnnlm.config import ModelKind, PipelineConfig
+from rnnlm.config.kinds import KINDS
+from rnnlm.config.presets import build_config
 from rnnlm.display.plots import new_figure, set_titles
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.extensions.comparison.comparison_config import NAMES, CompareConfig
 from rnnlm.extensions.comparison.comparison_plots import colour_of
 from rnnlm.extensions.comparison.run_plan import matched_configs
-from rnnlm.home import Home
-from rnnlm.models.kinds import KINDS
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.result_records import SplitScore
 from rnnlm.training.model_run import run_training

@@ -21,6 +21,7 @@ import numpy as np
 from untracked import untracked
 
 from rnnlm.config import ModelKind, PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.display.plots import new_figure, set_titles
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.extensions.comparison.comparison_config import NAMES, CompareConfig
@@ -29,10 +30,9 @@ from rnnlm.extensions.comparison.document_bootstrap import PairDifference, pair_
 from rnnlm.extensions.comparison.run_plan import matched_configs
 from rnnlm.extensions.probes.kind_probes import stored_ability
 from rnnlm.extensions.probes.probe_config import AbilitiesConfig
-from rnnlm.home import Home
 from rnnlm.metrics import NATS_PER_BIT
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.training.model_run import run_training
 
 DOCUMENT_LINES = 40

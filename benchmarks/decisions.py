@@ -25,14 +25,14 @@ import numpy as np
 from untracked import untracked
 
 from rnnlm.config import PipelineConfig, RegistryConfig
+from rnnlm.config.presets import build_config
 from rnnlm.evaluation.paired.bootstrap import evidence_from, units_of_lines
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.generation.generate import generate_samples
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.storage.sql_statements import statement
 from rnnlm.training.model_run import run_training

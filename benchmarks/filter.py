@@ -44,10 +44,10 @@ from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.reference_scores import validation_texts
 from rnnlm.extensions.scoring.scoring_model import find_model
 from rnnlm.extensions.scoring.text_filter import filter_texts, scoring_of
-from rnnlm.home import Home, find_home
 from rnnlm.models.mixture import CountMixture, save_mixture
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, find_home
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 try:

@@ -15,14 +15,14 @@ from typing import Annotated
 
 import typer
 
+from rnnlm.config.presets import build_config
 from rnnlm.corpora.character_profile import character_distance, count_characters
 from rnnlm.display.text_layout import columns
 from rnnlm.evaluation.training_overlap import copied_shares
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.registry.data_gates import measured_copies, unknown_share
 from rnnlm.sequences.dataset_report import describe_dataset
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 
 
 def main(folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True)]) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 from untracked import untracked
 
 from rnnlm.config import EvaluationConfig, PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.model_run import run_training
 from rnnlm.training.time_budget import fit_to_minutes

@@ -29,8 +29,8 @@ from flows.operations.prefect_query import PrefectQuery
 from flows.service.home_processes import find_home_processes, free_port
 from flows.service.status import disk_bytes
 from rnnlm.display.text_layout import columns
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 
 NAME = "growing"
 PATIENCE_SECONDS = 1800

@@ -28,12 +28,12 @@ from process_memory import measured
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.home import Home
 from rnnlm.runtime.engines import Engine
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.segmentation import TokenRows, ends
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer

@@ -17,15 +17,15 @@ import pyarrow as pa
 from untracked import untracked
 
 from rnnlm.config import RegistryConfig
+from rnnlm.config.presets import build_config
 from rnnlm.evaluation.paired.bootstrap import Units, evidence_from
 from rnnlm.evaluation.paired.holdout_documents import judging_documents, read_texts
 from rnnlm.evaluation.paired.paired_losses import Contestant, line_rows, load_contestant
 from rnnlm.evaluation.paired.seen_text import write_seen_text
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.registry.promotion import Decision, decide, joined
 from rnnlm.registry.version_tags import corpus_folder
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.training.model_run import run_training
 
 MONTH = 30  # nights

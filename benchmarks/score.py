@@ -33,7 +33,7 @@ from rnnlm.extensions.scoring.input_files import find_inputs
 from rnnlm.extensions.scoring.score_output import write_output, write_shard
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import model_in
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 Scores = np.ndarray  # (documents, 2): predicted tokens, and their summed log-probability
 

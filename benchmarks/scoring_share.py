@@ -16,13 +16,13 @@ from typing import Any
 
 from untracked import untracked
 
+from rnnlm.config.presets import build_config
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation import perplexity
 from rnnlm.extensions.scoring import reference_scores
 from rnnlm.extensions.surprise import surprise_measurement
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training import train as training
 from rnnlm.training.model_run import run_training

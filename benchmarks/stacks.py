@@ -12,9 +12,9 @@ from pathlib import Path
 
 from untracked import untracked
 
-from rnnlm.home import Home
-from rnnlm.presets import build_config
+from rnnlm.config.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.training.model_run import run_training
 
 

@@ -32,7 +32,7 @@ from rnnlm.extensions.scoring.bulk_scoring import score_texts
 from rnnlm.extensions.scoring.score_output import reading_scores
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.strange_documents import find_strange_documents
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 try:
     from drain3 import TemplateMiner

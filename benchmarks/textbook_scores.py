@@ -19,7 +19,7 @@ from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import open_model
 from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 TEST_WORDS = """
 select p.c4, p.c3, p.c2, p.c1, p.word, exp(s.log_probability) as score

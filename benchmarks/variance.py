@@ -28,10 +28,10 @@ import torch
 from untracked import untracked
 
 from rnnlm.config import PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training import train
 from rnnlm.training.model_run import run_training

@@ -20,14 +20,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not b
 from ablations import untracked
 
 from rnnlm.config import PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.generation.generate import generate_samples
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.training.model_run import run_training

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -29,48 +30,51 @@ PLAIN_WORDS = {  # for what pydantic says of a number
     r"Input should be greater than or equal to ": "expected at least ",
 }
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
-HEADINGS: dict[str, dict[str, tuple[str, ...]]] = {  # of the overview → module of flows/commands → its commands
-    "Pipeline": {"pipeline": ("run", "prepare", "train"), "settings": ("settings",)},
-    "Models": {"models": ("generate", "serve", "models", "promote", "rollback", "mix", "export")},
-    "Measure": {
-        "runs": ("runs",),
-        "comparison": ("compare",),
-        "evaluation": ("evaluate", "explain", "surprise", "lm-eval"),
-        "scoring": ("score", "filter", "pairs", "rescore"),
-        "data": ("ngram",),
-        "probes": ("probe",),
-    },
-    "Text": {"data": ("corpora", "inspect", "describe", "tokenize")},
-    "Every night": {
-        "service": ("up", "down", "status", "logs"),
-        "schedules": ("schedule", "schedules", "unschedule", "trigger"),
-        "notifications": ("notify",),
-    },
-    "Servers": {"service": ("deploy", "env"), "upkeep": ("prune", "backup", "restore"), "pipeline": ("join",)},
-}
-SUBCOMMANDS = {"models": ("show",), "runs": ("compare",), "probe": ("gradients", "echo", "abilities")}
-COMMANDS = {  # command → its heading and module
-    name: (heading, module)
-    for heading, modules in HEADINGS.items()
-    for module, names in modules.items()
-    for name in names
-}
+HEADINGS = ("Pipeline", "Models", "Measure", "Text", "Every night", "Servers")  # of the overview, in this order
+MODULES = Path(__file__).with_name("commands")
+
+
+@dataclass(frozen=True)
+class CommandPlace:
+    """Where a command is found: the function NAME_command of a module of flows/commands that has a HEADING."""
+
+    heading: str
+    module: str
+    function: str
+    subcommands: tuple[str, ...]  # functions NAME_SUBCOMMAND_command of the same module
+
+
+@functools.cache
+def commands() -> dict[str, CommandPlace]:
+    """All commands by heading and name. The modules are read, not imported."""
+    found: dict[str, CommandPlace] = {}
+    for path in sorted(MODULES.glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        heading = re.search(r'^HEADING = "(.*)"$', source, re.MULTILINE)
+        if heading is None:
+            continue
+        names = re.findall(r"^def (\w+)_command\(", source, re.MULTILINE)
+        for name in names:
+            if name.rpartition("_")[0] not in names:
+                below = tuple(one.removeprefix(f"{name}_") for one in names if one.rpartition("_")[0] == name)
+                found[name.replace("_", "-")] = CommandPlace(heading[1], path.stem, f"{name}_command", below)
+    return dict(sorted(found.items(), key=lambda item: (HEADINGS.index(item[1].heading), item[0])))
 
 
 class LazyGroup(TyperGroup):
     """Imports a command's module when the command is called: `rnnlm --help` needs none of them."""
 
     def list_commands(self, context: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, context: Any, name: str) -> Any:
-        if name in COMMANDS and name not in self.commands:
-            heading, module = COMMANDS[name]
+        if name in commands() and name not in self.commands:
+            place = commands()[name]
             from flows.commands.command import load_command
 
-            imported = importlib.import_module(f"flows.commands.{module}")
-            command = load_command(imported, name, SUBCOMMANDS.get(name, ()))
-            command.rich_help_panel = heading
+            imported = importlib.import_module(f"flows.commands.{place.module}")
+            command = load_command(imported, name, place.subcommands)
+            command.rich_help_panel = place.heading
             self.commands[name] = command
         return self.commands.get(name)
 
@@ -78,16 +82,16 @@ class LazyGroup(TyperGroup):
         """The overview, from the docstrings of the commands' functions, which are read and not imported."""
         overview = TyperGroup(name=self.name, params=self.params, help=self.help, epilog=self.epilog)
         overview.rich_markup_mode = self.rich_markup_mode
-        for name, (heading, module) in COMMANDS.items():
-            sentence = docstrings(module)[f"{name.replace('-', '_')}_command"].partition("\n\n")[0]
-            overview.add_command(TyperCommand(name=name, help=sentence, rich_help_panel=heading))
+        for name, place in commands().items():
+            sentence = docstrings(place.module)[place.function].partition("\n\n")[0]
+            overview.add_command(TyperCommand(name=name, help=sentence, rich_help_panel=place.heading))
         overview.format_help(context, formatter)
 
 
 @functools.cache
 def docstrings(module: str) -> dict[str, str]:
     """Function of a module of flows/commands → its docstring."""
-    tree = ast.parse(Path(__file__).with_name("commands").joinpath(f"{module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(MODULES.joinpath(f"{module}.py").read_text(encoding="utf-8"))
     return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
@@ -184,7 +188,7 @@ def report_wrong_call(error: typer.TyperException) -> int:
         return 0
     path = context.command_path if context is not None else "rnnlm"
     if wrong := re.match(r"No such command '([^']*)'", message):
-        names: Iterable[str] = COMMANDS
+        names: Iterable[str] = commands()
         if context is not None and isinstance(context.command, TyperGroup):
             names = context.command.list_commands(context)
         near = difflib.get_close_matches(wrong[1], names, n=1)

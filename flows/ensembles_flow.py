@@ -3,10 +3,10 @@
 from flows.operations.flow_start import rnnlm_flow, start_flow_run
 from flows.pipeline_flow import evaluate_and_register, publish_summary
 from rnnlm.extensions.ensembles.ensemble_run import MixConfig, find_members
-from rnnlm.home import find_home
 from rnnlm.registry.model_lookup import run_model_folder
+from rnnlm.storage.home import find_home
 from rnnlm.storage.result_records import TrainedRecord
-from tasks.training import mix_networks
+from tasks.ensembles import mix_networks
 
 
 @rnnlm_flow("mix")

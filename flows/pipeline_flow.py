@@ -30,13 +30,12 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from flows.operations.flow_start import rnnlm_flow, start_flow_run, tag_run, with_schedules_policy
 from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig, Promote
+from rnnlm.config.presets import with_choices
 from rnnlm.errors import ConfigError
+from rnnlm.evaluation.measurements import measurements
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.evaluation.seed_scores import seed_scores
-from rnnlm.extensions.probes.probe_page import gradient_report, positions_report
-from rnnlm.home import find_home
 from rnnlm.models.model_factory import check_kind
-from rnnlm.presets import with_choices
 from rnnlm.registry.data_gates import GatesError
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.registry.model_owner import named_for_its_model
@@ -44,19 +43,13 @@ from rnnlm.registry.night_events import gate_events, night_ended, registration_e
 from rnnlm.reports.dataset_page import gates_report
 from rnnlm.reports.pipeline_page import data_report, training_report
 from rnnlm.reports.summary_page import summary_report
+from rnnlm.storage.home import find_home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SeedScores, TrainedRecord
 from rnnlm.tracking.run_names import PROMOTED, UNCHANGED, page_key
 from tasks.corpus import download_corpus, learn_tokenizer
-from tasks.evaluation import (
-    evaluate_perplexity,
-    log_results,
-    measure_surprise,
-    probe_gradient_flow,
-    probe_positions,
-    sample_run,
-)
-from tasks.registration import raise_events, register_run, store_references
+from tasks.evaluation import evaluate_perplexity, log_results, measure_model, sample_run
+from tasks.registration import raise_events, register_run
 from tasks.sequences import check_data, describe_sequences, tokenize_corpus
 from tasks.training import choose_network, train_model
 
@@ -178,19 +171,12 @@ def evaluate_and_register(
     name = dataset.corpus_name
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
-    store_references(dataset, run, force=force)
-    pages, plots = [measure_surprise(dataset, run, config.evaluation, force=force)], []
-    if config.probes.gradient_flow and config.model.has_network and not run.members:
-        gradients = probe_gradient_flow(dataset, run, config.probes, force=force)
-        pages.append(gradient_report(gradients))
-        plots.append(gradients.picture)
-    if config.probes.positions:
-        positions = probe_positions(dataset, run, config.probes, force=force)
-        pages.append(positions_report(positions))
-        plots.append(positions.picture)
+    measured = [measure_model(one, config, dataset, run, force=force) for one in measurements(config, run)]
     samples = sample_run(dataset, run, config.generation, force="samples" in config.force)
 
-    logged = log_results(run, evaluation, samples, tuple(plots))
+    pages = [one.page for one in measured]
+    plots = tuple(picture for one in measured for picture in one.pictures)
+    logged = log_results(run, evaluation, samples, plots)
     registered = register_run(config, dataset, run, evaluation, samples, told, force="registration" in config.force)
     trained = TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
     if not evaluation.skipped:  # else an earlier run has published both
@@ -198,7 +184,7 @@ def evaluate_and_register(
             score_rows(evaluation), key=page_key(name, "perplexity"), description="Perplexity beside the baselines"
         )
         create_markdown_artifact(
-            "\n\n".join([training_report(run, config.model, config.training), *pages]),
+            "\n\n".join([training_report(run, config.model, config.training), *filter(None, pages)]),
             key=page_key(name, "model"),
             description="What the model does: where its loss is high, how far back it reaches",
         )

@@ -6,7 +6,7 @@ from flows.operations.console import show_library_lines
 from flows.operations.dead_runs import settle_dead_runs
 from flows.operations.flow_start import hold_run_lock, rnnlm_flow
 from flows.operations.interrupted_runs import resume_interrupted
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 
 
 @rnnlm_flow("settle")

@@ -7,7 +7,7 @@ from flows.operations.run_locks import oldest_living_run
 from rnnlm.extensions.upkeep.prune import PruneRecord
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
 from rnnlm.extensions.upkeep.upkeep_page import prune_report
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 from tasks.upkeep import prune
 
 

@@ -6,16 +6,12 @@ the same digests, so one finds what the other has done.
 """
 
 from functools import partial
-from pathlib import Path
 
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import obtain_corpus
+from rnnlm.evaluation.measurements import measurements
 from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.extensions.probes.run_probes import measure_gradient_flow, measure_positions
-from rnnlm.extensions.scoring.reference_scores import keep_references
-from rnnlm.extensions.surprise.surprise_measurement import surprise_of_run
 from rnnlm.generation.generate import generate_samples
-from rnnlm.home import Home
 from rnnlm.models.model_factory import check_kind
 from rnnlm.registry.data_gates import check_gates
 from rnnlm.registry.model_owner import named_for_its_model
@@ -24,6 +20,7 @@ from rnnlm.registry.starting_model import choose_start
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.sequences.dataset_report import describe_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, TrainedRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
@@ -64,14 +61,9 @@ def train_and_register(home: Home, config: PipelineConfig, dataset: DatasetRecor
     run = train_tracked(home, config, dataset, tracker, force="training" in config.force)
     force = "evaluation" in config.force
     evaluation = evaluate_run(home, dataset, run, config.evaluation, force=force)
-    keep_references(home, dataset, run, force=force)
-    surprise_of_run(home, dataset, run, config.evaluation, force=force)
-    plots: list[Path] = []
-    if config.probes.gradient_flow and config.model.has_network and not run.members:
-        plots.append(measure_gradient_flow(home, dataset, run, config.probes, force=force).picture)
-    if config.probes.positions:
-        plots.append(measure_positions(home, dataset, run, config.probes, force=force).picture)
+    measured = [one.measure(home, config, dataset, run, force) for one in measurements(config, run)]
     samples = generate_samples(home, dataset, run, config.generation, force="samples" in config.force)
+    plots = [picture for one in measured for picture in one.pictures]
     logged = log_run_results(home, run, evaluation, samples, plots)
     candidate = Candidate(config, dataset, run, evaluation, samples, told)
     registered = register_model(home, candidate, force="registration" in config.force)

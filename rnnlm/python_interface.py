@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rnnlm.config.presets import build_config
 from rnnlm.corpora.download import check_source
 from rnnlm.errors import ConfigError, HomeError, ModelError, TrackingError
-from rnnlm.home import Home, checked_home, expanded, find_home
-from rnnlm.presets import build_config
 from rnnlm.runtime.library_environment import quieten_libraries
+from rnnlm.storage.home import Home, checked_home, expanded, find_home
 
 if TYPE_CHECKING:
     from rnnlm.trained_model import Model

@@ -10,28 +10,29 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from rnnlm.config import GenerationConfig
+from rnnlm.config import SCORED_ROWS, SHARD_DOCUMENTS, GenerationConfig
+from rnnlm.config.kinds import kind_of
 from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, TextError, close_to
+from rnnlm.evaluation.document_figures import figures, tail_dtype, with_line_end
+from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.evaluation.explanation import explain
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
-from rnnlm.extensions.scoring.batch_scorer import BATCH_SETTINGS
-from rnnlm.extensions.scoring.document_reader import InputDocument, documents_table
-from rnnlm.extensions.scoring.document_scores import Scorer, with_line_end
-from rnnlm.extensions.scoring.scoring_model import FoundModel, model_in
 from rnnlm.generation.generate import continue_prompts
-from rnnlm.home import Home, read_json
+from rnnlm.models.devices import choose_device
 from rnnlm.models.ensemble import networks_of
-from rnnlm.models.kinds import kind_of
 from rnnlm.models.model_factory import load_model
+from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import full_reference, model_folder, registered_version
 from rnnlm.reports.explanation_page import explanation_value
+from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.json_results import read_stored_json
-from rnnlm.tokenizers.text_tokenizer import EOS, LONE_SURROGATE, UNK
+from rnnlm.tokenizers.text_tokenizer import EOS, LONE_SURROGATE, UNK, load_tokenizer
 
 if TYPE_CHECKING:
     from rnnlm.models.language_model import LanguageModel
@@ -54,10 +55,11 @@ class Model:
     name: how it was found, such as models:/rnnlm-notes/3 or a folder. folder: its files. test: its held-out score.
     """
 
-    def __init__(self, found: FoundModel, test: HeldOutScore) -> None:
-        self.name, self.folder, self.test = found.reference, found.folder, test
-        self._scorer: Scorer = found.load(BATCH_SETTINGS)
-        self._tokenizer = self._scorer.tokenizer
+    def __init__(self, name: str, folder: Path, test: HeldOutScore) -> None:
+        self.name, self.folder, self.test = name, folder, test
+        self._device = choose_device("auto")
+        self._model = load_model(folder, str(self._device))
+        self._tokenizer, self._cut = load_tokenizer(folder), read_training_provenance(folder).cut
 
     def score(self, texts: str | Iterable[str]) -> pd.DataFrame:
         """How well the model predicts each text: a row per text, in order.
@@ -68,12 +70,16 @@ class Model:
         """
         given = checked_texts(texts)
         remaining, tables = iter(given), []
-        while shard := list(islice(remaining, BATCH_SETTINGS.shard_documents)):  # cut as `rnnlm score` cuts them
-            documents = [InputDocument(number, "", number, None, readable(text)) for number, text in enumerate(shard)]
-            tables.append(self._scorer(documents_table(documents)).select(SCORE_COLUMNS).to_pandas())
+        while shard := list(islice(remaining, SHARD_DOCUMENTS)):  # cut as `rnnlm score` cuts them
+            tables.append(self._scores([with_line_end(readable(text)) for text in shard]))
         scores = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=SCORE_COLUMNS, dtype=float)
         scores.insert(0, "text", pd.Series(given, dtype=object))
         return scores
+
+    def _scores(self, texts: list[str]) -> pd.DataFrame:
+        precision = tail_dtype(self._device)
+        losses = document_losses(self._model, self._tokenizer, texts, self._cut, SCORED_ROWS, precision)
+        return pd.DataFrame({**figures(losses), "tokens": losses.tokens})[SCORE_COLUMNS]
 
     def perplexity(self, text: str) -> float:
         """The perplexity of one text, per token. TextError if it holds nothing to predict.
@@ -110,7 +116,7 @@ class Model:
         target, and alternatives (the most probable tokens). Empty if there is nothing to predict.
         """
         (text,) = checked_texts([text])
-        explanation = explain(self._network, self._tokenizer, self._scorer.cut, text)
+        explanation = explain(self._network, self._tokenizer, self._cut, text)
         steps = explanation_value(explanation)["steps"]
         return pd.DataFrame(steps).drop(columns="state", errors="ignore")
 
@@ -121,8 +127,8 @@ class Model:
         """
         (text,) = checked_texts([text])
         text = with_line_end(readable(text))
-        ids = (int(target) for row in scored_rows(self._tokenizer, self._scorer.cut, text) for target in row[1:])
-        places = token_positions(self._tokenizer, self._scorer.cut, text)
+        ids = (int(target) for row in scored_rows(self._tokenizer, self._cut, text) for target in row[1:])
+        places = token_positions(self._tokenizer, self._cut, text)
         return [
             spelling(self._tokenizer, token_id) if token_id in (EOS, UNK) or start == end else text[start:end]
             for token_id, (start, end) in zip(ids, places, strict=True)
@@ -131,13 +137,12 @@ class Model:
     @cached_property
     def _network(self) -> "LanguageModel":
         """The model on the CPU, where `rnnlm generate` and `rnnlm explain` compute."""
-        device = next(self._scorer.model.parameters()).device.type
-        return self._scorer.model if device == "cpu" else load_model(self.folder)
+        return self._model if self._device.type == "cpu" else load_model(self.folder)
 
     @cached_property
     def facts(self) -> dict[str, str]:
         """Model, tokenizer, corpus and figures, in a few words each."""
-        model, tokenizer = self._scorer.model, self._tokenizer
+        model, tokenizer = self._model, self._tokenizer
         corpus = (read_json(self.folder / "rnnlm.json") or {}).get("corpus_name")
         facts = {
             "model": shape(model),
@@ -170,10 +175,10 @@ def open_model(home: Home, wanted: str | None) -> Model:
     if not reference.startswith("models:"):
         evaluation = read_stored_json(folder.parent / "evaluation.json")
         test = evaluation.get("test", {}) if isinstance(evaluation, dict) else {}
-        return Model(model_in(folder, reference), HeldOutScore(test.get("perplexity"), test.get("bits_per_byte")))
+        return Model(reference, folder, HeldOutScore(test.get("perplexity"), test.get("bits_per_byte")))
     version = registered_version(home, reference).listed()
-    found = model_in(folder, f"models:/{version.name}/{version.version}")
-    return Model(found, HeldOutScore(version.test_perplexity, version.bits_per_byte))
+    name = f"models:/{version.name}/{version.version}"
+    return Model(name, folder, HeldOutScore(version.test_perplexity, version.bits_per_byte))
 
 
 def shape(model: "LanguageModel") -> str:

@@ -8,10 +8,10 @@ from rnnlm.extensions.comparison import model_comparison
 from rnnlm.extensions.comparison.comparison_config import CompareConfig
 from rnnlm.extensions.comparison.comparison_page import comparison_html
 from rnnlm.extensions.comparison.comparison_plots import draw_comparison
-from rnnlm.extensions.comparison.comparison_runs import log_model_comparison
+from rnnlm.extensions.comparison.comparison_tracking import log_model_comparison
 from rnnlm.extensions.comparison.model_comparison import ModelComparison, TrainedModel, stored_costs
 from rnnlm.extensions.comparison.training_costs import TrainingCosts
-from rnnlm.home import atomic_file, find_home
+from rnnlm.storage.home import atomic_file, find_home
 from rnnlm.storage.records import DatasetRecord
 
 

@@ -10,7 +10,7 @@ from prefect.runtime import task_run
 from rnnlm.config import CorpusConfig, EngineConfig, TokenizerConfig
 from rnnlm.corpora.download import corpus_name, obtain_corpus
 from rnnlm.corpora.splits import ByteRange
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from rnnlm.tokenizers import tokenizer_training
 from tasks.operations.task_runners import engine_of, piece_task

@@ -1,18 +1,16 @@
-"""Score a run, sample from it, probe it, and log the results."""
+"""Score a run, measure and sample its model, and log the results."""
 
 from pathlib import Path
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.runtime import task_run
 
-from rnnlm.config import EvaluationConfig, GenerationConfig, ProbesConfig
+from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig
+from rnnlm.evaluation.measurements import Measured, Measurement
 from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.extensions.probes.probe_records import GradientFlowRecord, PositionsRecord
-from rnnlm.extensions.probes.run_probes import measure_gradient_flow, measure_positions
-from rnnlm.extensions.surprise.surprise_measurement import surprise_of_run
-from rnnlm.extensions.surprise.surprise_page import surprise_page
 from rnnlm.generation import generate
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
 from rnnlm.tracking import mlflow_runs
@@ -27,26 +25,18 @@ def evaluate_perplexity(
     return evaluate_run(find_home(), dataset, run, config, force=force)
 
 
-@task(task_run_name="measure surprise on {dataset.corpus_name}", cache_policy=NO_CACHE)
-def measure_surprise(dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, force: bool = False) -> str:
-    """Store the loss of every token of the test split as Parquet in the run's folder, and report it as markdown."""
-    return surprise_page(surprise_of_run(find_home(), dataset, run, config, force=force)).markdown()
+def name_measurement() -> str:
+    """The measurement's name and the corpus."""
+    parameters = task_run.parameters
+    return f"measure {parameters['measurement'].name} of {parameters['dataset'].corpus_name}"
 
 
-@task(task_run_name="probe gradients on {dataset.corpus_name}", cache_policy=NO_CACHE)
-def probe_gradient_flow(
-    dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, force: bool = False
-) -> GradientFlowRecord:
-    """Measure and plot how far back the gradient of a run's loss reaches."""
-    return measure_gradient_flow(find_home(), dataset, run, config, force=force)
-
-
-@task(task_run_name="probe positions on {dataset.corpus_name}", cache_policy=NO_CACHE)
-def probe_positions(
-    dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, force: bool = False
-) -> PositionsRecord:
-    """Measure and plot a run's accuracy by position in the row."""
-    return measure_positions(find_home(), dataset, run, config, force=force)
+@task(task_run_name=name_measurement, cache_policy=NO_CACHE)
+def measure_model(
+    measurement: Measurement, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, force: bool = False
+) -> Measured:
+    """Measure a run's model once more, as an extension asks."""
+    return measurement.measure(find_home(), config, dataset, run, force)
 
 
 @task(task_run_name="sample {dataset.corpus_name}", cache_policy=NO_CACHE)

@@ -6,11 +6,11 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import TrackingConfig, TrainingConfig
-from rnnlm.extensions.comparison.comparison_runs import log_probe_comparison
 from rnnlm.extensions.probes import kind_probes
 from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig, SyntheticTaskName
 from rnnlm.extensions.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
-from rnnlm.home import Home, find_home
+from rnnlm.extensions.probes.probe_tracking import log_probe_comparison
+from rnnlm.storage.home import Home, find_home
 from rnnlm.storage.records import DatasetRecord
 from tasks.operations.task_runners import engine_of
 

@@ -1,7 +1,6 @@
 """Register a run's model, tell automations of the night, and sample from the champion."""
 
 import logging
-from pathlib import Path
 from typing import Any
 
 from prefect import task
@@ -13,22 +12,15 @@ from prefect.tasks import Task
 
 from rnnlm.config import GenerationConfig, PipelineConfig
 from rnnlm.errors import TrackingError
-from rnnlm.extensions.scoring import reference_scores
 from rnnlm.generation.generate import sample_model
-from rnnlm.home import find_home
 from rnnlm.registry import registration
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.version_tags import Candidate
+from rnnlm.storage.home import find_home
 from rnnlm.storage.records import DatasetRecord, NightEvent, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, SamplesRecord
 from tasks.operations.mlflow_pages import server_of_links
 from tasks.operations.registry_turn import registry_turn
-
-
-@task(task_run_name="keep reference scores of {dataset.corpus_name}", cache_policy=NO_CACHE)
-def store_references(dataset: DatasetRecord, run: RunRecord, force: bool = False) -> list[Path]:
-    """Store the scores of a run's validation text beside its model, for later comparisons with scored texts."""
-    return reference_scores.keep_references(find_home(), dataset, run, force=force)
 
 
 def is_tracking_failure(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:

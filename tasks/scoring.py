@@ -13,7 +13,7 @@ from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.strange_documents import StrangeDocument, find_strange_documents
 from rnnlm.extensions.scoring.text_filter import FilterRecord, filter_texts
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 from tasks.operations.task_runners import engine_of, piece_task
 
 

@@ -4,13 +4,13 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from rnnlm.config import PipelineConfig, SequencesConfig
-from rnnlm.home import find_home
 from rnnlm.registry import data_gates
 from rnnlm.registry.data_gates import GatesRecord
 from rnnlm.reports.dataset_page import description_page
 from rnnlm.sequences import dataset_writer
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker
 from rnnlm.sequences.dataset_report import describe_dataset
+from rnnlm.storage.home import find_home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from tasks.operations.task_runners import engine_of, piece_task
 

@@ -13,11 +13,10 @@ from prefect.settings import get_current_settings
 from prefect.utilities.urls import url_for
 
 from rnnlm.config import PipelineConfig
-from rnnlm.extensions.ensembles.ensemble_run import Member, make_ensemble
-from rnnlm.home import find_home
 from rnnlm.pipeline import train_tracked
+from rnnlm.storage.home import find_home
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url, tracked_run
+from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url
 from rnnlm.tracking.run_names import page_key
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.time_budget import fit_to_minutes
@@ -53,13 +52,6 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
                 yield tracker
 
     return train_tracked(home, config, dataset, open_shown_tracker, force=force)
-
-
-@task(task_run_name="mix {dataset.corpus_name}", cache_policy=NO_CACHE)
-def mix_networks(members: list[Member], dataset: DatasetRecord) -> RunRecord:
-    """Join the networks of finished runs to an ensemble, a run of its own with an MLflow run."""
-    home = find_home()
-    return tracked_run(home, members[0].config, dataset, make_ensemble(home, members, dataset))
 
 
 def find_origin() -> RunOrigin | None:

@@ -5,7 +5,7 @@ from prefect.cache_policies import NO_CACHE
 
 from rnnlm.extensions.upkeep.prune import PruneRecord, prune_home
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 from tasks.operations.registry_turn import registry_turn
 
 

@@ -15,7 +15,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from rnnlm.config import PipelineConfig, SequencesConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord, StageRecord, TokenizerRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.stored_locations import move_locations

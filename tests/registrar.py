@@ -1,7 +1,7 @@
 """Registering a run without naming, in every test, all that it takes."""
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, SamplesRecord
 

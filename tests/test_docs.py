@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from rnnlm.home import Below, Home
+from rnnlm.storage.home import Below, Home
 from tests.docs_module import load_docs_module
 
 ROOT = Path(__file__).resolve().parent.parent

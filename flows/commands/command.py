@@ -20,8 +20,9 @@ from pydantic.fields import FieldInfo
 from rich.markup import escape
 
 from rnnlm.config.validation import bounds_text, validated
-from rnnlm.home import Home, find_home
+from rnnlm.extension_points import Point, plugged
 from rnnlm.storage.disk_errors import full_disk_explained
+from rnnlm.storage.home import Home, find_home
 
 FlowResult = TypeVar("FlowResult")
 
@@ -115,6 +116,25 @@ def parsed(value: str | bool, field: FieldInfo) -> Any:
     if isinstance(value, bool):
         return not field.default
     return [part.strip() for part in value.split(",")] if takes_list(field) else value
+
+
+@dataclasses.dataclass(frozen=True)
+class AddedFields:
+    """All fields of the sections that extensions add at a point, as options. The value is a tuple of the sections."""
+
+    point: Point
+
+    def groups(self) -> list[tuple[type[Any], SectionFields]]:
+        return [(section, fields(*section.model_fields)) for section in plugged(self.point)]
+
+    def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
+        return {name: option for section, group in self.groups() for name, option in group.options(section).items()}
+
+    def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
+        return tuple(
+            group.value(section, {field: values[field] for field in section.model_fields})
+            for section, group in self.groups()
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError
 from rnnlm.extensions.comparison.comparison_config import CompareConfig, RegisteredModels
 
+HEADING = "Measure"
 TRAINING_OPTIONS = fields(
     *("models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity", "cost_seconds")
 )

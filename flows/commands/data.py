@@ -6,26 +6,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.command import ReadingSession, Session, fields
-from flows.commands.options import RequiredCorpus, Set, complete_models, dataset_config
+from flows.commands.command import ReadingSession, Session
+from flows.commands.options import Set, complete_models
+from rnnlm.config.presets import build_config
 from rnnlm.corpora.catalogue import CATALOGUE
-from rnnlm.display.text_layout import columns, labelled
+from rnnlm.display.text_layout import labelled
 from rnnlm.errors import ConfigError
-from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.presets import build_config
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.token_colors import coloured
 
 if TYPE_CHECKING:
-    from rnnlm.evaluation.ngram.ngram_evaluation import NgramResult
+    pass
 
+HEADING = "Text"
 CATALOGUE_FIELDS = ("name", "location", "licence", "format", "splits", "size", "advice")
+
+
 # By default n-grams keep every word of the training split and cut no sentence.
-UNCUT_TEXT = ("tokenizer.kind=word", "tokenizer.vocabulary_size=1000000", "sequences.context_length=65536")
-
-
 def corpora_command(session: ReadingSession) -> None:
     """List the corpora known by name.
 
@@ -119,37 +118,3 @@ def describe_command(
     description, pictures = describe_dataset(session.home, record)
     value = description.model_dump(mode="json") | {"pictures": [str(path) for path in pictures]}
     session.print_result(description_page(description, pictures).text(), value)
-
-
-def ngram_command(
-    session: Session,
-    corpus: RequiredCorpus,
-    config: Annotated[NgramConfig, fields("method", "order", "samples", "seed", "memory_limit", "threads")],
-    set: Set = None,
-) -> None:
-    """Measure the perplexity of a count-based model on a corpus.
-
-    rnnlm ngram --corpus python-docs --order 5 --samples 2
-    """
-    pipeline = dataset_config(corpus, set, *UNCUT_TEXT)
-    from rnnlm.evaluation.ngram.ngram_evaluation import measure_ngram
-
-    result = measure_ngram(session.home, pipeline, config)
-    session.print_result(ngram_text(result), result)
-
-
-def ngram_text(result: "NgramResult") -> str:
-    """A one-row table, a warning if its figure is no perplexity, and the samples."""
-    figures = {"test perplexity" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
-    if result.validation_perplexity is not None:
-        figures["validation perplexity"] = f"{result.validation_perplexity:.2f}"
-    row = {
-        "model": f"{result.order}-gram, {result.method}",
-        **figures,
-        "tokens": f"{result.tokens:,}",
-        "unknown": f"{result.unknown_rate:.2%}",
-        "seconds": f"{result.seconds:.1f}",
-    }
-    note = [] if result.normalised else ["not a normalised distribution: not comparable with perplexities"]
-    samples = [line for sample in result.samples for line in ("", sample.text)]
-    return "\n".join([*columns([row]), *note, *samples])

@@ -1,37 +1,31 @@
-"""evaluate, explain, surprise, lm-eval: measure how well a model predicts text."""
+"""evaluate: measure how well a model predicts text; explain: show how it reads one."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.command import SectionFields, Session, fields
+from flows.commands.command import AddedFields, Session
 from flows.commands.options import Corpus, Model, Set
-from rnnlm.config import CorpusConfig, Section
+from rnnlm.config import CorpusConfig
+from rnnlm.config.presets import build_config
 from rnnlm.display.text_layout import columns
 from rnnlm.errors import ConfigError, HomeError
-from rnnlm.evaluation.score_tables import adaptation_rows, score_table
-from rnnlm.extensions.adaptation.adaptation_config import CacheConfig, DynamicConfig
-from rnnlm.extensions.harness.harness_config import HarnessConfig
-from rnnlm.presets import build_config
-from rnnlm.registry.model_lookup import corpus_settings, model_folder, run_model_folder
+from rnnlm.evaluation.score_tables import score_table
+from rnnlm.evaluation.variants import Variant
+from rnnlm.registry.model_lookup import corpus_settings, model_folder
 
 if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
-    from rnnlm.extensions.harness.harness_run import HarnessRecord
 
+HEADING = "Measure"
 OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")  # settings of a corpus
-DYNAMIC_OPTIONS = fields("rate", "decay", "scaled", segment="segment_length", prefix="dynamic-")
-CACHE_OPTIONS = fields("size", "theta", "share", prefix="cache-")
-TUNED_FIELDS = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}  # chosen by --tune
 
 
 def evaluate_command(
     session: Session,
-    dynamic_settings: Annotated[DynamicConfig, DYNAMIC_OPTIONS],
-    cache_settings: Annotated[CacheConfig, CACHE_OPTIONS],
+    variants: Annotated[tuple[Any, ...], AddedFields("variants")],
     model: Model = None,
     corpus: Corpus = None,
     set: Set = None,
@@ -41,19 +35,6 @@ def evaluate_command(
             metavar="train|valid|test", help="Default: test, or all of a text that the model was not trained on."
         ),
     ] = None,
-    dynamic: Annotated[
-        bool, typer.Option("--dynamic", help="Keep learning from the text just scored, in order.")
-    ] = False,
-    cache: Annotated[
-        bool, typer.Option("--cache", help="Mix in the tokens that followed similar hidden states.")
-    ] = False,
-    interpolate: Annotated[
-        Literal["kneser-ney"] | None,
-        typer.Option(metavar="kneser-ney", help="Mix in a 5-gram model of the training split."),
-    ] = None,
-    tune: Annotated[
-        bool, typer.Option("--tune", help="Choose rate, decay, size, theta and share on the validation split.")
-    ] = False,
     save_probabilities: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Parquet file for the probability of each token, in the order of the text."),
@@ -68,31 +49,22 @@ def evaluate_command(
     rnnlm evaluate rnnlm-ptb --corpus ptb/ --dynamic --tune
     rnnlm evaluate --corpus my-text.txt --set corpus.undecodable=replace
     """
-    check_adaptation_options("dynamic", dynamic, DYNAMIC_OPTIONS, dynamic_settings, tune)
-    check_adaptation_options("cache", cache, CACHE_OPTIONS, cache_settings, tune)
-    if tune and not (dynamic or cache):
-        raise ConfigError("--tune needs --dynamic or --cache; --interpolate fits its share without it")
-    if save_probabilities is not None and (dynamic or cache or interpolate):
+    wanted: list[Variant] = [variant for variant in variants if variant.is_wanted()]
+    if save_probabilities is not None and wanted:
         raise ConfigError(
             "--save-probabilities writes the model's own probabilities; leave out --dynamic, --cache and --interpolate"
         )
     if save_probabilities is not None and save_probabilities.suffix != ".parquet":
         raise ConfigError(f"--save-probabilities {save_probabilities}: expected a .parquet file")
-    adaptations: dict[str, Any] = {
-        "dynamic": dynamic_settings if dynamic else None,
-        "cache": cache_settings if cache else None,
-        "kneser_ney": interpolate is not None,
-    }
     folder = model_folder(session.home, model)
     source = corpus_to_evaluate(folder, corpus, set or [])
-    from rnnlm.evaluation.external_corpus import compare_on_corpus, score_corpus
-    from rnnlm.extensions.adaptation.adaptation_table import Adaptations
+    if wanted:
+        table = wanted[0].measure(session.home, folder, source, split)
+        session.print_result("\n".join(columns(table.rows)), table)
+        return
+    from rnnlm.evaluation.external_corpus import score_corpus
     from rnnlm.reports.json_values import score_value
 
-    if any(adaptations.values()):
-        comparison = compare_on_corpus(session.home, folder, source, Adaptations(**adaptations, tune=tune), split)
-        session.print_result("\n".join(columns(adaptation_rows(comparison))), comparison)
-        return
     score = score_corpus(session.home, folder, source, split, save_probabilities)
     session.print_result("\n".join(columns(score_table(score))), score_value(score))
 
@@ -113,16 +85,6 @@ def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -
 
 def as_override(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def check_adaptation_options(name: str, wanted: bool, options: SectionFields, settings: Section, tune: bool) -> None:
-    """ConfigError for settings of an adaptation that is not asked for, or that --tune chooses itself."""
-    for field in settings.model_fields_set:
-        option = options.names[field]
-        if not wanted:
-            raise ConfigError(f"{option} is a setting of --{name}; add --{name}")
-        if tune and field in TUNED_FIELDS[name]:
-            raise ConfigError(f"--tune chooses {option} itself; leave out {option} or --tune")
 
 
 def explain_command(
@@ -162,63 +124,3 @@ def draw_state(explanation: "Explanation", picture: Path) -> None:
         draw_explanation(explanation, picture)
     except OSError as error:
         raise HomeError(f"--picture {picture}: not writable ({error.strerror}); choose another file") from error
-
-
-def surprise_command(
-    session: Session,
-    model: Model = None,
-    pictures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Copy the plots there.")] = None,
-) -> None:
-    """Show where a model's loss is high: sentence, position, frequency.
-
-    rnnlm surprise --pictures plots
-    """
-    folder = run_model_folder(session.home, model)
-    from rnnlm.extensions.surprise.surprise_measurement import surprise_of_model
-    from rnnlm.extensions.surprise.surprise_page import surprise_page
-
-    found = surprise_of_model(session.home, folder)
-    if pictures is not None:
-        copies = tuple(copy_picture(picture, pictures) for picture in found.pictures)
-        found = found.model_copy(update={"pictures": copies})
-    session.print_result(surprise_page(found).text(), found)
-
-
-def copy_picture(picture: Path, folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return Path(shutil.copy(picture, folder))
-    except OSError as error:
-        raise HomeError(f"--pictures {folder}: not writable ({error.strerror}); choose another folder") from error
-
-
-def lm_eval_command(
-    session: Session,
-    config: Annotated[HarnessConfig, fields("tasks", "file", "limit", "fewshot", "batch_size")],
-    model: Model = None,
-) -> None:
-    """Run EleutherAI's evaluation harness on a model (extra: lm-eval).
-
-    rnnlm lm-eval rnnlm-python-docs --file my-text.txt
-    rnnlm lm-eval rnnlm-python-docs --tasks blimp --limit 100
-    """
-    folder = model_folder(session.home, model)
-    from rnnlm.extensions.harness.harness_run import run_harness
-
-    record = run_harness(session.home, folder, config)
-    session.print_result("\n".join(columns(harness_rows(record))), record)
-
-
-def harness_rows(record: "HarnessRecord") -> list[dict[str, Any]]:
-    """One row per metric."""
-    return [
-        {
-            "task": row.task,
-            "metric": row.metric,
-            "filter": row.filter,
-            "documents": f"{row.documents:,}",
-            "value": f"{row.value:.4f}",
-            "std. error": "" if row.standard_error is None else f"{row.standard_error:.4f}",
-        }
-        for row in record.metrics
-    ]

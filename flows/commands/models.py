@@ -1,19 +1,16 @@
-"""models, promote, rollback: manage registered models; generate, serve, export: use one."""
+"""models, promote, rollback: manage registered models; generate: continue texts with one."""
 
 import contextlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, Session, fields
+from flows.commands.command import Session, fields
 from flows.commands.options import Model
 from rnnlm.config import GenerationConfig
-from rnnlm.config.validation import validated
 from rnnlm.display.text_layout import columns, visible
-from rnnlm.extensions.serving.serving_config import ServingConfig, bound_socket
 from rnnlm.registry.model_lookup import (
     best_versions,
     list_models,
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
     from rnnlm.registry.champion_history import Change
     from rnnlm.storage.records import Sample
 
+HEADING = "Models"
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason, stored with the version.")]
 
 
@@ -56,28 +54,6 @@ def models_command(
     from rnnlm.reports.json_values import version_value
 
     session.print_result(text, [version_value(version) for version in versions])
-
-
-def mix_command(
-    session: FlowSession,
-    models: Annotated[list[str], typer.Argument(metavar="MODEL…", help="NAME, NAME@ALIAS, NAME/3 or a run's id.")],
-) -> None:
-    """Average the probabilities of several networks, and register them as one model.
-
-    All must have been trained on the same dataset. Their shares, and those of counts, are fitted on the validation
-    split. The ensemble takes the time and the memory of all its networks.
-
-    rnnlm mix rnnlm-python-docs@champion rnnlm-python-docs@challenger
-    """
-    from flows.ensembles_flow import mix_flow
-    from rnnlm.extensions.ensembles.ensemble_run import MixConfig
-    from rnnlm.reports.json_values import run_value
-    from rnnlm.reports.pipeline_page import mixed_summary
-    from rnnlm.sequences.dataset_lookup import dataset_of_run
-
-    config = validated(MixConfig, {"models": models})
-    mixed = session.run_flow(mix_flow, config)
-    session.print_result(mixed_summary(mixed), run_value(mixed, dataset_of_run(session.home, mixed.run)))
 
 
 def models_show_command(session: Session, model: Model = None) -> None:
@@ -193,72 +169,3 @@ def prompts_from_input() -> Iterator[str]:
         while True:
             print("> ", end="", file=sys.stderr, flush=True)
             yield input()
-
-
-def serve_command(
-    session: Session,
-    config: Annotated[
-        ServingConfig,
-        fields(
-            *("host", "port", "token", "maximum_running", "maximum_waiting", "maximum_seconds"),
-            *("poll_seconds", "drain_seconds"),
-            variables={"token": "RNNLM_SERVE_TOKEN"},
-        ),
-    ],
-    model: Model = None,
-) -> None:
-    """Serve a model over HTTP, with a page to try it.
-
-    It is reloaded when its alias moves.
-
-    rnnlm serve
-    rnnlm serve rnnlm-python-docs --port 8080
-    """
-    with bound_socket(config):  # a taken port and a wrong name are answered before torch is imported
-        pass
-    model_folder(session.home, model)
-    from rnnlm.extensions.serving.server import serve_model
-
-    def announce(address: str, model: str) -> None:
-        session.print_result(f"serving    {model}\nat         {address}", {"model": model, "address": address})
-
-    serve_model(session.home, model, config, announce)
-
-
-def export_command(
-    session: Session,
-    model: Model = None,
-    file_format: Annotated[
-        Literal["onnx", "arpa"], typer.Option("--format", help="onnx: the network; arpa: the counts.")
-    ] = "onnx",
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to write, instead of onnx/model.onnx or model.arpa.")
-    ] = None,
-) -> None:
-    """Export a model to a file: its network to ONNX (extra: onnx), or its counts to ARPA.
-
-    rnnlm export rnnlm-python-docs --output onnx/model.onnx
-    rnnlm export rnnlm-python-docs --format arpa
-    """
-    folder = model_folder(session.home, model)
-    if file_format == "arpa":
-        from rnnlm.extensions.exports.arpa import export_arpa
-
-        counts = export_arpa(folder, output or Path("model.arpa"))
-        text = f"{counts.file}: {counts.file_bytes:,} bytes, {sum(counts.ngrams):,} n-grams of up to "
-        text += f"{len(counts.ngrams)} tokens"
-        if counts.without_network:
-            text += "\nthe counts alone: the network that they are mixed with is not exported"
-        session.print_result(text, counts)
-        return
-    from rnnlm.extensions.exports.onnx_graph import export_onnx
-
-    record = export_onnx(folder, output or Path("onnx/model.onnx"))
-    text = (
-        f"{record.file}: {record.file_bytes:,} bytes, next to "
-        f"{record.tokenizer.name} and {record.special_tokens.name}\n"
-        f"checked in onnxruntime: logits within {record.largest_difference:.1e} of torch's"
-    )
-    if record.without_counts:
-        text += "\nthe network alone: the counts that are mixed with it are not exported"
-    session.print_result(text, record)

@@ -6,12 +6,14 @@ import typer
 
 from flows.commands.command import Session
 from flows.commands.schedules import prefect_client, prefect_query
-from rnnlm.display.redaction import redacted
 from rnnlm.display.text_layout import labelled
 from rnnlm.errors import ConfigError
+from rnnlm.storage.redaction import redacted
 
 if TYPE_CHECKING:
     from prefect.blocks.abstract import NotificationBlock
+
+HEADING = "Every night"
 
 
 def notify_command(

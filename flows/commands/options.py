@@ -7,9 +7,9 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from rnnlm.config import STAGES, EngineConfig, PipelineConfig, Promote, Section
-from rnnlm.home import find_home
-from rnnlm.presets import SHORT_SETTINGS, build_config, is_section, read_presets
+from rnnlm.config import STAGES, EngineConfig, PipelineConfig, Promote, Section, changeable_settings
+from rnnlm.config.presets import SHORT_SETTINGS, build_config, is_section, read_presets
+from rnnlm.storage.home import find_home
 
 CORPUS_HELP = "A catalogue name (rnnlm corpora), hf:OWNER/NAME[:CONFIG], a file, folder, glob or http(s) URL."
 MODEL_HELP = (
@@ -65,7 +65,7 @@ SET_HELP = "Change one setting, such as model.hidden_size=256; repeatable (rnnlm
 PRESET_HELP = f"Settings to start from: {', '.join(read_presets())}. Default: default."
 RESUME_HELP = (
     "Continue an unfinished run: its id, the start of it, or its folder. "
-    "Only --set training.distributed.processes (launcher, nodes, rendezvous, restarts) may change it."
+    f"Only --set {', '.join(changeable_settings())} may change it."
 )
 Model = Annotated[str | None, typer.Argument(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_models)]
 Corpus = Annotated[str | None, CORPUS]

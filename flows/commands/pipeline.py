@@ -1,20 +1,19 @@
 """run, prepare, train, join: run the pipeline or a part of it."""
 
-import logging
-import sys
 from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, Session, some_of
+from flows.commands.command import FlowSession, some_of
 from flows.commands.options import PipelineOptions
 from rnnlm.config import PipelineConfig
+from rnnlm.config.presets import parse_override
 from rnnlm.errors import ConfigError
-from rnnlm.home import Home
-from rnnlm.presets import parse_override
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import forget_verified
 
+HEADING = "Pipeline"
 LENGTH_AND_SIZE = ("minutes", "epochs", "hidden_size")
 REPEATING = ("set", "force", "verify")
 
@@ -96,12 +95,12 @@ def train_command(
 
 
 def check_device(config: PipelineConfig) -> None:
-    """Refuse a device that this machine lacks, before a Prefect server is started. A Ray cluster may have it."""
+    """Refuse a device that this machine lacks, before a Prefect server is started, if this machine is to train."""
     training = config.training
-    if training.device not in ("auto", "cpu") and training.distributed.launcher != "ray":
-        from rnnlm.models.devices import choose_device
+    if training.device not in ("auto", "cpu"):
+        from rnnlm.training.model_run import elsewhere
 
-        choose_device(training.device)
+        elsewhere(training)
 
 
 def unfinished_run(home: Home, options: PipelineOptions) -> tuple[PipelineConfig, DatasetRecord]:
@@ -115,22 +114,3 @@ def unfinished_run(home: Home, options: PipelineOptions) -> tuple[PipelineConfig
     from rnnlm.training.checkpointing.run_lookup import find_unfinished
 
     return find_unfinished(home, options.resume, dict(map(parse_override, options.set or ())))
-
-
-def join_command(
-    session: Session,
-    rendezvous: Annotated[
-        str,
-        typer.Argument(metavar="HOST:PORT", help="The run's training.distributed.rendezvous; RNNLM_HOME is shared."),
-    ],
-) -> None:
-    """Train as another node of a run started with training.distributed.rendezvous.
-
-    rnnlm join node-0:29500
-    """
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
-    logging.getLogger("rnnlm").setLevel(logging.INFO)
-    from rnnlm.extensions.distributed import join
-
-    run_id = join.join(session.home, rendezvous)
-    session.print_result(f"run        {session.home.runs / run_id}", {"run_id": run_id})

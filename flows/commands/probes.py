@@ -9,6 +9,7 @@ from flows.commands.options import Corpus, Set, dataset_config
 from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
 from rnnlm.extensions.probes.probe_page import abilities_page, echo_page, gradients_page
 
+HEADING = "Measure"
 RUNNING_TEXT = "sequences.mode=stream"  # sentences are too short to look far back in
 Remeasure = Annotated[bool, typer.Option("--force", help="Measure again even if the figures exist.")]
 

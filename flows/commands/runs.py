@@ -11,14 +11,16 @@ import typer
 from flows.commands.command import ReadingSession
 from flows.commands.options import complete_runs
 from rnnlm.config import PipelineConfig
+from rnnlm.config.kinds import NETWORKS
 from rnnlm.config.moved_settings import flatten
+from rnnlm.config.presets import preset_settings, read_presets
 from rnnlm.display.text_layout import LINE_WIDTH, columns
-from rnnlm.home import Home
-from rnnlm.models.kinds import NETWORKS
-from rnnlm.presets import preset_settings, read_presets
+from rnnlm.storage.home import Home
 
 if TYPE_CHECKING:
     from rnnlm.tracking.run_comparison import RunComparison, RunOverview
+
+HEADING = "Measure"
 
 
 def runs_command(

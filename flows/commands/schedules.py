@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from flows.operations.schedules import ScheduleRow
 
+HEADING = "Every night"
 FOLLOW_SECONDS = 2.0  # between two looks at the run
 SILENT_SECONDS = 600.0  # how long a server may be unreachable before nobody waits for it any more
 LOOKS_AFTER_END = 3  # the last log lines arrive some seconds after the final state

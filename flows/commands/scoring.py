@@ -11,6 +11,8 @@ from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.registry.model_lookup import model_folder
 
+HEADING = "Measure"
+
 
 def score_command(
     session: FlowSession,

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shlex
 import subprocess
 import sys
 import textwrap
@@ -16,7 +15,7 @@ import typer
 
 from flows.commands.command import Session
 from flows.operations.home_servers import PASSWORD_FILE, RunningHome, home_password, read_running
-from flows.operations.prefect_environment import PREFECT_PORT, home_defaults, server_variables
+from flows.operations.prefect_environment import PREFECT_PORT
 from flows.operations.prefect_query import PrefectQuery
 from flows.service.home_processes import stop_home
 from flows.service.service_process import SERVICES, LogReader, last_lines, log_file
@@ -28,6 +27,7 @@ from rnnlm.errors import ConfigError, RnnlmError
 if TYPE_CHECKING:
     from flows.service.status import HomeStatus
 
+HEADING = "Every night"
 MLFLOW_PORT = 5000  # where `mlflow ui` listens
 Port = Annotated[int, typer.Option("--port", metavar="N", help="Port of Prefect's server and UI.", min=1, max=65_535)]
 MlflowPort = Annotated[
@@ -222,30 +222,3 @@ def logs_command(
             for line in reader.new_lines():
                 print(f"{name:<8} {line}", file=session.out, flush=True)
         time.sleep(0.5)
-
-
-def env_command(session: Session) -> None:
-    """Print variables for servers and workers that are started by hand.
-
-    eval "$(rnnlm env)"
-    """
-    wanted = home_defaults(session.home) | server_variables(session.home, read_running(session.home))
-    variables = {name: os.environ.get(name, value) for name, value in sorted(wanted.items())}
-    lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
-    session.print_result("\n".join(lines), variables)
-
-
-def deploy_command(session: Session) -> None:
-    """Create the deployments of prefect.yaml on a Prefect server.
-
-    rnnlm deploy
-    """
-    if "PREFECT_API_URL" not in os.environ:
-        raise ConfigError(
-            "no Prefect server: start one with rnnlm up, which also deploys, or set PREFECT_API_URL to a server's\n"
-            "address, such as PREFECT_API_URL=http://127.0.0.1:4200/api"
-        )
-    from flows.operations.deployments import deploy_all
-
-    names = deploy_all(session.home)
-    session.print_result("\n".join(f"deployed   {name}" for name in names), names)

@@ -10,11 +10,12 @@ import typer
 from flows.commands.command import ReadingSession
 from flows.commands.options import Preset
 from rnnlm.config import PipelineConfig, Section
+from rnnlm.config.presets import build_config, is_section
 from rnnlm.config.validation import bounds_text
 from rnnlm.display.text_layout import LINE_WIDTH
 from rnnlm.errors import ConfigError
-from rnnlm.presets import build_config, is_section
 
+HEADING = "Pipeline"
 TYPE_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
 
 

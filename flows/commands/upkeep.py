@@ -13,6 +13,8 @@ from rnnlm.extensions.upkeep.backup_archive import find_archive_damage, read_man
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
 from tasks.operations.registry_turn import registry_turn
 
+HEADING = "Servers"
+
 
 def prune_command(
     session: Session,

@@ -8,7 +8,7 @@ does nothing but show in the UI. A user's changes stay: an automation that exist
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rnnlm.extensions.scoring.drift import SCORES_DRIFTED
+from rnnlm.extension_points import drift_events
 from rnnlm.registry.night_events import (
     CANDIDATES,
     CHAMPION_KEPT,
@@ -115,7 +115,7 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "rnnlm: text drifted": (
         "Tonight's text differs from the champion's, or scored texts differ from its validation text.",
-        event_trigger(CORPUS_DRIFTED, SCORES_DRIFTED),
+        event_trigger(CORPUS_DRIFTED, *drift_events()),
         EVENT_TEXT,
     ),
 }

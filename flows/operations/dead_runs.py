@@ -11,8 +11,8 @@ from uuid import UUID
 
 from flows.operations.prefect_query import WORK_POOL
 from flows.operations.run_locks import STARTS_WITHIN, run_id_of, run_locks
-from rnnlm.home import Home
 from rnnlm.registry.stored_versions import delete_unfinished_models
+from rnnlm.storage.home import Home
 from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
 
 if TYPE_CHECKING:

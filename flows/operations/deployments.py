@@ -15,7 +15,7 @@ import yaml
 from flows.operations.console import show_library_lines
 from flows.operations.home_servers import read_running
 from flows.operations.prefect_query import WORK_POOL, wait_for_server
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.package_files import package_file
 from rnnlm.tracking.mlflow_store import prepare_store
 

@@ -11,7 +11,7 @@ from flows.operations.prefect_environment import LOCAL_API
 from flows.operations.prefect_query import access_problem, health_problem
 from flows.operations.temporary_server import drain_prefect_workers, temporary_server
 from rnnlm.errors import ConfigError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import check_addresses
 
 logger = logging.getLogger(__name__)

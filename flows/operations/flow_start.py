@@ -26,14 +26,12 @@ from prefect.states import Failed
 
 from flows.operations.console import shorten_own_errors, show_library_lines
 from flows.operations.run_locks import lock_file, unlocked_name
-from rnnlm.config import CorpusConfig, PipelineConfig, Section
+from rnnlm.config import PipelineConfig, Section
+from rnnlm.config.presets import change_preset, with_choices
 from rnnlm.corpora.download import corpus_name
 from rnnlm.errors import RnnlmError, close_to, is_worth_a_retry
-from rnnlm.extensions.comparison.comparison_config import CompareConfig
-from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import find_home
-from rnnlm.presets import change_preset, with_choices
 from rnnlm.registry.version_tags import settings_fact
+from rnnlm.storage.home import find_home
 from rnnlm.tracking.mlflow_store import check_addresses
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 
@@ -231,15 +229,12 @@ def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
     """Corpus and preset of a flow's parameters; "" for what they do not have."""
     for given in parameters.values():
         if isinstance(given, PipelineConfig):
-            config = with_choices(
+            given = with_choices(
                 with_deployment_values(given), parameters.get("corpus", ""), parameters.get("preset", "")
             )
-            return corpus_name(config.corpus), config.preset
-        if isinstance(given, CompareConfig):
-            pipeline = with_deployment_values(given).pipeline
-            return corpus_name(pipeline.corpus), pipeline.preset
-        if isinstance(given, ScoringConfig):
-            return corpus_name(CorpusConfig(source=with_deployment_values(given).input)), ""
+        if isinstance(given, Section):
+            source, preset = with_deployment_values(given).subject()
+            return (corpus_name(source) if source is not None else ""), preset
     return "", ""
 
 

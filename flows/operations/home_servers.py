@@ -8,7 +8,7 @@ worker run a shell command.
 import secrets
 from dataclasses import asdict, dataclass
 
-from rnnlm.home import Home, atomic_file, read_json, write_json
+from rnnlm.storage.home import Home, atomic_file, read_json, write_json
 
 LOCK = "up"  # held by the process of `rnnlm up` while it lives
 RECORD_FILE = "up.json"

@@ -6,9 +6,8 @@ from pathlib import Path
 from urllib.request import getproxies
 
 from flows.operations.home_servers import RunningHome, home_password, password_variables, read_running
-from rnnlm.extensions.upkeep import HISTORY_DAYS
-from rnnlm.home import Home
 from rnnlm.runtime.library_environment import QUIET_LIBRARIES
+from rnnlm.storage.home import HISTORY_DAYS, Home
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 
 PREFECT_PORT = 4200  # where `prefect server start` listens

@@ -6,7 +6,7 @@ A server deletes them itself, by the settings in prefect_environment.py; a tempo
 import asyncio
 import os
 
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 
 def remove_old_flow_runs(home: Home, days: int) -> None:

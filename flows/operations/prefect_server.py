@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from rnnlm.extensions.serving.middleware import LOOPBACK_NAMES, OwnOrigin
+from rnnlm.runtime.own_origin import LOOPBACK_NAMES, OwnOrigin
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

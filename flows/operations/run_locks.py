@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery

@@ -11,9 +11,9 @@ from flows.operations.prefect_query import FINISHED, PrefectQuery, is_night
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name, name_of, with_digest
 from rnnlm.errors import ConfigError, TrackingError
-from rnnlm.home import Home
 from rnnlm.registry.model_owner import other_owner
 from rnnlm.registry.version_tags import registered_name
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import Record
 from rnnlm.tracking.run_names import OWN_SCHEDULE
 

@@ -11,8 +11,8 @@ import psutil
 from flows.operations.home_servers import read_running
 from flows.service.service_process import SERVICE_VARIABLE
 from rnnlm.errors import ConfigError
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 
 HOST = "127.0.0.1"
 CHECKPOINT_SECONDS = 60.0  # for flow runs to write a checkpoint and end

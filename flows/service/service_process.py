@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
 SERVICE_VARIABLE = "RNNLM_SERVICE"  # in the environment of every process of a service: its name

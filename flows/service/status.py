@@ -15,7 +15,6 @@ from flows.operations.prefect_query import FINISHED, UNFINISHED, PrefectQuery, h
 from flows.operations.schedule_times import local_time
 from flows.service.home_processes import find_home_processes
 from rnnlm.errors import TrackingError
-from rnnlm.home import Home, size_of
 from rnnlm.registry import data_gates
 from rnnlm.registry.champion_history import champion_before, read_history
 from rnnlm.registry.data_gates import CHAMPION_STAYS
@@ -24,6 +23,7 @@ from rnnlm.registry.model_lookup import list_models, registered_versions
 from rnnlm.registry.night_events import NIGHT_ENDED
 from rnnlm.registry.promotion import kept_before, kept_since
 from rnnlm.registry.registry_version import RegistryVersion, read_versions
+from rnnlm.storage.home import Home, size_of
 from rnnlm.storage.records import Record
 from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
 

@@ -34,7 +34,7 @@ from flows.operations.run_locks import find_dead_runs
 from flows.service.home_processes import HOST, STOP_SECONDS, check_port, stop_flow_runs, stop_services
 from flows.service.service_process import ServiceProcess, last_lines, log_file
 from rnnlm.errors import ConfigError, HomeError, RnnlmError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_accounts import APP_NAME, login_variables
 from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from flows.operations.home_servers import read_running
 from flows.service.supervisor import up_command_line
 from rnnlm.errors import ConfigError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 UNIT_NAME = "rnnlm.service"
 UNIT_STOP_SECONDS = 180  # checkpoints, then four servers

@@ -8,7 +8,7 @@ and serving have configuration modules of their own.
 from rnnlm.config.bounds import LOWEST_TEMPERATURE, MaximumTokens, Seed, Temperature, TopK, TopP
 from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
 from rnnlm.config.engine_config import EngineConfig
-from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
+from rnnlm.config.evaluation_config import SCORED_ROWS, SHARD_DOCUMENTS, EvaluationConfig, GenerationConfig
 from rnnlm.config.model_config import (
     DEFAULT_UNITS,
     Backend,
@@ -27,12 +27,12 @@ from rnnlm.config.pipeline_config import (
     RegistryConfig,
     Stage,
     TrackingConfig,
+    changeable_settings,
 )
 from rnnlm.config.section import Section, changes_results, result_settings, setting
 from rnnlm.config.training_config import (
     AveragingConfig,
     CheckpointsConfig,
-    DistributedConfig,
     DivergenceConfig,
     DropoutConfig,
     FeedConfig,

@@ -7,7 +7,7 @@ from pydantic import Field, field_serializer, model_validator
 from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt
 from rnnlm.config.engine_config import EngineConfig
 from rnnlm.config.section import Section, setting
-from rnnlm.display.redaction import redacted
+from rnnlm.storage.redaction import redacted
 
 SplitShare = Annotated[float, Field(ge=0.0, lt=0.5)]
 

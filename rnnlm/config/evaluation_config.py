@@ -4,8 +4,12 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from rnnlm.config.bounds import MaximumTokens, NonNegativeInt, PositiveInt, Seed, Size, Temperature, TopK, TopP
+from rnnlm.config.bounds import MaximumTokens, PositiveInt, Seed, Size, Temperature, TopK, TopP
 from rnnlm.config.section import Section, setting
+
+# Scoring of texts of a caller's own, by `rnnlm score` and from Python.
+SCORED_ROWS = 256  # together; changes results by rounding only
+SHARD_DOCUMENTS = 4_096  # documents scored together
 
 
 class EvaluationConfig(Section):
@@ -48,19 +52,3 @@ class GenerationConfig(Section):
                 f"minimum_tokens {self.minimum_tokens} must be at most maximum_tokens {self.maximum_tokens}"
             )
         return self
-
-
-class ProbesConfig(Section):
-    """Plots of what a trained model does, made after its evaluation."""
-
-    gradient_flow: bool = setting(True, "Plot gradient norms against the distance back in time.")
-    gradient_steps: int = setting(
-        60, "Largest number of steps back from a loss; sentences may be shorter.", ge=1, le=10_000
-    )
-    gradient_rows: int = setting(64, "Largest number of windows of validation text.", ge=1, le=65_536)
-    positions: bool = setting(
-        False, "Plot the share of correct guesses against the position in the row, sentence mode."
-    )
-    given_tokens: NonNegativeInt = setting(
-        8, "Number of tokens given at the start of each row before the model continues on its own."
-    )

@@ -4,9 +4,9 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from rnnlm.config.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 from rnnlm.config.section import Section, setting
 from rnnlm.errors import close_to
-from rnnlm.models.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 
 ModelKind = Literal[  # NETWORKS, for type checks
     "elman", "feed-forward", "gru", "ind-rnn", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"

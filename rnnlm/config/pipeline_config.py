@@ -6,12 +6,12 @@ from pydantic import Field, model_validator
 
 from rnnlm.config.bounds import LARGEST_COUNT, NonNegativeFloat, NonNegativeInt, PositiveFloat, Seed
 from rnnlm.config.data_config import CorpusConfig, GatesConfig, SequencesConfig, TokenizerConfig
-from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig, ProbesConfig
+from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig
+from rnnlm.config.kinds import KINDS, kind_of
 from rnnlm.config.model_config import ModelConfig
 from rnnlm.config.moved_settings import upgrade
-from rnnlm.config.section import Section, setting
+from rnnlm.config.section import Section, setting, with_added_sections
 from rnnlm.config.training_config import TrainingConfig
-from rnnlm.models.kinds import KINDS, kind_of
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -143,9 +143,10 @@ class RegistryConfig(Section):
         return self
 
 
+@with_added_sections("")
 class PipelineConfig(Section):
-    # Only a name: rnnlm/presets.py looks its settings up. If they were filled in here, what a stored configuration
-    # means would depend on what its preset says today.
+    # Only a name: presets.py looks its settings up. If they were filled in here, what a stored configuration means
+    # would depend on what its preset says today.
     preset: Preset = setting(
         "default",
         "Preset whose settings the run starts from; settings that were changed by hand stay.",
@@ -159,11 +160,13 @@ class PipelineConfig(Section):
     training: TrainingConfig = setting(TrainingConfig(), "How the network is trained.")
     evaluation: EvaluationConfig = setting(EvaluationConfig(), "Perplexity after training.")
     generation: GenerationConfig = setting(GenerationConfig(), "Samples after training.")
-    probes: ProbesConfig = setting(ProbesConfig(), "Plots of what the trained model does.")
     tracking: TrackingConfig = setting(TrackingConfig(), "MLflow tracking and progress lines.")
     registry: RegistryConfig = setting(RegistryConfig(), "Registration and promotion.")
     limits: LimitsConfig = setting(LimitsConfig(), "Time limit and retries of a flow run.")
     force: tuple[Stage, ...] = setting((), "Stages to run again even if verified output exists.", changes_results=False)
+
+    def subject(self) -> tuple[CorpusConfig, str]:
+        return self.corpus, self.preset
 
     @model_validator(mode="before")
     @classmethod
@@ -182,13 +185,12 @@ class PipelineConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def check_teacher(self) -> "PipelineConfig":
-        if self.training.teacher.run is not None and not self.model.has_network:
-            raise ValueError("training.teacher.run needs a network that learns from it; got model.kind=kneser-ney")
+    def check_sections(self) -> "PipelineConfig":
+        for _, section in self.sections():
+            section.check_with(self)
         return self
 
-    @model_validator(mode="after")
-    def check_positions(self) -> "PipelineConfig":
-        if self.probes.positions and self.sequences.mode != "sentence":
-            raise ValueError("probes.positions needs sequences.mode=sentence: a running text has no rows")
-        return self
+
+def changeable_settings() -> list[str]:
+    """Dotted paths of settings that may change when a run is resumed: they say where it runs."""
+    return [f"{path}.{name}" for path, section in PipelineConfig().sections() for name in section.changeable]

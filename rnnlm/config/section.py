@@ -1,9 +1,14 @@
 """A section of the configuration, and what is known of its fields: description, bounds, effect on results."""
 
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
+
+from rnnlm.extension_points import added_sections
+
+S = TypeVar("S", bound="Section")
 
 
 class Section(BaseModel):
@@ -12,10 +17,60 @@ class Section(BaseModel):
     )
 
     former_fields: ClassVar[dict[str, JsonValue]] = {}  # removed ones at their defaults, which are still in keys
+    changeable: ClassVar[tuple[str, ...]] = ()  # fields that may change when an unfinished run is resumed
 
     def resolved(self) -> Self:
         """With values in place of those nulls that mean "what suits the other fields"."""
         return self
+
+    def check_with(self, whole: Any) -> None:
+        """ValueError if the section does not fit the PipelineConfig that it belongs to."""
+
+    def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of fields of a run that is resumed with changes of some that are `changeable`."""
+        return dict(changes)
+
+    def facts(self) -> dict[str, str]:
+        """Facts for the pages about a run: name → text. Empty if the section's defaults say nothing of interest."""
+        return {}
+
+    def subject(self) -> tuple[Any, str]:
+        """CorpusConfig and preset that a flow run with this parameter is named for; None and "" if it has none."""
+        return None, ""
+
+    @classmethod
+    def of(cls, parent: "Section") -> Self:
+        """The section of this class among the fields of another section."""
+        return next(value for _, value in parent if isinstance(value, cls))
+
+    def sections(self, path: str = "") -> "Iterator[tuple[str, Section]]":
+        """Dotted path and value of every section below this one."""
+        for name, value in self:
+            if isinstance(value, Section):
+                yield f"{path}{name}", value
+                yield from value.sections(f"{path}{name}.")
+
+
+def with_added_sections(path: str) -> Callable[[type[S]], type[S]]:
+    """Decorator of a section's class: the class with the sections that extensions add to it.
+
+    path: of the section in the whole configuration. The fields are there for pydantic and for users; in Python
+    `TeacherConfig.of(config.training)` finds one, because the spine's types do not know it.
+    """
+
+    def extended(kind: type[S]) -> type[S]:
+        fields: dict[str, Any] = {
+            name: (added, setting(added(), facts.description, added_later=facts.added_later))
+            for name, facts, added in added_sections(path)
+        }
+        if not fields:
+            return kind
+        model: type[S] = create_model(
+            kind.__name__, __base__=kind, __module__=kind.__module__, __doc__=kind.__doc__, **fields
+        )
+        return model
+
+    return extended
 
 
 def setting(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from rnnlm.config.bounds import LARGEST_FLOAT, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Seed, Size
-from rnnlm.config.section import Section, setting
+from rnnlm.config.section import Section, setting, with_added_sections
 
 Precision = Literal["float32", "bfloat16"]
 DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -142,45 +142,6 @@ class DivergenceConfig(Section):
     )
 
 
-class DistributedConfig(Section):
-    """Data-parallel training in several processes."""
-
-    # It changes how sums are rounded, and so the result.
-    processes: Size = setting(1, "Number of training processes on all nodes; each takes batch_size / processes rows.")
-    processes_at_start: Size | None = setting(
-        None,
-        "Number of processes that an unfinished run was started with, if another number continues it; "
-        "`rnnlm train --resume RUN` sets it. null: as many.",
-        changes_results=False,
-    )
-    launcher: Literal["torchrun", "ray"] = setting(
-        "torchrun",
-        "How the processes are started. torchrun: on this machine, or on `nodes`. ray: Ray Train on the cluster "
-        "that RAY_ADDRESS names, which shares the home; needs the extra `ray`.",
-        changes_results=False,
-    )
-    nodes: Size = setting(1, "Number of machines; start the others by hand with `rnnlm join`.", changes_results=False)
-    rendezvous: str | None = setting(
-        None,
-        "host:port of this machine, at which the other nodes join.",
-        pattern=r"^[^\s:]+:[0-9]+$",
-        changes_results=False,
-    )
-    restarts: NonNegativeInt = setting(
-        2, "Number of restarts after a training process has died.", changes_results=False
-    )
-
-    @model_validator(mode="after")
-    def check_nodes(self) -> "DistributedConfig":
-        if self.processes % self.nodes:
-            raise ValueError(f"processes {self.processes} must be a multiple of nodes {self.nodes}")
-        if (self.nodes > 1) != (self.rendezvous is not None):
-            raise ValueError("nodes above 1 and rendezvous=host:port must be set together")
-        if self.launcher == "ray" and self.nodes > 1:
-            raise ValueError("launcher=ray takes no nodes and no rendezvous: Ray chooses the nodes")
-        return self
-
-
 class FeedConfig(Section):
     reader_processes: int = setting(
         0, "Number of processes that read batches ahead. 0: none.", ge=0, le=256, changes_results=False
@@ -202,20 +163,7 @@ class WarmStartConfig(Section):
     )
 
 
-class TeacherConfig(Section):
-    """Distillation: another model's probabilities are learned beside the text."""
-
-    run: str | None = setting(
-        None,
-        "Id of the finished run to learn from, a network or an ensemble trained on the same dataset (rnnlm runs). "
-        "null: learn from the text alone.",
-        min_length=1,
-    )
-    share: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
-        0.5, "Weight of the teacher's probabilities in the loss; the text has the rest."
-    )
-
-
+@with_added_sections("training")
 class TrainingConfig(Section):
     former_fields = {"cuda_graphs": False}  # a GPU's steps are always captured today
 
@@ -228,7 +176,6 @@ class TrainingConfig(Section):
     warm_start: WarmStartConfig = setting(
         WarmStartConfig(), "Learning rate and budget of a run that continues from another model."
     )
-    teacher: TeacherConfig = setting(TeacherConfig(), "Another model to learn from.", added_later=True)
     minutes: PositiveFloat | None = setting(
         3.0,
         "Minutes of training, if neither epochs nor maximum_tokens is set: as many tokens as this machine trains in "
@@ -269,7 +216,6 @@ class TrainingConfig(Section):
     validation: ValidationConfig = setting(ValidationConfig(), "Validation during training.")
     checkpoints: CheckpointsConfig = setting(CheckpointsConfig(), "Checkpoints of unfinished runs.")
     divergence: DivergenceConfig = setting(DivergenceConfig(), "Detection of divergence, and rollbacks.")
-    distributed: DistributedConfig = setting(DistributedConfig(), "Training in several processes.")
     feed: FeedConfig = setting(FeedConfig(), "How batches reach the model.")
 
     @property
@@ -294,14 +240,9 @@ class TrainingConfig(Section):
         return self.model_copy(update={"optimizer": optimizer, **budget})
 
     @model_validator(mode="after")
-    def check_batch_size(self) -> "TrainingConfig":
-        """Ranks may have one row more than others, so that a run can continue with any number of processes."""
-        processes = self.distributed.processes
-        if self.batch_size < processes:
-            raise ValueError(f"batch_size {self.batch_size} must be at least distributed.processes {processes}")
-        rows = self.batch_size // processes
-        if rows < self.accumulation:
-            raise ValueError(f"accumulation {self.accumulation} must be at most the {rows} rows of each process")
+    def check_accumulation(self) -> "TrainingConfig":
+        if self.batch_size < self.accumulation:
+            raise ValueError(f"accumulation {self.accumulation} must be at most batch_size {self.batch_size}")
         return self
 
     @model_validator(mode="after")

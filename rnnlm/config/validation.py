@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from rnnlm.display.redaction import redacted
 from rnnlm.errors import ConfigError
+from rnnlm.storage.redaction import redacted
 
 M = TypeVar("M", bound=BaseModel)
 PROBLEMS_SHOWN = 2  # problems; the last line counts the others

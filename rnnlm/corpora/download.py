@@ -37,8 +37,8 @@ from rnnlm.corpora.text_encoding import check_encoding, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home, digest_of, expanded, read_json, write_json
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, digest_of, expanded, read_json, write_json
 from rnnlm.storage.records import CorpusRecord, LeftOut
 from rnnlm.storage.shared_storage import find_storage
 from rnnlm.storage.stages import STAGE_VERSIONS, stage, write_once

@@ -12,6 +12,7 @@ from typing import IO
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.archives import archive_kind, archive_members
 from rnnlm.corpora.compression import Meter, OpenFile, decompressed
+from rnnlm.corpora.document_formats import DocumentError, document_reader
 from rnnlm.corpora.local_files import NO_TEXT, NOTE_REASON, nothing_left
 from rnnlm.corpora.split_names import (
     DOCUMENT_SUFFIXES,
@@ -34,13 +35,6 @@ from rnnlm.corpora.text_encoding import (
     unreadable,
 )
 from rnnlm.errors import CorpusError
-from rnnlm.extensions.documents.document_prose import (
-    BINARY_KINDS,
-    MAXIMUM_BYTES,
-    DocumentError,
-    declared_charset,
-    document_prose,
-)
 from rnnlm.storage.records import LeftOut
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
@@ -209,15 +203,16 @@ class Opener:
         kind, label = self.format_of(opened), opened.label
         encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
         if kind in DOCUMENT_KINDS:
-            data = read_document(opened, MAXIMUM_BYTES[kind])
+            reader = document_reader()
+            data = read_document(opened, reader.maximum_bytes(kind))
             if kind == "html" and encoding == self.config.encoding:  # without a byte-order mark
-                encoding = declared_charset(data[:4096]) or encoding
+                encoding = reader.declared_charset(data[:4096]) or encoding
             markup = ""
-            if kind not in BINARY_KINDS:
+            if not reader.is_binary(kind):
                 markup = "".join(text_pieces(io.BytesIO(data), label, self.decoding._replace(encoding=encoding)))
             self.any_piece = True
-            prose = document_prose(kind, data, markup) if self.convert else markup or "…"
-            return Text(role, label, iter([prose]), kind, "" if kind in BINARY_KINDS else encoding)
+            prose = reader.prose(kind, data, markup) if self.convert else markup or "…"
+            return Text(role, label, iter([prose]), kind, "" if reader.is_binary(kind) else encoding)
         if kind == "text":
             pieces = text_pieces(opened, label, self.decoding)
         else:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.sources import Metadata, Source
-from rnnlm.home import Home, read_json, write_json
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
+from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import LeftOut, Record
 from rnnlm.storage.shared_storage import find_storage
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used

@@ -20,9 +20,9 @@ import requests
 
 from rnnlm.corpora.http_request import FetchPolicy, TransientError, ask, network_errors_explained, pieces
 from rnnlm.display.progress import BYTES, Progress
-from rnnlm.display.redaction import redacted
 from rnnlm.errors import CorpusError, FetchError, HomeError
-from rnnlm.home import digest_of, file_digest, read_json, sync, write_json
+from rnnlm.storage.home import digest_of, file_digest, read_json, sync, write_json
+from rnnlm.storage.redaction import redacted
 
 logger = logging.getLogger(__name__)
 POLICY = FetchPolicy()

@@ -11,8 +11,8 @@ from urllib.parse import urljoin, urlsplit
 import requests
 import urllib3
 
-from rnnlm.display.redaction import redacted
 from rnnlm.errors import CorpusError, FetchError
+from rnnlm.storage.redaction import redacted
 
 MAXIMUM_REDIRECTS = 5
 RECEIVED_AT_ONCE = 1 << 20

@@ -22,7 +22,7 @@ from rnnlm.corpora.table_files import NoColumnError, Row, column_texts
 from rnnlm.corpora.text_encoding import Decoding, printable, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, HomeError, RnnlmError
-from rnnlm.home import atomic_file, expanded
+from rnnlm.storage.home import atomic_file, expanded
 
 HUB_ROWS_AT_ONCE = 1000
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Any
 from rnnlm.corpora.split_names import is_archive_name, is_note, may_be_read
 from rnnlm.corpora.text_encoding import shortened, unreadable
 from rnnlm.errors import CorpusError
-from rnnlm.home import expanded, file_digest
+from rnnlm.storage.home import expanded, file_digest
 from rnnlm.storage.records import LeftOut
 
 WILDCARDS = set("*?[")

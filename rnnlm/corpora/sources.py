@@ -12,17 +12,17 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora import http_download
 from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
+from rnnlm.corpora.document_formats import library_versions
 from rnnlm.corpora.file_formats import Opener, SourceFile
 from rnnlm.corpora.http_download import ResourceVersion
 from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
 from rnnlm.corpora.local_files import WILDCARDS, digest_of_file, files_of_glob, states, texts_below
 from rnnlm.corpora.text_encoding import Decoding, text_pieces, unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
-from rnnlm.display.redaction import redacted
 from rnnlm.errors import CorpusError, FetchError
-from rnnlm.extensions.documents.document_prose import library_versions
-from rnnlm.home import Home, digest_of, expanded
+from rnnlm.storage.home import Home, digest_of, expanded
 from rnnlm.storage.records import LeftOut
+from rnnlm.storage.redaction import redacted
 
 Metadata = dict[str, Any]
 

@@ -29,7 +29,7 @@ TABLE_SUFFIXES = {
     ".json": "jsonl",
     ".parquet": "parquet",
 }
-DOCUMENT_SUFFIXES = {  # read by document_prose.py
+DOCUMENT_SUFFIXES = {  # see document_formats.py
     ".md": "markdown",
     ".markdown": "markdown",
     ".rst": "rst",
@@ -136,7 +136,7 @@ def unclear_split_names(names: Iterable[str]) -> list[str]:
 def may_be_read(name: str, format: str = "auto", *, documents: bool = True) -> bool:
     """False for images, programs, notes, hidden files and nested archives, judging by the name.
 
-    documents: take what document_prose.py turns into prose, too. If the configuration sets the format, any suffix may
+    documents: take what a DocumentReader turns into prose, too. If the configuration sets the format, any suffix may
     be text except those of images, video, fonts and sound.
     """
     last = PurePosixPath(name).name

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from rnnlm.home import read_json
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import read_json
 from rnnlm.storage.records import CorpusRecord, Record
 
 PARTS = "parts.json"  # beside the text: its files and archive members, as Part

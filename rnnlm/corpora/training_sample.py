@@ -8,7 +8,7 @@ import heapq
 
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home, read_json, write_json
+from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import CorpusRecord, TrainingSample
 from rnnlm.storage.stages import stage_key
 

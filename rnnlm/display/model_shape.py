@@ -1,7 +1,7 @@
 """The configuration of a model in one line."""
 
+from rnnlm.config.kinds import kind_of
 from rnnlm.config.model_config import ModelConfig
-from rnnlm.models.kinds import kind_of
 
 
 def model_shape(model: ModelConfig, members: int = 0) -> str:

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.errors import ConfigError, ModelError
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.evaluation.token_probabilities import write_probabilities
 from rnnlm.evaluation.training_overlap import (
@@ -18,18 +17,17 @@ from rnnlm.evaluation.training_overlap import (
     repeated_share,
     seen_share,
 )
-from rnnlm.extensions.adaptation.adaptation_table import Adaptations, AdaptationTable, measure_adaptations
-from rnnlm.home import Home, file_digest
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.sequences.dataset_writer import store_sequences
-from rnnlm.storage.records import SPLITS, DatasetRecord, Split, TokenizerRecord
+from rnnlm.storage.home import Home, file_digest
+from rnnlm.storage.records import SPLITS, DatasetRecord, Record, Split, TokenizerRecord
 from rnnlm.storage.result_records import SplitScore
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 logger = logging.getLogger(__name__)
-Reported = TypeVar("Reported", SplitScore, AdaptationTable)
+Reported = TypeVar("Reported", bound=Record)
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class CorpusForModel:
     score_warnings: tuple[str, ...]  # of copied text, which makes the scores mislead
 
     def reported(self, scored: Reported) -> Reported:
-        """The record with the split's reported name, and with how much of it training has seen."""
+        """The record with the split's reported name, and with how much of it training has seen: split, seen_share."""
         return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
 
 
@@ -62,24 +60,6 @@ def score_corpus(
     if probabilities is not None:
         write_probabilities(probabilities, opened.model, opened.dataset, opened.split)
     return opened.reported(score_split(opened.model, opened.dataset, opened.split, counted=opened.counted))
-
-
-def compare_on_corpus(
-    home: Home, folder: Path, config: CorpusConfig, wanted: Adaptations, split: Split | None = None
-) -> AdaptationTable:
-    """The plain perplexity of the same split beside those with test-time adaptation.
-
-    ConfigError if an adaptation needs the other splits and the scored split is not `test`. ModelError for counts alone.
-    """
-    opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
-    if opened.model.mixture is not None and opened.model.mixture.is_alone:
-        raise ModelError(f"{folder}: counts alone; --dynamic, --cache and --interpolate adapt a network")
-    if wanted.needs_other_splits and opened.split != "test":
-        raise ConfigError(
-            f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"
-            f"splits and report on the test split, not on {opened.reported_as}; give --split test"
-        )
-    return opened.reported(measure_adaptations(opened.model, opened.dataset, opened.split, wanted))
 
 
 def open_corpus(

@@ -10,7 +10,6 @@ from rnnlm.errors import DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
 from rnnlm.evaluation.count_shares import COMPARED_ORDER, count_training_split
 from rnnlm.evaluation.token_losses import network_nll_of_split, stored_network_nll, stored_nll, with_contexts
-from rnnlm.home import Home
 from rnnlm.metrics import Score, perplexity
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import CountMixture, load_mixture
@@ -18,6 +17,7 @@ from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.home import Home
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, RunRecord, Split
 from rnnlm.storage.result_records import CountsScore, EvaluationRecord, PartScore, SplitScore

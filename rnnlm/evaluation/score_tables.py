@@ -1,16 +1,12 @@
-"""Scores as rows of tables: a model beside its baselines, or beside its test-time adaptations.
+"""Scores as rows of tables: a model beside its baselines.
 
 A heading names the split and the measure, such as `test perplexity`, unless the row names its split.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rnnlm.display.text_layout import TableRows
 from rnnlm.storage.result_records import EvaluationRecord, PartScore, SplitScore
-
-if TYPE_CHECKING:  # its import would load torch
-    from rnnlm.extensions.adaptation.adaptation_table import AdaptationTable
-
 
 SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test", "all": "whole-text"}
 
@@ -79,18 +75,3 @@ def figures(score: SplitScore, of: str = "") -> dict[str, Any]:
     if score.first_rows is not None:
         row[f"{of}perplexity of the first {score.first_rows:,} rows"] = f"{score.first_rows_perplexity:.2f}"
     return row if score.seen_share is None else row | {"in training text": f"{score.seen_share:.1%}"}
-
-
-def adaptation_rows(table: "AdaptationTable") -> TableRows:
-    """One row per variant, the plain model first."""
-    static = table.variants[0].perplexity
-    return [
-        {
-            "model": variant.name,
-            "tokens": f"{table.tokens:,}",
-            f"{SPLIT_NAMES[table.split]} perplexity": f"{variant.perplexity:.2f}",
-            "change": f"{variant.perplexity / static - 1:+.1%}" if index else "",
-            "settings": " ".join(f"{name}={value:.4g}" for name, value in variant.settings.items()),
-        }
-        for index, variant in enumerate(table.variants)
-    ]

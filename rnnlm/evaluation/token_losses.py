@@ -8,7 +8,6 @@ import numpy as np
 from rnnlm.display.progress import Progress
 from rnnlm.evaluation.batch_losses import nll_of_each_batch
 from rnnlm.evaluation.shared_prefix_scoring import nll_of_rows_sharing_prefixes
-from rnnlm.home import Home, digest_of, file_digest, read_json, write_json
 from rnnlm.models.devices import evaluation_device, float32_products
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import CountMixture, histories, load_mixture
@@ -17,6 +16,7 @@ from rnnlm.sequences.batches import EVALUATION_WINDOW, RowSource, chunks, cut_st
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import contexts, shifted_rows
+from rnnlm.storage.home import Home, digest_of, file_digest, read_json, write_json
 from rnnlm.storage.records import DatasetRecord, RunRecord, Split
 from rnnlm.storage.stages import write_once
 

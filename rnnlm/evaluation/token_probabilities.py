@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 
 from rnnlm.errors import HomeError
 from rnnlm.evaluation.token_losses import joined_nll, nll_of_split, token_losses
-from rnnlm.home import atomic_file
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 

@@ -14,11 +14,11 @@ import numpy as np
 from rnnlm.corpora.splits import letters_of
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_text
-from rnnlm.home import Home
 from rnnlm.models.training_provenance import TrainingProvenance
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record, Split
 from rnnlm.storage.sql_statements import statement

@@ -8,10 +8,10 @@ from pathlib import Path
 from rnnlm.config import GenerationConfig
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_batch, text_sampling
-from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.dataset_reader import read_openings
+from rnnlm.storage.home import Home
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, RunRecord, Sample
 from rnnlm.storage.result_records import SamplesRecord

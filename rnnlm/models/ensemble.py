@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .kinds import MEMBERS
+from ..config.kinds import MEMBERS
 from .language_model import LanguageModel
 
 SHARES = "shares"  # name of the tensor in model.safetensors

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..config.kinds import Kind, cell_class, kind_of
 from .block import Block
 from .cell import Cell
-from .kinds import Kind, cell_class, kind_of
 from .mixture import CountMixture
 from .stack import Stack
 

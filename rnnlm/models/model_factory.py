@@ -9,14 +9,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from rnnlm.config.kinds import MEMBERS, kind_of
 from rnnlm.config.model_config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.home import read_json, write_json
 from rnnlm.models.ensemble import Ensemble, make_network
 from rnnlm.models.initialization import initialize
-from rnnlm.models.kinds import MEMBERS, kind_of
 from rnnlm.models.language_model import LanguageModel, layer_class
 from rnnlm.models.mixture import load_mixture, save_mixture
+from rnnlm.storage.home import read_json, write_json
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
 ONE_HOT_VOCABULARY = 4_096  # largest vocabulary for one-hot input, whose embedding is a square matrix

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
-from rnnlm.home import read_json
+from rnnlm.storage.home import read_json
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rnnlm.home import digest_of, file_digest, read_json
+from rnnlm.config.kinds import KINDS, MEMBERS, OWN_MODULES, cell_class, kind_of, own_module_name
 from rnnlm.models.count_model import FILE as COUNTS
-from rnnlm.models.kinds import KINDS, MEMBERS, OWN_MODULES, cell_class, kind_of, own_module_name
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.disk_errors import ABSENT
+from rnnlm.storage.home import digest_of, file_digest, read_json
 from rnnlm.storage.stages import COMPLETE, find_damage
 
 if TYPE_CHECKING:

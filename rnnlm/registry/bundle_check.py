@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from rnnlm.errors import ModelError
-from rnnlm.home import digest_of, file_digest
+from rnnlm.storage.home import digest_of, file_digest
 
 TIMEOUT_SECONDS = 600
 CHECKED: set[str] = set()  # digests of what this process has checked; a repaired version has the same content

@@ -17,7 +17,6 @@ from rnnlm.evaluation.paired.bootstrap import measure_evidence
 from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, judging_documents
 from rnnlm.evaluation.paired.paired_losses import Contestant, load_contestant, write_paired_losses
 from rnnlm.evaluation.paired.seen_text import lists_lines
-from rnnlm.home import Home
 from rnnlm.models.devices import evaluation_device, float32_products
 from rnnlm.registry.bundle import EVIDENCE, TRAINING_DOCUMENTS
 from rnnlm.registry.model_lookup import registered_folder
@@ -41,6 +40,7 @@ from rnnlm.registry.seen_documents import (
     write_training_documents,
 )
 from rnnlm.registry.version_tags import SETTINGS, Candidate, corpus_folder, settings_fact
+from rnnlm.storage.home import Home
 from rnnlm.storage.result_records import Evidence
 
 if TYPE_CHECKING:

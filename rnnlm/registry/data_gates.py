@@ -22,12 +22,12 @@ from rnnlm.config import GatesConfig, PipelineConfig
 from rnnlm.corpora.character_profile import character_distance, count_characters, training_text
 from rnnlm.errors import DatasetError, ModelError, TrackingError
 from rnnlm.evaluation.training_overlap import CopiedShares, copied_shares, repeated_sentence, seen_sentence
-from rnnlm.home import Home, read_json
 from rnnlm.registry.bundle import CHARACTERS, evidence_folder
 from rnnlm.registry.model_lookup import find_version, registered_folder
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import corpus_folder, registered_name
 from rnnlm.sequences.dataset_report import Description, describe_dataset
+from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.records import DatasetRecord, Record, Split
 
 logger = logging.getLogger(__name__)

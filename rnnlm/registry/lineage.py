@@ -1,10 +1,10 @@
 """The lineage of a version: corpus, tokenizer, dataset, run, code, and the champions before it."""
 
 from rnnlm.errors import ModelError
-from rnnlm.home import Home
 from rnnlm.registry.champion_history import Change, read_history
 from rnnlm.registry.model_lookup import known_models, registered_versions
 from rnnlm.registry.registry_version import RegistryVersion
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import Record
 from rnnlm.storage.result_records import Evidence, ListedVersion
 

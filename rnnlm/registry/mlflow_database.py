@@ -10,8 +10,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Literal
 
-from rnnlm.home import Home
 from rnnlm.registry.registry_version import RegistryVersion, facts_of
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import embedded_uri
 
 WASTED_SHARE = 0.25  # of the database's pages, from which on it is compacted

@@ -5,14 +5,14 @@ import textwrap
 from pathlib import Path
 
 from rnnlm.config import ModelConfig
+from rnnlm.config.kinds import kind_of
 from rnnlm.display.text_layout import markdown_table
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
-from rnnlm.home import read_json
 from rnnlm.models.count_model import FILE as COUNTS
-from rnnlm.models.kinds import kind_of
 from rnnlm.registry.decision_text import difference_in_words
 from rnnlm.registry.version_tags import Candidate
+from rnnlm.storage.home import read_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import Evidence, ListedVersion
 
@@ -92,11 +92,10 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
         limits.append("Its text was cleaned (lower case, digits): clean prompts in the same way.")
     commit = f", commit `{tags['git_commit']}`" if "git_commit" in tags else ""
     champion = "there was no champion when it was registered"
-    teacher = config.training.teacher
     provenance = [
         f"run `{run.run_id}`, weights sha256 `{tags['model_sha256']}`",
         *([f"training continued from {run.started_from}"] if run.started_from else []),
-        *([f"run `{teacher.run}` taught it: {teacher.share:.0%} of the loss"] if teacher.run else []),
+        *(f"{name} {fact}" for _, section in config.sections() for name, fact in section.facts().items()),
         *(f"network of run `{member.run_id}`, share {member.share:.2f}" for member in run.members),
         f"rnnlm {tags['code_version']}{commit}; the whole configuration: evidence/configuration.json",
         f"champion when it was registered: version {parent}" if parent else champion,

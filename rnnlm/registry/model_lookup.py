@@ -9,7 +9,6 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, digest_of, expanded, read_json
 from rnnlm.registry.bundle import (
     BUNDLE,
     CONFIGURATION,
@@ -21,6 +20,7 @@ from rnnlm.registry.bundle import (
 )
 from rnnlm.registry.registry_version import RegistryVersion, read_versions, registry_version
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, digest_of, expanded, read_json
 from rnnlm.storage.result_records import ListedVersion
 from rnnlm.storage.stages import mark_used, write_once
 from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_empty, reaching_mlflow, tracking_uri

@@ -16,10 +16,10 @@ from rnnlm.corpora.download import with_digest
 from rnnlm.corpora.hub import HUB_PREFIX
 from rnnlm.corpora.sources import absolute_source
 from rnnlm.errors import TrackingError
-from rnnlm.home import Home
 from rnnlm.registry.model_lookup import registered_versions
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.version_tags import Candidate, registered_name, source_facts
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord
 
 logger = logging.getLogger(__name__)

@@ -1,12 +1,12 @@
 """Promote a version by hand, without evidence, or roll back; the history records who, when and why."""
 
 from rnnlm.errors import ModelError
-from rnnlm.home import Home
 from rnnlm.registry.champion_history import Change, champion_before, read_history, set_champion
 from rnnlm.registry.decision_text import WAITS
 from rnnlm.registry.model_lookup import find_version, known_models, registered_versions
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.registry_version import champion_of, read_versions
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 LONGEST_REASON = 1_000  # characters

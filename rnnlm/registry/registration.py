@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rnnlm.corpora.character_profile import count_characters, training_text
-from rnnlm.home import Home, write_json
 from rnnlm.registry.bundle import (
     CHARACTERS,
     CONFIGURATION,
@@ -46,6 +45,7 @@ from rnnlm.registry.version_tags import (
     registered_name,
     settings_fact,
 )
+from rnnlm.storage.home import Home, write_json
 from rnnlm.storage.result_records import Alias, RegisteredVersion
 from rnnlm.storage.stages import mark_complete, stage
 from rnnlm.tracking.mlflow_runs import (

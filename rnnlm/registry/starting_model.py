@@ -5,15 +5,15 @@ import shutil
 from pathlib import Path
 
 from rnnlm.config import ModelConfig, PipelineConfig, result_settings
+from rnnlm.config.kinds import MEMBERS
 from rnnlm.errors import ModelError, TrackingError
-from rnnlm.home import Home, digest_of, read_json
-from rnnlm.models.kinds import MEMBERS
 from rnnlm.models.model_factory import architecture
 from rnnlm.registry.bundle import model_digest
 from rnnlm.registry.model_lookup import find_version, full_reference, registered_folder, registered_version
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.seen_documents import cleaning_hides_text, training_digests
 from rnnlm.registry.version_tags import registered_name
+from rnnlm.storage.home import Home, digest_of, read_json
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, StartedFrom
 from rnnlm.storage.stages import write_once

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from rnnlm.home import Home, size_of
 from rnnlm.registry.mlflow_database import delete_for_good
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.registry.registry_version import RegistryVersion, read_versions
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
+from rnnlm.storage.home import Home, size_of
 from rnnlm.storage.records import Record
 from rnnlm.tracking.mlflow_store import all_pages, best_effort, ignoring, is_embedded, is_empty, reaching_mlflow
 

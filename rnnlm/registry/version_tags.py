@@ -17,13 +17,13 @@ from pydantic import BaseModel
 from rnnlm.config import CorpusConfig, PipelineConfig, RegistryConfig, changes_results
 from rnnlm.config.moved_settings import flatten
 from rnnlm.corpora.sources import absolute_source
-from rnnlm.display.redaction import redacted
-from rnnlm.home import Home, digest_of, read_json
 from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, digest_of, read_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.redaction import redacted
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE

@@ -18,10 +18,10 @@ from rnnlm.display.text_layout import (
 )
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.evaluation.seed_scores import seed_rows
-from rnnlm.home import read_json
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.reports.page import Page
 from rnnlm.reports.registry_page import registered_lines
+from rnnlm.storage.home import read_json
 from rnnlm.storage.records import CorpusRecord, RunRecord, Sample
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SamplesRecord, SeedScores, TrainedRecord
 
@@ -118,7 +118,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
     facts = {
         "run": Code(run.run_id),
         "started from": str(run.started_from or "random weights"),
-        "teacher": Code(training.teacher.run) if training.teacher.run else "none",
+        **{name: fact for _, section in training.sections() for name, fact in section.facts().items()},
         "model": model_shape(model, len(run.members)),
         "epochs": training.epoch_count,
         "trained tokens": f"{run.trained_tokens:,}",
@@ -143,7 +143,6 @@ def pipeline_summary(record: PipelineRecord) -> str:
     """The summary that `rnnlm run` prints."""
     config = PipelineConfig.model_validate(read_json(record.run.folder / "config.json"))
     corpus, dataset, run, stages = record.corpus, record.dataset, record.run, record.stages
-    teacher = config.training.teacher
     train_tokens = dataset.predicted_tokens["train"]
     facts = {
         "corpus": f"{corpus.name}, sha256 {corpus.digest[:16]}, {corpus.corpus_bytes:,} bytes"
@@ -153,7 +152,7 @@ def pipeline_summary(record: PipelineRecord) -> str:
         "trained": f"{model_shape(config.model, len(run.members))}; {run.trained_tokens:,} tokens "
         f"({run.trained_tokens / train_tokens:.1f} epochs)",
         "started": f"from {run.started_from}" if run.started_from else "",
-        "taught": f"by run {teacher.run}, {teacher.share:.0%} of the loss" if teacher.run else "",
+        **{name: fact for _, section in config.sections() for name, fact in section.facts().items()},
         "done": ", ".join(f"{name} {stage.seconds:.1f} s" for name, stage in stages.items() if not stage.skipped),
     }
     skipped = ", ".join(name for name, stage in stages.items() if stage.skipped)

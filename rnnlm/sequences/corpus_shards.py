@@ -16,7 +16,6 @@ from rnnlm.config import SequencesConfig
 from rnnlm.corpora.line_digests import line_digests
 from rnnlm.corpora.splits import ByteRange, CorpusDocument, byte_ranges, documents_in, text_fingerprint
 from rnnlm.display.progress import BYTES, Progress
-from rnnlm.home import atomic_file
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.sequences.segmentation import (
     TokenRows,
@@ -30,6 +29,7 @@ from rnnlm.sequences.segmentation import (
 )
 from rnnlm.sequences.sql_tables import token_type
 from rnnlm.sequences.truncation import beginnings, first_rows
+from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 

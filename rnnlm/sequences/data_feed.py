@@ -2,8 +2,9 @@
 
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
@@ -19,6 +20,7 @@ from rnnlm.sequences.batches import (
     shuffled_batches,
     stream_batches,
 )
+from rnnlm.sequences.drawn_targets import target_rows
 from rnnlm.sequences.gpu_resident import ResidentText, resident_text, resident_windows, shuffled_resident_batches
 from rnnlm.sequences.segmentation import Mode
 
@@ -32,6 +34,7 @@ class TrainingBatches(IterableDataset[Batch]):
     DataLoader takes them in turn, so the order does not depend on num_workers.
     first_batch: batches to skip at the beginning, over all epochs; they are not read.
     device: holds the whole split and every batch; None: CPU, read on demand.
+    drawn_targets: a file of further targets, which follow the text's in target_ids, (b, t, k); None: it has (b, t).
     """
 
     source: RowSource
@@ -44,6 +47,7 @@ class TrainingBatches(IterableDataset[Batch]):
     world_size: int = 1
     first_batch: int = 0
     device: torch.device | None = None
+    drawn_targets: Path | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world_size:
@@ -58,25 +62,34 @@ class TrainingBatches(IterableDataset[Batch]):
         """The batches of this rank, for all workers."""
         left_out = self.first_batch
         try:
-            text = None if self.device is None else resident_text(self.source, self.mode, self.device)
+            # The order depends on the lengths of the rows alone, so rows of further targets come in the same one.
+            sources = [self.source, *(target_rows(self.source, self.drawn_targets) if self.drawn_targets else ())]
+            texts = [(source, self.held(source)) for source in sources]
             for epoch in self.epochs:
                 count = self.count_of_epoch(epoch)
                 if left_out < count:
-                    yield from self.batches_of_epoch(epoch, left_out, text)
+                    orders = [self.batches_of_epoch(*text, epoch, left_out) for text in texts]
+                    yield from map(with_further_targets, *orders)
                 left_out = max(0, left_out - count)
         finally:
             self.source.close()  # a forked worker must not inherit an open file
 
-    def batches_of_epoch(self, epoch: int, left_out: int, text: ResidentText | None) -> Iterator[Batch]:
+    def held(self, source: RowSource) -> ResidentText | None:
+        """The whole source on the device, if that holds the split."""
+        return None if self.device is None else resident_text(source, self.mode, self.device)
+
+    def batches_of_epoch(
+        self, source: RowSource, text: ResidentText | None, epoch: int, left_out: int
+    ) -> Iterator[Batch]:
         mine = (self.rank, self.world_size, left_out)
         if self.mode == "stream":
             cut = self.cut_of_epoch(epoch)
             if text is not None:
                 return resident_windows(text, self.window_length, cut, *mine)
-            return stream_batches(self.source, self.window_length, cut, *mine)
+            return stream_batches(source, self.window_length, cut, *mine)
         if text is not None:
-            return shuffled_resident_batches(text, self.source, self.batch_size, self.seed, epoch, *mine)
-        batches = shuffled_batches(self.source, self.batch_size, self.seed, epoch, left_out)
+            return shuffled_resident_batches(text, source, self.batch_size, self.seed, epoch, *mine)
+        batches = shuffled_batches(source, self.batch_size, self.seed, epoch, left_out)
         return (batch.share(self.rank, self.world_size) for batch in batches)
 
     def cut_of_epoch(self, epoch: int | None) -> StreamCut:
@@ -96,6 +109,13 @@ class TrainingBatches(IterableDataset[Batch]):
         A stream that starts at an offset may have one batch less.
         """
         return self.count_of_epoch(None)
+
+
+def with_further_targets(batch: Batch, *further: Batch) -> Batch:
+    """The batch whose tokens have the targets of the others, too."""
+    if not further:
+        return batch
+    return replace(batch, target_ids=torch.stack([one.target_ids for one in (batch, *further)], dim=-1))
 
 
 def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from rnnlm.errors import DatasetError
-from rnnlm.home import Home, expanded, read_json
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, expanded, read_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import find_new_damage, mark_used
 

@@ -6,9 +6,9 @@ import duckdb
 
 from rnnlm.display.plots import PALE, RED, new_figure, set_titles
 from rnnlm.display.text_layout import TableRows
-from rnnlm.home import Home, read_json, write_json
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import DatasetRecord, Record
 from rnnlm.storage.sql_statements import names
 from rnnlm.storage.stages import write_once

@@ -18,7 +18,6 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
 from rnnlm.corpora.small_corpora import explain_empty_split
 from rnnlm.errors import CorpusError, DatasetError
-from rnnlm.home import Home, digest_of, write_json
 from rnnlm.runtime.engines import OpenEngine, in_this_process
 from rnnlm.sequences.corpus_shards import Shard, arrow_rows, highest_line_digest, tokenize_shards
 from rnnlm.sequences.dataset_checks import check_dataset
@@ -27,6 +26,7 @@ from rnnlm.sequences.dataset_parts import rows_from_arrow
 from rnnlm.sequences.part_writer import PartWriter, create_view
 from rnnlm.sequences.segmentation import StreamCutter, TokenRows, join_rows
 from rnnlm.sequences.sql_tables import create_token_type, insert, token_type
+from rnnlm.storage.home import Home, digest_of, write_json
 from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, Split, TokenizerRecord
 from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import COMPLETE, STAGE_VERSIONS, stage, write_once

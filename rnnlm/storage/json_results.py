@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rnnlm.home import Home, digest_of, read_json, write_json
+from rnnlm.storage.home import Home, digest_of, read_json, write_json
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from rnnlm.display.redaction import redacted
 from rnnlm.errors import HomeError
-from rnnlm.home import PLACES, file_digest
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
 from rnnlm.storage.disk_errors import read_with_retries
+from rnnlm.storage.home import PLACES, file_digest
+from rnnlm.storage.redaction import redacted
 
 logger = logging.getLogger(__name__)
 VARIABLE = "RNNLM_STORAGE"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from rnnlm.errors import HomeError
-from rnnlm.home import Home, digest_of, file_digest, partial_path, read_json, remove_partials, sync, write_json
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.disk_errors import ABSENT, full_disk_explained, read_with_retries
+from rnnlm.storage.home import Home, digest_of, file_digest, partial_path, read_json, remove_partials, sync, write_json
 from rnnlm.storage.records import StageRecord
 from rnnlm.storage.shared_storage import COMPLETE, find_storage, is_compiled, place_in_storage, read_marker
 

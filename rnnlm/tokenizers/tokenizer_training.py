@@ -10,8 +10,8 @@ from tokenizers import Tokenizer, processors
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.splits import byte_ranges, documents_in
-from rnnlm.home import Home, read_json, write_json
 from rnnlm.runtime.engines import OpenEngine, in_this_process
+from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from rnnlm.storage.stages import stage, stage_key, write_once
 from rnnlm.tokenizers.pretrained import PRETRAINED_PREFIX, load_pretrained

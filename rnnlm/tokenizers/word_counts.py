@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.splits import ByteRange, byte_ranges, documents_in
-from rnnlm.home import atomic_file
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
+from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import CorpusRecord
 from rnnlm.tokenizers.vocabularies import splitter
 

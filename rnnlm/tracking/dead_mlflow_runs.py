@@ -2,8 +2,8 @@
 
 import logging
 
-from rnnlm.home import Home, read_json
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, read_json
 from rnnlm.tracking.mlflow_store import best_effort, is_embedded, is_empty, reaching_mlflow
 from rnnlm.training.history import TRACKING
 

@@ -2,7 +2,7 @@
 
 import os
 
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 APP_NAME = "basic-auth"
 AUTH_SETTINGS = """\

@@ -21,8 +21,8 @@ from rnnlm.config.moved_settings import flatten
 from rnnlm.display.model_shape import model_shape
 from rnnlm.evaluation.score_tables import counts_sentence
 from rnnlm.generation.sample_page import samples_page
-from rnnlm.home import Home, atomic_file
 from rnnlm.runtime.current_user import who
+from rnnlm.storage.home import Home, atomic_file
 from rnnlm.storage.records import LOSSES, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
 from rnnlm.tracking.loss_curve import plot_loss_curve, plot_small_loss_curve

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rnnlm.display.redaction import redacted
 from rnnlm.errors import ConfigError, TrackingError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
+from rnnlm.storage.redaction import redacted
 from rnnlm.tracking.stored_locations import mend_locations
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Any
 
 from rnnlm.config.moved_settings import flatten
 from rnnlm.display.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, set_legend, set_titles
-from rnnlm.display.redaction import redacted
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, read_json
+from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.records import Record
+from rnnlm.storage.redaction import redacted
 from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.loss_curve import show_trained_tokens, smoothed
 from rnnlm.training.checkpointing.run_lookup import find_run

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rnnlm.errors import TrackingError
-from rnnlm.home import Home, read_json, write_json
+from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.history import HISTORY, SAMPLES, TRACKING, read_measurements
 

@@ -25,7 +25,7 @@ class Job(Record):
     validation_batch_size: int  # sequences, sentence mode
     log_every_seconds: float
     start: Path | None = None  # folder of the model to begin with; see training/warm_start.py
-    drawn_targets: Path | None = None  # see training/distillation.py; None: the tokens of the text
+    drawn_targets: Path | None = None  # see training/further_targets.py; None: the text's alone
 
 
 class TrainingResult(Record):

@@ -6,14 +6,13 @@ from functools import partial
 from rnnlm.config import PipelineConfig, TrainingConfig
 from rnnlm.evaluation.count_shares import fit_mixture
 from rnnlm.evaluation.token_losses import stored_network_nll
-from rnnlm.extensions.distributed.launcher import train_in_processes
-from rnnlm.home import Home
+from rnnlm.extension_points import plugged
 from rnnlm.models.devices import choose_device
 from rnnlm.models.mixture import save_mixture
-from rnnlm.runtime.extras import need_extra
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.training.samples import sample_writer
-from rnnlm.training.training_run import OpenTracker, train_run
+from rnnlm.training.training_run import Launcher, OpenTracker, TrainElsewhere, train_run
 
 logger = logging.getLogger(__name__)
 
@@ -38,17 +37,17 @@ def run_training(
         start=start,
         force=force,
         write_samples=sample_writer(config, dataset) if samples else None,
-        train_elsewhere=train_in_processes if in_processes(config.training) else None,
+        train_elsewhere=elsewhere(config.training),
     )
 
 
-def in_processes(training: TrainingConfig) -> bool:
-    """True if other processes train. ExtraError or DeviceError before anything is written."""
-    if training.distributed.launcher == "ray":  # a cluster may have devices that this machine lacks
-        need_extra("ray", "training.distributed.launcher=ray")
-        return True
-    choose_device(training.device)
-    return training.distributed.processes > 1
+def elsewhere(training: TrainingConfig) -> TrainElsewhere | None:
+    """How other processes train, if an extension starts some; None: this one trains. DeviceError if it cannot."""
+    launchers: list[Launcher] = plugged("launchers")
+    train = next((found for launcher in launchers if (found := launcher(training)) is not None), None)
+    if train is None:
+        choose_device(training.device)
+    return train
 
 
 def add_counts(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> float | None:

@@ -19,6 +19,7 @@ from rnnlm.models.devices import to_device, usable_precision
 from rnnlm.models.dropout import Dropout, Masks, draw_masks, masked_hidden
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
+from rnnlm.training.further_targets import further_targets
 from rnnlm.training.optimizers import clip_gradients
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
@@ -74,7 +75,8 @@ def with_usable_precision(training: TrainingConfig, device: torch.device) -> Tra
 
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
     """unigram_counts: (V,) from rnnlm/sequences/unigram.py; frequent classes are sampled more often."""
-    precision, text_share = getattr(torch, config.product_precision), 1 - config.teacher.share
+    precision, further = getattr(torch, config.product_precision), further_targets(config)
+    text_share = 1.0 if further is None else 1 - further.share
     if config.loss.is_sampled:
         return SampledCrossEntropy(unigram_counts, config.loss.sampled_classes, precision, text_share)
     return ChunkedCrossEntropy(precision, text_share)

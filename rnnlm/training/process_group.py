@@ -25,6 +25,7 @@ class ProcessGroup:
 
     rank: int = 0
     size: int = 1
+    size_at_start: int | None = None  # of the group that began the run; None: as many
 
     @property
     def is_main(self) -> bool:

@@ -7,8 +7,8 @@ from pathlib import Path
 from rnnlm.config import GenerationConfig, PipelineConfig
 from rnnlm.generation.generate import choose_prompts, continue_prompt
 from rnnlm.generation.sample_page import samples_page
-from rnnlm.home import atomic_file
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.training.history import SAMPLES

@@ -15,20 +15,20 @@ import torch
 from torch import Tensor
 
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
+from rnnlm.config.kinds import kind_of
 from rnnlm.config.moved_settings import flatten
-from rnnlm.extensions.distillation.drawn_targets import DRAWS_PER_TOKEN
-from rnnlm.home import Home, digest_of
 from rnnlm.models.devices import choose_device, float32_products, multiplies_bfloat16
 from rnnlm.models.dropout import Dropout
-from rnnlm.models.kinds import kind_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.models.parameter_count import ParameterCount, count_parameters
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
+from rnnlm.storage.home import Home, digest_of
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record
 from rnnlm.training.captured_step import make_updater
+from rnnlm.training.further_targets import further_targets
 from rnnlm.training.optimizer_step import BatchLoss, choose_loss, take_step, with_usable_precision
 from rnnlm.training.optimizers import prepare_updates
 from rnnlm.training.process_group import SINGLE_PROCESS
@@ -256,8 +256,9 @@ def steps_between_waits(device: torch.device) -> int:
 
 
 def repeated_batches(config: PipelineConfig, dataset: DatasetRecord, device: torch.device) -> Iterator[Batch]:
-    """With a teacher, each token has as many targets as in training."""
-    count = 1 if config.training.teacher.run is None else 1 + DRAWS_PER_TOKEN
+    """Each token has as many targets as in training."""
+    further = further_targets(config.training)
+    count = 1 if further is None else 1 + further.count
     held_by = holder(config.training, dataset, device)
     while True:
         for batch in training_batches(config.training, dataset, SINGLE_PROCESS, device=held_by).batches():

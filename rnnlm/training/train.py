@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,6 @@ from rnnlm.config.training_config import TrainingConfig
 from rnnlm.display.progress import Progress
 from rnnlm.errors import TrainingError
 from rnnlm.evaluation.batch_losses import nll_of_batches
-from rnnlm.extensions.distillation.drawn_targets import TaughtBatches
-from rnnlm.home import write_json
 from rnnlm.losses.loss import Loss
 from rnnlm.metrics import perplexity
 from rnnlm.models.devices import float32_products, keep_freed_memory, usable_precision
@@ -36,6 +33,7 @@ from rnnlm.sequences.data_feed import TrainingBatches, training_loader
 from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
+from rnnlm.storage.home import write_json
 from rnnlm.storage.records import DatasetRecord, ProcessChange
 from rnnlm.storage.sql_statements import statement
 from rnnlm.training.averaging import make_averaging
@@ -427,7 +425,7 @@ class TrainingLoop:
 
     def note_process_change(self) -> None:
         """Note it if the steps before this one were taken by another number of processes."""
-        size, at_start = self.process_group.size, self.config.distributed.processes_at_start
+        size, at_start = self.process_group.size, self.process_group.size_at_start
         before = self.process_changes[-1].processes if self.process_changes else at_start or size
         if before != size:
             self.process_changes.append(ProcessChange(step=self.step, processes=size))
@@ -504,8 +502,7 @@ def training_batches(
     drawn_targets: Path | None = None,
 ) -> TrainingBatches:
     """This rank's share of all batches from the first_batch-th on. device: holds the whole split; None: read it."""
-    kind = TrainingBatches if drawn_targets is None else partial(TaughtBatches, drawn_targets=drawn_targets)
-    return kind(
+    return TrainingBatches(
         StoredSplit(dataset, "train"),
         dataset.mode,
         training.batch_size,
@@ -516,6 +513,7 @@ def training_batches(
         process_group.size,
         first_batch,
         device,
+        drawn_targets,
     )
 
 

@@ -3,7 +3,7 @@
 RUN/config.json, started.json   configuration and dataset
 RUN/history.jsonl, samples/     measurements, and samples during training
 RUN/processes/                  job and result of distributed training; deleted when the run is complete
-RUN/drawn_targets.npy           deleted when the run is complete; see distillation.py
+RUN/drawn_targets.npy           deleted when the run is complete; see further_targets.py
 RUN/checkpoints/                deleted when the run is complete; see checkpointing/checkpoints.py
 RUN/tracking.json               how much of it the tracker has sent
 RUN/model/, run.json, COMPLETE  the result: the best weights, and the counts that are mixed with them
@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config.section import result_settings
 from rnnlm.config.training_config import TrainingConfig
-from rnnlm.extensions.distillation.drawn_targets import DRAWN_TARGETS, write_drawn_targets
-from rnnlm.home import Home, read_json, remove_partials, write_json
 from rnnlm.models.devices import choose_device
+from rnnlm.storage.home import Home, read_json, remove_partials, write_json
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.storage.stages import (
     COMPLETE,
@@ -37,6 +36,7 @@ from rnnlm.storage.stages import (
 )
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
+from rnnlm.training.further_targets import DRAWN_TARGETS, drawn_targets
 from rnnlm.training.history import SAMPLES, STARTED, TRACKING, Tracker
 from rnnlm.training.job import PROCESSES, Job, TrainingResult, former_processes_ended
 from rnnlm.training.train import WriteSamples, train
@@ -57,6 +57,7 @@ UNMARKED = (
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
 AddCounts = Callable[[RunRecord], float | None]  # adds counts to the model; returns the seconds of counting
 TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
+Launcher = Callable[[TrainingConfig], TrainElsewhere | None]  # None: train in this process
 
 
 @stage("training")
@@ -100,9 +101,8 @@ def train_run(
             started["started_from"] = start.model_dump()
             job = warm_job(home, job, start)
         write_json(folder / STARTED, started)
-        if config.training.teacher.run is not None:
-            path = write_drawn_targets(home, config.training, dataset, folder)
-            job = job.model_copy(update={"drawn_targets": path})
+        targets = drawn_targets(home, config.training, dataset, folder)
+        job = job.model_copy(update={"drawn_targets": targets})
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
             run = write_run(job, start, tracker, interruption, write_samples, train_elsewhere, add_counts)
         copy_to_storage(folder)
@@ -175,13 +175,8 @@ def name_run(config: "PipelineConfig", dataset: DatasetRecord, start: StartedFro
 
 
 def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
-    """The settings that a run's result depends on: its initial weights count, not the name they were found by.
-
-    A run keeps its id if another number of processes continues it.
-    """
+    """The settings that a run's result depends on: its initial weights count, not the name they were found by."""
     settings = result_settings(training.of_warm_start() if warm else training)
-    if (processes := training.distributed.processes_at_start) is not None:
-        settings["distributed"] |= {"processes": processes}
     return {name: value for name, value in settings.items() if name not in ("start_from", "warm_start")}
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 
 from rnnlm.errors import ModelError
-from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import StartedFrom
 from rnnlm.storage.stages import find_damage
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer

@@ -8,8 +8,8 @@ concurrency limits is held as well. Prefect renews the lease of a living process
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from rnnlm.home import Home
 from rnnlm.registry.registry_lock import is_shared
+from rnnlm.storage.home import Home
 
 LIMIT = "rnnlm-registry"  # in the Prefect UI: Concurrency
 LEASE_SECONDS = 60.0  # the shortest that Prefect allows

@@ -19,7 +19,7 @@ from flows.operations.home_servers import RunningHome, credentials, home_passwor
 from flows.operations.prefect_environment import home_defaults, server_variables
 from flows.operations.prefect_query import PrefectQuery, wait_for_server
 from flows.service.home_processes import free_port
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send

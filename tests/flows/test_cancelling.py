@@ -14,16 +14,16 @@ from pydantic import BaseModel
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.home import Home
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 SETUP = """
 import sys
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 from flows.operations.prefect_environment import set_environment
 set_environment(find_home())
 from flows.operations.flow_runner import migrate_database

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.command_line import app, build_group, main
-from rnnlm.home import Home
-from rnnlm.presets import read_presets
+from rnnlm.config.presets import read_presets
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -21,8 +21,8 @@ from flows.operations.dead_runs import WAS_KILLED, settle_dead_runs
 from flows.operations.prefect_query import PrefectQuery
 from flows.operations.run_locks import find_dead_runs, lock_file, unlocked_name
 from flows.service.supervisor import WHAT_HAPPENED
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]

@@ -30,20 +30,20 @@ from flows.service.home_processes import free_port
 from flows.service.supervisor import worker_command
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
+from rnnlm.config.presets import read_presets
 from rnnlm.errors import DatasetError
 from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import Home
-from rnnlm.presets import read_presets
 from rnnlm.registry.data_gates import GateResult, GatesRecord
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import NightEvent
 from tests.conftest import copy_store, home_in
 
 PREFECT = [sys.executable, "-m", "prefect"]
 HOLD_LOCK = """
 import sys, time
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 with find_home().lock(sys.argv[1]):
     print("held", flush=True)
     time.sleep(600)

@@ -13,8 +13,8 @@ import typer
 
 from flows.command_line import build_group
 from rnnlm.config import result_settings
-from rnnlm.home import digest_of
-from rnnlm.presets import build_config
+from rnnlm.config.presets import build_config
+from rnnlm.storage.home import digest_of
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "docs" / "reference" / "commands.md"  # shows usage, not calls

@@ -12,9 +12,9 @@ from rnnlm.config import GenerationConfig, ModelKind
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.extensions.serving.model_loader import resolve_reference
 from rnnlm.generation.generate import continue_prompt
-from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
+from rnnlm.storage.home import Home
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from tests.configs import changed
 from tests.rnnlm.extensions.serving.live import LiveServer

@@ -15,7 +15,7 @@ from flows.operations.flow_start import fail_with_unknown_parameters
 from flows.operations.interrupted_runs import ATTEMPTS, STOPPED, mark_stopped, resume_interrupted
 from flows.operations.prefect_query import PrefectQuery
 from flows.pipeline_flow import pipeline_flow
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 pytestmark = pytest.mark.long
 

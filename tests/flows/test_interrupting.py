@@ -15,8 +15,8 @@ import pytest
 
 from flows.operations.prefect_query import wait_for_server
 from flows.service.home_processes import free_port
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flows.command_line import main
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("prefect_server")]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"

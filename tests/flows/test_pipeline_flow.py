@@ -19,17 +19,17 @@ from flows.operations.flow_runner import run_flow
 from flows.operations.temporary_server import drain_prefect_workers
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import STAGES, PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.display.text_layout import markdown_text
 from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.evaluation.score_tables import score_rows
-from rnnlm.home import Home, read_json
 from rnnlm.pipeline import run_pipeline
-from rnnlm.presets import build_config
 from rnnlm.registry.data_gates import GatesError
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.reports.json_values import run_value
 from rnnlm.reports.pipeline_page import corpus_report, pipeline_summary
+from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.result_records import PipelineRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.conftest import home_in, write_toy_corpus

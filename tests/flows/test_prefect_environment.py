@@ -13,11 +13,11 @@ import pytest
 
 from flows.command_line import main
 from flows.operations.prefect_environment import set_environment
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 SET_UP = """
 from flows.operations.prefect_environment import set_environment
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 set_environment(find_home())
 from prefect.logging.configuration import setup_logging
 setup_logging()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flows.command_line import main
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.storage.stages import is_complete
 

@@ -13,7 +13,7 @@ from flows.operations.run_limits import TimeLimitError, run_limits
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config import LimitsConfig, PipelineConfig
 from rnnlm.errors import CorpusError, FetchError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.model_run import run_training
 from tests.configs import changed

@@ -6,7 +6,7 @@ import pytest
 from prefect.client.orchestration import get_client
 
 from flows.operations.flow_start import rnnlm_flow
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 
 @rnnlm_flow("naming")

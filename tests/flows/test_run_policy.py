@@ -6,7 +6,7 @@ import pytest
 
 from flows.operations.flow_start import policy_of_run
 from rnnlm.config import PipelineConfig
-from rnnlm.presets import build_config, with_choices
+from rnnlm.config.presets import build_config, with_choices
 
 NIGHTLY: dict[str, Any] = {"config": {"preset": "smoke", "corpus": {"source": "zen"}, "model": {"hidden_size": 32}}}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
-from rnnlm.home import Home, read_json, write_json
+from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import RunRecord
 
 

@@ -28,10 +28,10 @@ from flows.operations.schedule_times import local_time, planned_times
 from flows.operations.schedules import check_name, own_plan
 from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.display.text_layout import LINE_WIDTH
 from rnnlm.errors import ConfigError
-from rnnlm.home import Home
-from rnnlm.presets import build_config
+from rnnlm.storage.home import Home
 from rnnlm.tracking.run_names import page_key
 
 

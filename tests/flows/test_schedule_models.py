@@ -9,9 +9,9 @@ from prefect.settings import PREFECT_API_URL
 from flows.command_line import main
 from flows.operations.prefect_query import PrefectQuery
 from rnnlm.config import CorpusConfig
-from rnnlm.home import Home, digest_of
 from rnnlm.registry.registry_version import as_tags
 from rnnlm.registry.version_tags import source_facts
+from rnnlm.storage.home import Home, digest_of
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("prefect_server")]

@@ -10,8 +10,8 @@ from prefect.client.orchestration import get_client
 from flows.operations.flow_runner import run_flow
 from flows.pipeline_flow import pipeline_flow, prepare_flow
 from rnnlm.config import CorpusConfig
-from rnnlm.home import Home
 from rnnlm.reports.pipeline_page import pipeline_summary
+from rnnlm.storage.home import Home
 from tests.conftest import toy_pipeline_config, write_toy_corpus
 from tests.rnnlm.corpora.loopback import Server
 from tests.rnnlm.corpora.packing import tar_of

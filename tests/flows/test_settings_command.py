@@ -8,8 +8,8 @@ import pytest
 from flows.command_line import main
 from flows.commands.options import PipelineOptions, setting_paths
 from rnnlm.config import PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.errors import ConfigError
-from rnnlm.presets import build_config
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -8,7 +8,7 @@ import pytest
 
 from flows.operations import temporary_server
 from rnnlm.errors import RnnlmError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 
 @pytest.mark.long

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from tests.built_once import built_once

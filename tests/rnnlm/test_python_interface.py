@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import rnnlm
+from rnnlm.config.presets import SHORT_SETTINGS, build_config
 from rnnlm.errors import ConfigError, CorpusError, HomeError, ModelError, RnnlmError
-from rnnlm.home import Home
-from rnnlm.presets import SHORT_SETTINGS, build_config
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.trained_model import SAMPLING_SETTINGS, SCORE_COLUMNS
 from tests.conftest import write_toy_corpus

@@ -8,7 +8,7 @@ import pytest
 
 import rnnlm
 from rnnlm.errors import ConfigError, TextError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 

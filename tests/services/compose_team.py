@@ -18,8 +18,8 @@ import psutil
 import yaml
 
 from flows.service.home_processes import free_port
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from tests.services.database import Database, unprivileged
 from tests.tracking_server import answers
 

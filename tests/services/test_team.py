@@ -9,9 +9,9 @@ import httpx
 import psutil
 import pytest
 
-from rnnlm.home import file_digest, read_json
 from rnnlm.registry.bundle import BUNDLE
 from rnnlm.registry.registry_version import facts_of
+from rnnlm.storage.home import file_digest, read_json
 from rnnlm.storage.shared_storage import STORED_FOLDERS
 from tests.conftest import write_toy_corpus
 from tests.services.compose_team import CHOSEN, DOMAIN, Team, read_lines

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 ECHO = EchoConfig(distances=(1, 3), nonlinearities=("tanh",), hidden_size=4, training_steps=2)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 from prefect.settings import get_current_settings
 
-from rnnlm.extensions.scoring.drift import SCORES_DRIFTED
+from rnnlm.extensions.scoring import SCORES_DRIFTED
 
 PERSISTED_WITHIN_SECONDS = 60  # the server stores events a few seconds after they came
 

@@ -4,7 +4,7 @@ import pytest
 from rnnlm.config import TrackingConfig
 from rnnlm.extensions.comparison.comparison_config import CompareConfig
 from rnnlm.extensions.comparison.run_plan import matched_configs
-from rnnlm.home import Home, read_json
+from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from tasks.comparison import compare_costs, log_compared_models, report_comparison

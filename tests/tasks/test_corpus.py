@@ -6,7 +6,7 @@ import pytest
 
 from rnnlm.config import CorpusConfig, TokenizerConfig
 from rnnlm.corpora.splits import ByteRange
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.word_counts import count_byte_range

@@ -1,26 +1,18 @@
 import math
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load_file, save_file
 
-from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig, ProbesConfig
-from rnnlm.extensions.probes.probe_page import gradient_report, positions_report
-from rnnlm.extensions.surprise.surprise_measurement import surprise_of_run
-from rnnlm.home import Home
+from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig
+from rnnlm.errors import ModelError
+from rnnlm.evaluation.measurements import Measured, Measurement, measurements
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import LOSSES, CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from tasks.evaluation import (
-    evaluate_perplexity,
-    log_results,
-    measure_surprise,
-    probe_gradient_flow,
-    probe_positions,
-    sample_run,
-)
+from tasks.evaluation import evaluate_perplexity, log_results, measure_model, sample_run
 
 PREDICTABLE = 15  # tokens of the toy vocabulary without <pad> and <bos>
 TEST_TOKENS = 400  # of 40 lines: nine words and <eos> each
@@ -52,15 +44,21 @@ def test_uniform_network_has_the_perplexity_of_its_vocabulary(
 
 
 @pytest.mark.long
-def test_surprise_stores_the_loss_of_every_test_token(
-    toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+def test_extensions_measure_a_model_and_a_failure_is_theirs(
+    toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
-    report = measure_surprise.fn(toy_dataset, toy_run, EvaluationConfig())
-    tokens = pq.read_table(toy_run.folder / LOSSES / "tokens.parquet")
-    assert len(tokens) == TEST_TOKENS
-    mean = sum(tokens["nll_nats"].to_pylist()) / TEST_TOKENS
-    assert math.exp(mean) == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-5)
-    assert "data:image/png;base64,iVBOR" in report
+    def measure(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, force: bool) -> Measured:
+        if force:
+            raise ModelError(f"{run.run_id}: no figures")
+        return Measured(f"{dataset.corpus_name}, {config.model.units} units", (run.folder / "figures.png",))
+
+    measurement = Measurement("figures", measure)
+    measured = measure_model.fn(measurement, toy_config, toy_dataset, toy_run)
+    assert measured == Measured("toy, 16 units", (toy_run.folder / "figures.png",))
+    with pytest.raises(ModelError, match="no figures"):
+        measure_model.fn(measurement, toy_config, toy_dataset, toy_run, force=True)
+    for one in measurements(toy_config, toy_run):  # those of this checkout's extensions
+        assert isinstance(measure_model.fn(one, toy_config, toy_dataset, toy_run), Measured)
 
 
 def test_prompts_are_continued_once_with_consecutive_seeds(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
@@ -76,29 +74,6 @@ def test_prompts_are_continued_once_with_consecutive_seeds(toy_dataset: DatasetR
 
 
 @pytest.mark.long
-def test_a_runs_gradients_are_measured_once_and_reported(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    record = probe_gradient_flow.fn(toy_dataset, toy_run, ProbesConfig())
-    assert not record.skipped
-    assert probe_gradient_flow.fn(toy_dataset, toy_run, ProbesConfig()).skipped
-    assert not probe_gradient_flow.fn(toy_dataset, toy_run, ProbesConfig(), force=True).skipped
-    report = gradient_report(record)
-    assert "data:image/png;base64,iVBOR" in report
-    assert "| layer | 1 back | 5 back |" in report  # sentences of ten tokens go no further back than nine
-    assert f"| 1 | {record.norms[0][1] / record.norms[0][0]:.2g} |" in report
-
-
-def test_a_runs_right_guesses_are_measured_once_and_reported(toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
-    config = ProbesConfig(given_tokens=3)
-    record = probe_positions.fn(toy_dataset, toy_run, config)
-    assert not record.skipped
-    assert probe_positions.fn(toy_dataset, toy_run, config).skipped
-    report = positions_report(record)
-    assert "data:image/png;base64,iVBOR" in report
-    assert "| 1 | 40 | 100.0% | given |" in report  # every line begins with "the"
-    assert "| 4 | 40 | 100.0% | 100.0% |" in report  # its fourth word is "the", too
-
-
-@pytest.mark.long
 def test_results_are_in_the_run_and_its_address_is_returned(
     tracked_home: Home,
     toy_config: PipelineConfig,
@@ -107,7 +82,9 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     toy_evaluation: EvaluationRecord,
     toy_samples: SamplesRecord,
 ) -> None:
-    surprise_of_run(tracked_home, toy_dataset, toy_run, toy_config.evaluation)
+    losses_folder = toy_run.folder / LOSSES
+    losses_folder.mkdir(exist_ok=True)
+    (losses_folder / "tokens.parquet").write_bytes(b"losses")
     with open_tracker(tracked_home, toy_config, toy_dataset, toy_run.run_id) as tracker:
         pass
     run = toy_run.model_copy(update={"mlflow_run_id": tracker.mlflow_run_id})
@@ -129,7 +106,7 @@ def test_results_are_in_the_run_and_its_address_is_returned(
         losses = {Path(artifact.path).name for artifact in client.list_artifacts(tracker.mlflow_run_id, "losses")}
     assert metrics["test_perplexity"] == toy_evaluation.scores["test"].perplexity
     assert sorted(names) == ["gradient_flow.png", "loss_curve.png", "losses", "samples", "samples.json", "samples.md"]
-    assert losses == {"tokens.parquet", "sequences.parquet", "loss_by_position.png", "loss_by_frequency.png"}
+    assert losses == {"tokens.parquet"}
 
 
 def test_mlflow_away_leaves_the_loss_curve(

@@ -15,8 +15,8 @@ from rnnlm.extensions.probes.gradients import measure_gradients as measured
 from rnnlm.extensions.probes.kind_probes import stored_ability
 from rnnlm.extensions.probes.probe_page import abilities_page, echo_page, gradients_page
 from rnnlm.extensions.probes.probe_records import AbilityComparison, GradientCurve, metric_name
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.probes import log_probe, probe_abilities, probe_ability, probe_echo, probe_gradients
@@ -25,7 +25,7 @@ from tests.tasks.comparisons import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, 
 
 PROGRAM = """
 import sys
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 from rnnlm.extensions.probes.probe_config import AbilitiesConfig
 from rnnlm.extensions.probes.kind_probes import compare_abilities
 compare_abilities(find_home(), AbilitiesConfig.model_validate_json(sys.argv[1]))

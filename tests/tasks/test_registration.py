@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from prefect.states import Failed
 
@@ -10,30 +9,15 @@ from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, Totals
 from rnnlm.extensions.scoring.drift import Distributions, Drift, drift_events
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.registry.model_lookup import list_models
-from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.storage.result_records import EvaluationRecord
 from tasks.evaluation import sample_run
 from tasks.registration import (
     is_tracking_failure,
     raise_events,
     register_run,
     sample_champion,
-    store_references,
 )
 from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events
-
-
-def test_references_are_scores_of_the_validation_lines(
-    toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
-) -> None:
-    line, paragraph = store_references.fn(toy_dataset, toy_run)
-    assert (line.stem, paragraph.stem) == ("line", "paragraph")
-    scores = pq.read_table(line)
-    assert scores["tokens"].to_pylist() == 40 * [10]  # nine words and <eos>
-    nats = -sum(scores["log_probability"].to_pylist())
-    assert nats / 400 == pytest.approx(toy_evaluation.scores["valid"].nll_nats_per_token, rel=1e-5)
-    assert pq.read_table(paragraph)["tokens"].to_pylist() == [400]
 
 
 @pytest.mark.long

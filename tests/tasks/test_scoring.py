@@ -10,7 +10,7 @@ from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import find_model
 from rnnlm.extensions.scoring.text_filter import scoring_of
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from tasks.scoring import compare_scores, filter_input, list_strange_documents, score_input, score_shard
 

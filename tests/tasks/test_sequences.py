@@ -5,9 +5,9 @@ import pytest
 
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.corpora.splits import ByteRange
-from rnnlm.home import Home
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker
 from rnnlm.sequences.dataset_reader import connect
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from tasks.sequences import check_data, describe_sequences, tokenize_corpus, tokenize_shard

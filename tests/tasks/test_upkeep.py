@@ -1,5 +1,5 @@
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from tasks.upkeep import prune
 from tests.rnnlm.extensions.upkeep.registered_home import write_folder

@@ -13,7 +13,7 @@ import duckdb
 
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import statement
 

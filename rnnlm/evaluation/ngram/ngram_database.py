@@ -12,9 +12,9 @@ import duckdb
 
 from rnnlm.errors import ConfigError, DatasetError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
-from rnnlm.home import Home, digest_of, read_json, write_json
 from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.sequences.sql_tables import create_token_type
+from rnnlm.storage.home import Home, digest_of, read_json, write_json
 from rnnlm.storage.records import StageRecord
 from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import STAGE_VERSIONS, write_once

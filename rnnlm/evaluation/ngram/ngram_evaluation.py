@@ -14,10 +14,10 @@ from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import Method, NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
-from rnnlm.home import Home
 from rnnlm.metrics import Score
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, Record, Sample, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer

@@ -17,8 +17,8 @@ import pyarrow as pa
 from rnnlm.errors import CorpusError
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, create_tables, open_database, train_once
-from rnnlm.home import Home
 from rnnlm.sequences.sql_tables import insert, token_type
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import SPLITS, CorpusRecord
 from rnnlm.storage.sql_statements import statement
 

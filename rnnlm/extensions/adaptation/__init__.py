@@ -4,3 +4,7 @@ sequential_scoring scores a split in the order of the text, with the neural cach
 reads (dynamic_evaluation); adaptation_table tunes both on the validation split and is what `rnnlm evaluate` shows.
 Every token is scored before it is learnt from: no score depends on later text.
 """
+
+from rnnlm.extension_points import Extension
+
+EXTENSION = Extension(variants=("rnnlm.extensions.adaptation.adaptation_options:AdaptationOptions",))

@@ -8,11 +8,14 @@ cache compares the hidden states of all networks together, and all of them learn
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from scipy.special import logsumexp
 
-from rnnlm.errors import ConfigError
+from rnnlm.config import CorpusConfig
+from rnnlm.display.text_layout import TableRows
+from rnnlm.errors import ConfigError, ModelError
 from rnnlm.evaluation.count_shares import (
     COMPARED_ORDER,
     best_share,
@@ -21,6 +24,8 @@ from rnnlm.evaluation.count_shares import (
     mean_nll,
     split_log_probabilities,
 )
+from rnnlm.evaluation.external_corpus import open_corpus
+from rnnlm.evaluation.score_tables import SPLIT_NAMES
 from rnnlm.evaluation.token_losses import joined_nll, network_nll_of_split
 from rnnlm.extensions.adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.extensions.adaptation.dynamic_evaluation import GradientRms, measure_gradient_rms
@@ -38,6 +43,7 @@ from rnnlm.models.mixture import mixed
 from rnnlm.sequences.batches import RowSource
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.segmentation import Mode
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, Record, Split
 
 logger = logging.getLogger(__name__)
@@ -78,6 +84,39 @@ class AdaptationTable(Record):
     tokens: int
     variants: tuple[Variant, ...]  # the plain model first
     seen_share: float | None = None  # as of SplitScore
+
+    @property
+    def rows(self) -> TableRows:
+        """One row per variant, the plain model first."""
+        static = self.variants[0].perplexity
+        return [
+            {
+                "model": variant.name,
+                "tokens": f"{self.tokens:,}",
+                f"{SPLIT_NAMES[self.split]} perplexity": f"{variant.perplexity:.2f}",
+                "change": f"{variant.perplexity / static - 1:+.1%}" if index else "",
+                "settings": " ".join(f"{name}={value:.4g}" for name, value in variant.settings.items()),
+            }
+            for index, variant in enumerate(self.variants)
+        ]
+
+
+def compare_on_corpus(
+    home: Home, folder: Path, config: CorpusConfig, wanted: Adaptations, split: Split | None = None
+) -> AdaptationTable:
+    """The plain perplexity of a model on a split of a corpus beside those with test-time adaptation.
+
+    ConfigError if an adaptation needs the other splits and the scored split is not `test`. ModelError for counts alone.
+    """
+    opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
+    if opened.model.mixture is not None and opened.model.mixture.is_alone:
+        raise ModelError(f"{folder}: counts alone; --dynamic, --cache and --interpolate adapt a network")
+    if wanted.needs_other_splits and opened.split != "test":
+        raise ConfigError(
+            f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"
+            f"splits and report on the test split, not on {opened.reported_as}; give --split test"
+        )
+    return opened.reported(measure_adaptations(opened.model, opened.dataset, opened.split, wanted))
 
 
 def measure_adaptations(

@@ -4,9 +4,9 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rnnlm.config import ModelKind, PipelineConfig, Section, setting
+from rnnlm.config import CorpusConfig, ModelKind, PipelineConfig, Section, setting
 from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
-from rnnlm.models.kinds import KINDS
+from rnnlm.config.kinds import KINDS
 
 CountingModel = Literal["kneser-ney"]
 ComparedModel = Literal[ModelKind, CountingModel]  # one list of choices, so that a wrong name gets one message
@@ -45,6 +45,9 @@ class CompareConfig(Section):
     def kinds(self) -> tuple[ModelKind, ...]:
         """The models that are trained, each once."""
         return tuple(dict.fromkeys(kind for kind in self.models if kind != "kneser-ney"))
+
+    def subject(self) -> tuple[CorpusConfig, str]:
+        return self.pipeline.subject()
 
     @model_validator(mode="after")
     def check_budget(self) -> "CompareConfig":

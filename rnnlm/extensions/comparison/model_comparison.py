@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from rnnlm.config import ModelKind, PipelineConfig, result_settings
 from rnnlm.config.moved_settings import flatten
 from rnnlm.evaluation.count_shares import COMPARED_ORDER, COUNTED_TOKENS, count_training_split, split_log_probabilities
+from rnnlm.evaluation.gradient_norms import input_gradient_norms
 from rnnlm.evaluation.perplexity import SummedLosses, split_score
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.extensions.comparison.comparison_config import CompareConfig
@@ -23,11 +24,11 @@ from rnnlm.extensions.comparison.document_bootstrap import PairDifference, pair_
 from rnnlm.extensions.comparison.model_result import ModelResult, RunResult, Trial, loss_by_position
 from rnnlm.extensions.comparison.run_plan import TunedSettings
 from rnnlm.extensions.comparison.training_costs import TrainingCosts, measure_costs, training_flops_per_token
-from rnnlm.extensions.probes.gradients import input_gradient_norms, stored_windows
-from rnnlm.home import Home, atomic_file
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.parameter_count import count_parameters
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.sequences.windows import stored_windows
+from rnnlm.storage.home import Home, atomic_file
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import SPLITS, DatasetRecord, Record, RunRecord, StageRecord
 from rnnlm.storage.result_records import EvaluationRecord

@@ -11,9 +11,9 @@ from rnnlm.evaluation.external_corpus import open_corpus
 from rnnlm.evaluation.perplexity import SummedLosses, split_score
 from rnnlm.evaluation.token_losses import joined_nll, nll_of_split
 from rnnlm.extensions.comparison.document_bootstrap import PairDifference, pair_differences, read_documents
-from rnnlm.home import Home
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import Record
 from rnnlm.storage.result_records import SplitScore
 

@@ -4,10 +4,10 @@ import random
 from typing import Any
 
 from rnnlm.config import ModelConfig, ModelKind, PipelineConfig
+from rnnlm.config.kinds import kind_of
 from rnnlm.config.moved_settings import flatten, nest
 from rnnlm.errors import ConfigError
 from rnnlm.extensions.comparison.comparison_config import CompareConfig
-from rnnlm.models.kinds import kind_of
 from rnnlm.models.parameter_count import count_parameters, nearest_size
 from rnnlm.storage.records import DatasetRecord, Record
 

@@ -1,0 +1,15 @@
+"""Distillation: a network learns another model's probabilities beside the text."""
+
+from rnnlm.extension_points import AddedSection, Extension
+
+EXTENSION = Extension(
+    sections=(
+        AddedSection(
+            "training.teacher",
+            "rnnlm.extensions.distillation.teacher_config:TeacherConfig",
+            "Another model to learn from.",
+            added_later=True,
+        ),
+    ),
+    targets=("rnnlm.extensions.distillation.teacher:targets_of_teacher",),
+)

@@ -4,9 +4,10 @@ import logging
 import socket
 
 from rnnlm.errors import ConfigError, TrainingError
+from rnnlm.extensions.distributed.distributed_config import DistributedConfig
 from rnnlm.extensions.distributed.launcher import JOB_FILE, launch_of, run_processes
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from rnnlm.training.job import PROCESSES, Job
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def find_newest_job(home: Home, rendezvous: str) -> Job:
     paths = sorted(home.runs.glob(f"*/{PROCESSES}/{JOB_FILE}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in paths:
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
-        if job.training.distributed.rendezvous == rendezvous:
+        if DistributedConfig.of(job.training).rendezvous == rendezvous:
             return job
     raise TrainingError(
         f"{home.runs}: no run here has the rendezvous {rendezvous}, although a process listens there;\n"

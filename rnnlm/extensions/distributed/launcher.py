@@ -26,8 +26,9 @@ from typing import Any
 from rnnlm import errors
 from rnnlm.display.progress import SHARE, ProgressReport, tell_listeners
 from rnnlm.errors import ConfigError, RnnlmError, TrainingError
-from rnnlm.home import atomic_file, read_json
+from rnnlm.extensions.distributed.distributed_config import DistributedConfig
 from rnnlm.runtime.subprocess_environment import python_path
+from rnnlm.storage.home import atomic_file, read_json
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.history import Tracker
 from rnnlm.training.job import PROCESSES, STORE, Job, TrainingResult
@@ -96,7 +97,7 @@ class RayLaunch(Launch):
 
 def launch_of(job: Job, first: bool = True) -> Launch:
     """The processes of one node, or those on a Ray cluster."""
-    distributed = job.training.distributed
+    distributed = DistributedConfig.of(job.training)
     folder = job.folder / PROCESSES
     path = str(folder / JOB_FILE)
     if distributed.launcher == "ray":

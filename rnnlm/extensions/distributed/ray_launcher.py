@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.errors import EngineError, RnnlmError, TrainingError
+from rnnlm.extensions.distributed.distributed_config import DistributedConfig
 from rnnlm.extensions.distributed.join import is_listening
 from rnnlm.extensions.distributed.launcher import (
     STOP_TIMEOUT_SECONDS,
@@ -60,7 +61,8 @@ def run_workers(path: Path, lease: Lease) -> None:
     training = job.training
     resources = connect()
     signal.signal(signal.SIGTERM, lambda number, frame: stop(lease))  # in place of Ray's handler
-    processes = training.distributed.processes
+    distributed = DistributedConfig.of(training)
+    processes = distributed.processes
     use_gpu = choose_gpu(training.device, processes, resources)
     trainer = TorchTrainer(
         train_worker,
@@ -70,7 +72,7 @@ def run_workers(path: Path, lease: Lease) -> None:
         run_config=RunConfig(
             name="ray",
             storage_path=str(path.parent),
-            failure_config=FailureConfig(max_failures=training.distributed.restarts),
+            failure_config=FailureConfig(max_failures=distributed.restarts),
         ),
     )
     try:
@@ -124,7 +126,7 @@ def stop_with_standard_input(lease: Lease) -> None:
 
 def find_cause(error: Exception, job: Job, folder: Path) -> RnnlmError:
     """The worker's error that ended training, or why there is no worker."""
-    distributed = job.training.distributed
+    distributed = DistributedConfig.of(job.training)
     failures: dict[int, Any] = getattr(error, "worker_failures", {})
     for failure in failures.values():
         if isinstance(failure, RnnlmError):

@@ -15,12 +15,14 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock
 
 from rnnlm.display.progress import SHARE
 from rnnlm.errors import ConfigError, RnnlmError
+from rnnlm.extensions.distributed.distributed_config import DistributedConfig
 from rnnlm.extensions.distributed.launcher import (
     LOG_MARK,
     RESULT_FILE,
@@ -29,7 +31,7 @@ from rnnlm.extensions.distributed.launcher import (
     WATCH_STDIN,
     read_worker_errors,
 )
-from rnnlm.home import read_json, write_json
+from rnnlm.storage.home import read_json, write_json
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.job import LOCK_FILE, Job
 
@@ -51,7 +53,9 @@ def train_rank(path: Path, interruption: Interruption) -> None:
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     device = choose_rank_device(job.training.device)
     with join_process_group(device) as process_group:
-        expected = job.training.distributed.processes
+        distributed = DistributedConfig.of(job.training)
+        process_group = replace(process_group, size_at_start=distributed.processes_at_start)
+        expected = distributed.processes
         if process_group.size != expected:
             raise ConfigError(
                 f"{process_group.size} processes were started, expected {expected}\n"

@@ -1,0 +1,5 @@
+"""The prose of PDF, HTML, Markdown and office documents."""
+
+from rnnlm.extension_points import Extension
+
+EXTENSION = Extension(documents=("rnnlm.extensions.documents.prose_reader:PROSE_READER",))

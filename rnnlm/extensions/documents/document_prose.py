@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+from rnnlm.corpora.document_formats import DocumentError
 from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, is_archive_name, suffix_of
 from rnnlm.runtime.extras import missing_packages
 
@@ -38,10 +39,6 @@ INLINE_ELEMENTS = frozenset((  # all others end a line
 # fmt: on
 TABLE_CELLS = frozenset(("td", "th"))
 END_OF_WORD = re.compile(r"[^\W\d_]-$")  # a word divided at the end of a line
-
-
-class DocumentError(Exception):
-    """The reason why a document cannot be read. The document is listed, and the other files are read."""
 
 
 def document_prose(kind: str, data: bytes, text: str) -> str:

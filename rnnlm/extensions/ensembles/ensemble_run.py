@@ -17,13 +17,13 @@ from rnnlm.display.model_shape import model_shape
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.count_shares import best_shares, fit_mixture, mean_nll
 from rnnlm.evaluation.token_losses import stored_network_nll
-from rnnlm.home import Home, file_digest, read_json, write_json
 from rnnlm.metrics import perplexity
 from rnnlm.models.ensemble import joined
 from rnnlm.models.model_factory import load_network
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.validation_lines import choosing_tokens
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, file_digest, read_json, write_json
 from rnnlm.storage.records import DatasetRecord, EnsembleMember, RunRecord, Split
 from rnnlm.storage.stages import copy_to_storage, stage, stage_key
 from rnnlm.training.history import STARTED

@@ -15,9 +15,9 @@ from typing import IO
 import numpy as np
 
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.home import atomic_file
 from rnnlm.models.count_model import CountModel
 from rnnlm.models.model_factory import load_model
+from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 

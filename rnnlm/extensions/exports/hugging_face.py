@@ -19,8 +19,8 @@ from transformers import (
 from transformers.utils import ModelOutput
 
 from rnnlm.config import Backend, Nonlinearity
+from rnnlm.config.kinds import kind_of
 from rnnlm.errors import ModelError
-from rnnlm.models.kinds import kind_of
 from rnnlm.models.language_model import LanguageModel
 
 

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.home import atomic_file, write_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_network
 from rnnlm.runtime.extras import need_extra
+from rnnlm.storage.home import atomic_file, write_json
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 

@@ -11,8 +11,8 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.extensions.harness.harness_config import HarnessConfig
-from rnnlm.home import Home
 from rnnlm.runtime.extras import need_extra
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, Record
 
 FEWSHOT_SEED = 1234  # the harness's own default

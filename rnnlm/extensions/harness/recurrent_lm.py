@@ -16,10 +16,10 @@ from lm_eval.models.utils import Collator, normalize_gen_kwargs
 from rnnlm.extensions.harness.generate_until import write_answers
 from rnnlm.extensions.harness.loglikelihood import continuation_rows, score_continuations, text_log_likelihoods
 from rnnlm.generation.sampling import Sampling
-from rnnlm.home import find_home
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import model_folder
+from rnnlm.storage.home import find_home
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 DEFAULT_BATCH_SIZE = 64

@@ -1,0 +1,15 @@
+"""Probes: how far back gradients reach, what networks remember and learn, where a trained model guesses right."""
+
+from rnnlm.extension_points import AddedSection, Extension
+
+EXTENSION = Extension(
+    sections=(
+        AddedSection(
+            "probes", "rnnlm.extensions.probes.run_probes_config:ProbesConfig", "Plots of what the trained model does."
+        ),
+    ),
+    measurements=(
+        "rnnlm.extensions.probes.run_probes:GRADIENTS",
+        "rnnlm.extensions.probes.run_probes:POSITIONS",
+    ),
+)

@@ -18,8 +18,8 @@ from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, Gr
 from rnnlm.extensions.probes.probe_plots import draw_abilities, draw_echo, draw_gradient_comparison
 from rnnlm.extensions.probes.probe_records import AbilityComparison, AbilityScore, EchoComparison, GradientComparison
 from rnnlm.extensions.probes.run_probes import measure_once
-from rnnlm.home import Home, atomic_file
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
+from rnnlm.storage.home import Home, atomic_file
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import stage, stage_key

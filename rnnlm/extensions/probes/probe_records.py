@@ -7,10 +7,10 @@ from typing import Any
 
 from rnnlm.config import Nonlinearity, RecurrentInitialization
 from rnnlm.storage.records import Record, StageRecord
+from rnnlm.tracking.comparison_runs import MetricSeries
 
 LayerNorms = tuple[tuple[float, ...], ...]  # layer → distance back → norm
 LEARNED = 0.99  # share of right answers
-MetricSeries = dict[str, list[tuple[int, float]]]  # metric name → (distance, value)
 
 
 class GradientFlowRecord(StageRecord):

@@ -7,16 +7,20 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from rnnlm.config import ProbesConfig
-from rnnlm.extensions.probes.gradients import gradient_norms, stored_windows
+from rnnlm.config import PipelineConfig
+from rnnlm.evaluation.gradient_norms import gradient_norms
+from rnnlm.evaluation.measurements import Measured, Measurement
+from rnnlm.extensions.probes.probe_page import gradient_report, positions_report
 from rnnlm.extensions.probes.probe_plots import draw_accuracy, draw_gradient_flow
 from rnnlm.extensions.probes.probe_records import GradientFlowRecord, PositionsRecord, RightByPosition
-from rnnlm.home import Home, atomic_file
+from rnnlm.extensions.probes.run_probes_config import ProbesConfig
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit, longest_row
+from rnnlm.sequences.windows import stored_windows
+from rnnlm.storage.home import Home, atomic_file
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, RunRecord, StageRecord
 from rnnlm.storage.stages import stage_key
@@ -117,3 +121,29 @@ def best_guesses(model: LanguageModel, input_ids: Tensor) -> Tensor:
         logits[:, EOS] = float("-inf")
         guesses.append(logits.argmax(dim=-1))
     return torch.cat(guesses).view(input_ids.shape)
+
+
+def gradients_of_run(
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, force: bool
+) -> Measured:
+    found = measure_gradient_flow(home, dataset, run, ProbesConfig.of(config), force=force)
+    return Measured(gradient_report(found), (found.picture,))
+
+
+def positions_of_run(
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, force: bool
+) -> Measured:
+    found = measure_positions(home, dataset, run, ProbesConfig.of(config), force=force)
+    return Measured(positions_report(found), (found.picture,))
+
+
+def has_one_network(config: PipelineConfig, run: RunRecord) -> bool:
+    return ProbesConfig.of(config).gradient_flow and config.model.has_network and not run.members
+
+
+def asks_for_positions(config: PipelineConfig, run: RunRecord) -> bool:
+    return ProbesConfig.of(config).positions
+
+
+GRADIENTS = Measurement("gradients", gradients_of_run, has_one_network)
+POSITIONS = Measurement("positions", positions_of_run, asks_for_positions)

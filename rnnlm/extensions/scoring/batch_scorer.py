@@ -10,7 +10,7 @@ from rnnlm.extensions.scoring.bulk_scoring import cached_scorer
 from rnnlm.extensions.scoring.document_reader import InputDocument, documents_table
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import FoundModel, find_model
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 
 BATCH_COLUMNS = ("tokens", "bytes", "log_probability", "perplexity", "bits_per_byte", "unknown_rate")
 BATCH_SETTINGS = ScoringConfig(input="-", keep_text=False, surprising_tokens=0)

@@ -19,7 +19,7 @@ import torch
 
 from rnnlm.display.progress import Progress
 from rnnlm.extensions.scoring.document_reader import in_shards, read_documents, shard_growth
-from rnnlm.extensions.scoring.document_scores import Scorer, tail_dtype
+from rnnlm.extensions.scoring.document_scores import Scorer, chosen_tail_dtype
 from rnnlm.extensions.scoring.input_files import InputFile, find_inputs, input_states
 from rnnlm.extensions.scoring.score_output import (
     Provenance,
@@ -31,11 +31,11 @@ from rnnlm.extensions.scoring.score_output import (
 )
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import FoundModel, find_model
-from rnnlm.home import Home, digest_of, expanded
 from rnnlm.models.devices import choose_device
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.sequences.corpus_shards import SHARDS_A_FOLDER
 from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.home import Home, digest_of, expanded
 from rnnlm.storage.records import Record, StageRecord
 from rnnlm.storage.stages import STAGE_VERSIONS, stage
 
@@ -114,7 +114,7 @@ def score_facts(config: ScoringConfig, files: list[InputFile], model: FoundModel
         "inputs": input_states(files),
         "settings": config.model_dump(mode="json", include=CHANGES_THE_SCORES),
         "device": choose_device(config.device).type,
-        "tail": str(tail_dtype(config)),
+        "tail": str(chosen_tail_dtype(config)),
         "versions": {name: version(name) for name in ("torch", "tokenizers", "pyarrow", "duckdb")},
     }
 

@@ -8,10 +8,11 @@ import pyarrow.compute as pc
 import torch
 
 from rnnlm.config import SequencesConfig
+from rnnlm.evaluation.document_figures import figures, tail_dtype, with_line_end
 from rnnlm.evaluation.document_losses import DocumentLosses, document_losses
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.metrics import LARGEST_EXPONENT, NATS_PER_BIT
-from rnnlm.models.devices import choose_device, has_native_bfloat16
+from rnnlm.metrics import NATS_PER_BIT
+from rnnlm.models.devices import choose_device
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.segmentation import ends
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
@@ -37,12 +38,11 @@ SCORES_SCHEMA = pa.schema(
 )
 
 
-def tail_dtype(config: ScoringConfig) -> torch.dtype:
-    """Precision of products with rare classes (LogNormalizer): bfloat16 if the CPU does it natively, or as set."""
+def chosen_tail_dtype(config: ScoringConfig) -> torch.dtype:
+    """Precision of products with rare classes: as set, or what suits the device."""
     if config.precision != "auto":
         return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-    fast = choose_device(config.device).type == "cpu" and has_native_bfloat16()
-    return torch.bfloat16 if fast else torch.float32
+    return tail_dtype(choose_device(config.device))
 
 
 class Scorer:
@@ -52,7 +52,7 @@ class Scorer:
         self, model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, config: ScoringConfig
     ) -> None:
         self.model, self.tokenizer, self.cut, self.config = model, tokenizer, cut, config
-        self.tail_dtype = tail_dtype(config)
+        self.tail_dtype = chosen_tail_dtype(config)
         self.pieces = pa.array(tokenizer.pieces(range(tokenizer.vocabulary_size)), pa.string())
 
     def __call__(self, shard: pa.Table, known_nll: Iterator[float] | None = None) -> pa.Table:
@@ -69,32 +69,13 @@ class Scorer:
             "tokens": losses.tokens,
             "bytes": losses.byte_count,
             "log_probability": -losses.summed_nll_nats,
-            **figures(losses),
+            **{name: pa.array(values, mask=np.isnan(values)) for name, values in figures(losses).items()},
             "surprising": surprising(losses, self.pieces, self.config.surprising_tokens),
             "text": pc.utf8_rtrim(shard["text"], "\r\n")
             if self.config.keep_text
             else pa.nulls(len(shard), pa.string()),
         }
         return pa.table(columns, schema=SCORES_SCHEMA)
-
-
-def with_line_end(text: str) -> str:
-    """The text with a line feed at the end of every line, so that line ends of the input do not change its cost."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text if text.endswith("\n") else text + "\n"
-
-
-def figures(losses: DocumentLosses) -> dict[str, pa.Array]:
-    """Columns of the figures of metrics.Score; null where they are NaN or nothing is predicted."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        columns = {
-            "perplexity": np.exp(np.minimum(losses.summed_nll_nats / losses.tokens, LARGEST_EXPONENT)),
-            "bits_per_byte": (losses.summed_nll_nats / NATS_PER_BIT + losses.restoration_bits) / losses.byte_count,
-            "unknown_rate": losses.unknown_tokens / losses.tokens,
-        }
-    return {
-        name: pa.array(values, mask=(losses.tokens == 0) | ~np.isfinite(values)) for name, values in columns.items()
-    }
 
 
 def surprising(losses: DocumentLosses, pieces: pa.Array, count: int) -> pa.Array:

@@ -7,20 +7,20 @@ from pathlib import Path
 from rnnlm.display.plots import PALE, RED, new_figure, set_titles
 from rnnlm.display.text_layout import TableRows
 from rnnlm.errors import DatasetError
+from rnnlm.extensions.scoring import SCORES_DRIFTED
 from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, work_folder
 from rnnlm.extensions.scoring.reference_scores import find_reference
 from rnnlm.extensions.scoring.score_output import reading_scores
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.strange_documents import StrangeDocument
-from rnnlm.home import Home, atomic_file
 from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.home import Home, atomic_file
 from rnnlm.storage.records import NightEvent, Record
 from rnnlm.storage.sql_statements import literal, statement
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
 PLOTTED_LEVELS = [0.005, 0.995]  # quantiles at the ends of the plot's bins
 BINS = 40
-SCORES_DRIFTED = "rnnlm.scores.drifted"
 CHANCE = 0.001  # probability that two samples of one distribution are farther apart than `noise`
 
 

@@ -27,8 +27,8 @@ from rnnlm.errors import ConfigError, CorpusError, HomeError
 from rnnlm.extensions.scoring.document_reader import file_opener
 from rnnlm.extensions.scoring.input_files import InputFile
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import atomic_file, digest_of, expanded
 from rnnlm.storage.contained_paths import LONGEST_PART_BYTES
+from rnnlm.storage.home import atomic_file, digest_of, expanded
 
 SCORE, REASON = "bits_per_byte", "reason"  # columns that the output adds; columns of these names are replaced
 SCORE_DIGITS = 6  # of the score, in text formats

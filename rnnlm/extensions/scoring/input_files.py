@@ -9,7 +9,7 @@ from rnnlm.corpora.local_files import WILDCARDS, files_in_folder, files_of_glob,
 from rnnlm.corpora.split_names import TABLE_SUFFIXES, suffix_of
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import expanded
+from rnnlm.storage.home import expanded
 
 Kind = Literal["text", "csv", "tsv", "jsonl", "parquet", "query"]
 FORMATS: dict[str, Kind] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}

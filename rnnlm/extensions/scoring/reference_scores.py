@@ -16,17 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.config import EvaluationConfig
+from rnnlm.config import EvaluationConfig, PipelineConfig
 from rnnlm.errors import DatasetError
+from rnnlm.evaluation.measurements import Measured, Measurement
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.extensions.scoring.document_reader import InputDocument, in_shards
 from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import FoundModel, find_model, model_in
-from rnnlm.home import Home, atomic_file, remove_partials
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, atomic_file, remove_partials
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import STAGE_VERSIONS
@@ -145,3 +146,13 @@ def read_bytes(path: Path, offset: int, size: int) -> bytes:
             f"{path}: cannot read the validation text to compare scores with ({error.strerror});\n"
             "run rnnlm prepare with that corpus again"
         ) from error
+
+
+def references_of_run(
+    home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, force: bool
+) -> Measured:
+    keep_references(home, dataset, run, force=force)
+    return Measured()
+
+
+REFERENCE_SCORES = Measurement("reference scores", references_of_run)

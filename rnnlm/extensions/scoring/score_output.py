@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import atomic_file, expanded, partial_beginning, remove_partials
+from rnnlm.storage.home import atomic_file, expanded, partial_beginning, remove_partials
 from rnnlm.storage.sql_statements import literal, statement
 
 PROVENANCE = b"rnnlm"  # the key in a Parquet file's metadata

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from rnnlm.config import EngineConfig
+from rnnlm.config import SCORED_ROWS, SHARD_DOCUMENTS, CorpusConfig, EngineConfig
 
 
 class ScoringConfig(EngineConfig):
@@ -35,9 +35,11 @@ class ScoringConfig(EngineConfig):
     keep_text: bool = Field(True, description="Whether the output holds the texts; --no-text leaves them out.")
     surprising_tokens: int = Field(5, ge=0, le=1_000, description="Highest-loss tokens stored per document.")
     top: int = Field(0, ge=0, le=1_000, description="How many of the strangest documents to list.")
-    batch_size: int = Field(256, ge=1, le=65_536, description="Rows scored together; changes results by rounding only.")
+    batch_size: int = Field(
+        SCORED_ROWS, ge=1, le=65_536, description="Rows scored together; changes results by rounding only."
+    )
     shard_documents: int = Field(
-        4_096,
+        SHARD_DOCUMENTS,
         ge=1,
         le=1_000_000,
         description="Documents per shard, the most that a killed run scores again; more for an input of 1 GiB or more.",
@@ -53,6 +55,9 @@ class ScoringConfig(EngineConfig):
     )
     may_be_missing: bool = Field(False, description="Accept an input that does not exist yet, for schedules.")
     force: bool = Field(False, description="Score again even if the output exists.")
+
+    def subject(self) -> tuple[CorpusConfig, str]:
+        return CorpusConfig(source=self.input), ""
 
     @model_validator(mode="after")
     def queries_are_of_databases(self) -> "ScoringConfig":

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from rnnlm.extensions.scoring.document_scores import Scorer
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import Home, digest_of, file_digest
 from rnnlm.models.devices import choose_device
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import TrainingProvenance, read_training_provenance
 from rnnlm.registry.bundle import model_digest
 from rnnlm.registry.model_lookup import full_reference, model_folder
+from rnnlm.storage.home import Home, digest_of, file_digest
 from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE, load_tokenizer
 
 

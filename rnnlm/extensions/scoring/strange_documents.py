@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from rnnlm.evaluation.document_figures import with_line_end
 from rnnlm.evaluation.text_tokens import token_positions
 from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord
-from rnnlm.extensions.scoring.document_scores import with_line_end
 from rnnlm.extensions.scoring.score_output import reading_scores
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.sequences.sql_tables import table

@@ -30,8 +30,8 @@ from rnnlm.extensions.scoring.input_files import InputFile, find_inputs
 from rnnlm.extensions.scoring.reference_scores import find_reference
 from rnnlm.extensions.scoring.score_output import reading_scores
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import Home, atomic_file, expanded
 from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.home import Home, atomic_file, expanded
 from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import literal, statement
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.extensions.serving.messages import ModelFacts
-from rnnlm.home import Home, read_json
 from rnnlm.metrics import finite_or_none
 from rnnlm.models.ensemble import networks_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.registry.model_lookup import registered_version
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.json_results import read_stored_json
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
 

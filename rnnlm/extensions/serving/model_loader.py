@@ -9,11 +9,11 @@ from rnnlm.errors import ModelError
 from rnnlm.extensions.serving.messages import ModelFacts
 from rnnlm.extensions.serving.model_facts import read_model_facts
 from rnnlm.generation.inference_weights import InferenceWeights
-from rnnlm.home import Home, expanded
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import find_version, full_reference, known_models, model_folder
+from rnnlm.storage.home import Home, expanded
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
 

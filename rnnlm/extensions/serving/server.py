@@ -14,7 +14,7 @@ from rnnlm.extensions.serving.app import build_app
 from rnnlm.extensions.serving.model_loader import resolve_reference
 from rnnlm.extensions.serving.service import Service
 from rnnlm.extensions.serving.serving_config import ServingConfig, bound_socket
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 
 def serve_model(home: Home, wanted: str | None, config: ServingConfig, announce: Callable[[str, str], None]) -> None:

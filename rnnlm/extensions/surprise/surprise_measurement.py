@@ -12,11 +12,11 @@ from rnnlm.errors import DatasetError, ModelError
 from rnnlm.evaluation.token_losses import stored_nll, token_losses
 from rnnlm.extensions.surprise.surprise_plots import draw_loss_by_frequency, draw_loss_by_position
 from rnnlm.extensions.surprise.token_loss_files import SEQUENCES, TOKENS, write_token_losses
-from rnnlm.home import Home, read_json, write_json
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, training_counts
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import LOSSES, DatasetRecord, Record, RunRecord, Split
 from rnnlm.storage.sql_statements import literal
 from rnnlm.storage.stages import stage_key, write_once

@@ -2,11 +2,15 @@
 
 from typing import Any
 
+from rnnlm.config import PipelineConfig
 from rnnlm.display.text_layout import TableRows, shorten, span
+from rnnlm.evaluation.measurements import Measured, Measurement
 from rnnlm.evaluation.score_tables import SPLIT_NAMES
-from rnnlm.extensions.surprise.surprise_measurement import MINIMUM_TOKENS, Surprise
+from rnnlm.extensions.surprise.surprise_measurement import MINIMUM_TOKENS, Surprise, surprise_of_run
 from rnnlm.extensions.surprise.surprise_plots import bucket_name
 from rnnlm.reports.page import Page
+from rnnlm.storage.home import Home
+from rnnlm.storage.records import DatasetRecord, RunRecord
 
 DISTANCES = ("neither", "the token before", "the one before that")
 
@@ -65,3 +69,11 @@ def surprise_page(surprise: Surprise) -> Page:
         tables=surprise_tables(surprise),
         pictures={path.stem.replace("_", " ").capitalize(): path for path in surprise.pictures},
     )
+
+
+def surprise_of(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, force: bool) -> Measured:
+    found = surprise_of_run(home, dataset, run, config.evaluation, force=force)
+    return Measured(surprise_page(found).markdown())
+
+
+SURPRISE = Measurement("surprise", surprise_of)

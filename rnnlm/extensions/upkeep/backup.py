@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from rnnlm.display.redaction import redacted
 from rnnlm.errors import HomeError
 from rnnlm.extensions.upkeep.backup_archive import (
     FORMAT,
@@ -28,11 +27,12 @@ from rnnlm.extensions.upkeep.backup_archive import (
 from rnnlm.extensions.upkeep.inventory import Inventory, take_inventory
 from rnnlm.extensions.upkeep.prune import UPKEEP_LOCK
 from rnnlm.extensions.upkeep.retention import keep
-from rnnlm.home import Home, atomic_file, expanded
 from rnnlm.registry.stored_versions import Key
 from rnnlm.storage.contained_paths import problem_of
 from rnnlm.storage.disk_errors import ABSENT, full_disk_explained
+from rnnlm.storage.home import Home, atomic_file, expanded
 from rnnlm.storage.records import Record
+from rnnlm.storage.redaction import redacted
 from rnnlm.storage.shared_storage import read_marker
 from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.mlflow_store import is_embedded, tracking_uri

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rnnlm.home import PLACES, Home, read_json, size_of
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.stored_versions import Item, Key, read_store
+from rnnlm.storage.home import PLACES, Home, read_json, size_of
 from rnnlm.storage.json_results import read_stored_json
 from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE

@@ -15,10 +15,10 @@ from pathlib import Path
 from rnnlm.extensions.upkeep.inventory import ITEM_KINDS, Inventory, last_used, take_inventory, version_key
 from rnnlm.extensions.upkeep.retention import RetentionPlan, plan_retention, removable_versions
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
-from rnnlm.home import PLACES, Home, partial_path, size_of
 from rnnlm.registry.mlflow_database import compact_database
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.registry.stored_versions import Item, Key, remove_model, remove_run, remove_versions
+from rnnlm.storage.home import PLACES, Home, partial_path, size_of
 from rnnlm.storage.records import Record
 from rnnlm.storage.stages import COMPLETE, replaced_path
 from rnnlm.tracking.mlflow_store import is_embedded, is_empty

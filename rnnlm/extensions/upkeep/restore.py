@@ -9,9 +9,9 @@ from pathlib import Path
 from rnnlm.errors import HomeError
 from rnnlm.extensions.upkeep.backup import MLFLOW_DATABASE, PREFECT_DATABASE
 from rnnlm.extensions.upkeep.backup_archive import BackedUpFile, DamagedFileError, Manifest, pieces_of, read_manifest
-from rnnlm.home import Home, atomic_file, digest_of, expanded, file_digest, read_json, write_json
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
 from rnnlm.storage.disk_errors import full_disk_explained
+from rnnlm.storage.home import Home, atomic_file, digest_of, expanded, file_digest, read_json, write_json
 from rnnlm.storage.records import Record
 from rnnlm.tracking.stored_locations import move_locations
 

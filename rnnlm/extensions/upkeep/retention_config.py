@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from rnnlm.config import Section
-from rnnlm.extensions.upkeep import HISTORY_DAYS
+from rnnlm.storage.home import HISTORY_DAYS
 
 
 class RetentionConfig(Section):

@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rnnlm.home import sync
+from rnnlm.storage.home import sync
 from rnnlm.storage.stages import find_damage, mark_complete
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 

@@ -6,22 +6,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rnnlm.config import PipelineConfig
+from rnnlm.config import PipelineConfig, changeable_settings
 from rnnlm.config.moved_settings import flatten, nest
 from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.home import Home, expanded, read_json
 from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, expanded, read_json
 from rnnlm.storage.records import DatasetRecord, StartedFrom
 from rnnlm.training.history import STARTED
 from rnnlm.training.training_run import find_run_damage, name_run
-
-PROCESSES_SETTING = "training.distributed.processes"
-CHANGEABLE = (
-    PROCESSES_SETTING,
-    *(f"training.distributed.{name}" for name in ("launcher", "nodes", "rendezvous", "restarts")),
-)
 
 
 def find_unfinished(
@@ -29,7 +23,7 @@ def find_unfinished(
 ) -> tuple[PipelineConfig, DatasetRecord]:
     """The configuration of the run, with nothing to force, and its dataset.
 
-    changes: by dotted path, only those of CHANGEABLE: where it runs from now on. ConfigError if they are wrong.
+    changes: by dotted path, only changeable_settings(): where it runs from now on. ConfigError if they are wrong.
     ModelError if no run or several match, or if the run is complete or cannot be resumed exactly.
     """
     changes = changes or {}
@@ -68,22 +62,23 @@ def find_unfinished(
 
 
 def refuse_other_changes(changes: Mapping[str, Any]) -> None:
-    others = [path for path in changes if path not in CHANGEABLE]
-    if others:
+    changeable = changeable_settings()
+    if others := [path for path in changes if path not in changeable]:
+        taken = f"--set takes {', '.join(changeable)};\n" if changeable else ""
         raise ConfigError(
             f"--resume continues with the run's own configuration: {others[0]} cannot change;\n"
-            f"--set takes {', '.join(path.rpartition('.')[2] for path in CHANGEABLE)} of training.distributed;\n"
-            "leave out --resume to train another run"
+            f"{taken}leave out --resume to train another run"
         )
 
 
 def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> PipelineConfig:
-    """The configuration of a run that continues with other processes, under the id that it was started with."""
-    distributed = config.training.distributed
-    at_start = distributed.processes_at_start or distributed.processes
-    same = changes.get(PROCESSES_SETTING, distributed.processes) == at_start
-    noted = {"training.distributed.processes_at_start": None if same else at_start}
-    return validated(PipelineConfig, nest(flatten(config.model_dump(mode="json")) | dict(changes) | noted))
+    """The configuration of a run that continues elsewhere, under the id that it was started with."""
+    values = flatten(config.model_dump(mode="json"))
+    for path, section in config.sections():
+        own = {name: changes[f"{path}.{name}"] for name in section.changeable if f"{path}.{name}" in changes}
+        if own:
+            values |= {f"{path}.{name}": value for name, value in section.changed(own).items()}
+    return validated(PipelineConfig, nest(values))
 
 
 def find_run(home: Home, name: str) -> Path:

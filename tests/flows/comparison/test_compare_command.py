@@ -11,8 +11,8 @@ import pytest
 from prefect.artifacts import Artifact
 
 from flows.command_line import main
-from rnnlm.home import Home
 from rnnlm.models.min_gru import MinGRUCell
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.long]

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from tests.ray_cluster import ROOT, two_nodes, workers_that_run
 

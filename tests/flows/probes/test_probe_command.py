@@ -7,7 +7,7 @@ import pytest
 from prefect.artifacts import Artifact
 
 from flows.command_line import main
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.tasks.comparisons import PNG, artifacts, tracked
 
 ECHO = "echo --distances 1,3 --nonlinearity tanh --hidden 8 --training-steps 3"

@@ -10,7 +10,7 @@ from flows.command_line import main
 from flows.scoring_flow import filter_flow
 from rnnlm.errors import ConfigError
 from rnnlm.extensions.scoring.filter_config import FilterConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 
 pytestmark = pytest.mark.usefixtures("home")

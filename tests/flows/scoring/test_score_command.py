@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.command_line import main
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -12,7 +12,7 @@ from flows.scoring_flow import score_flow
 from rnnlm.extensions.scoring import bulk_scoring
 from rnnlm.extensions.scoring.reference_scores import keep_references
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from tests.registrar import Registrar
 from tests.tasks.drift_events import awaited_drift_events

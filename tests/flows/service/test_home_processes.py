@@ -17,7 +17,7 @@ from flows.service.home_processes import (
     stop_processes,
     stop_services,
 )
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(600)"
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from flows.service.service_process import LogReader, ServiceProcess, last_lines, log_file
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 
 def test_a_reader_begins_at_the_end_and_waits_for_whole_lines(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from flows.operations.prefect_query import SCHEDULED_TAG, PrefectQuery
 from flows.operations.schedules import list_schedules
 from flows.service.status import HomeStatus, runs_of
 from rnnlm.display.text_layout import LINE_WIDTH
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.registrar import Registrar
 

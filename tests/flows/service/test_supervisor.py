@@ -1,7 +1,7 @@
 """`rnnlm up` without its servers; test_up.py starts them."""
 
 from flows.service.supervisor import Supervisor
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 
 def test_a_log_that_cannot_be_written_does_not_end_it(home: Home) -> None:

@@ -10,7 +10,7 @@ import pytest
 from flows.operations.home_servers import LOCK, RunningHome, write_running
 from flows.service.systemd_unit import install_unit, unit_file, unit_text
 from rnnlm.errors import ConfigError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

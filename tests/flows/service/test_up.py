@@ -17,8 +17,8 @@ import pytest
 from flows.operations.home_servers import RunningHome, home_password, read_running
 from flows.operations.prefect_query import PrefectQuery
 from flows.service.home_processes import find_home_processes, free_port
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 PATIENCE_SECONDS = 300

@@ -9,7 +9,7 @@ from flows.operations.flow_runner import run_flow
 from flows.operations.run_locks import lock_folder, oldest_living_run
 from flows.upkeep_flow import prune_flow
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.extensions.upkeep.registered_home import write_folder
 
 pytestmark = pytest.mark.usefixtures("prefect_server")

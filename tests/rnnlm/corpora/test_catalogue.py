@@ -8,7 +8,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora import catalogue, http_download
 from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.loopback import QUICK, Server
 
 BOOK = "\ufeffTitle\r\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\r\nWell, Prince\r\n*** a star ***\r\n"

@@ -11,7 +11,7 @@ import pytest
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.packing import COMPRESSIONS, parquet_of, regular, special, tar_of, tar_of_infos, zip_of
 
 MEBIBYTE = 1 << 20

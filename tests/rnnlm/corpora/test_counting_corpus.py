@@ -6,7 +6,7 @@ import io
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import counting_corpus, zen_corpus
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 
 def test_every_line_counts_by_one_and_test_lines_are_the_longest(home: Home) -> None:

@@ -10,8 +10,8 @@ from rnnlm.corpora.decision_ground import DecisionGround, decision_ground
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation.paired.holdout_documents import judging_documents
 from rnnlm.evaluation.paired.seen_text import write_seen_text
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 DRAW = random.Random(0)

@@ -14,7 +14,7 @@ from rnnlm.corpora.download import check_source, obtain_corpus
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.documents.document_prose import library_versions
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord
 from tests.rnnlm.corpora.packing import COMPRESSIONS, csv_of, json_of, parquet_of, tar_of, zip_of
 

@@ -15,8 +15,8 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora import http_download, hub
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home
 from rnnlm.reports.pipeline_page import corpus_report
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord
 from rnnlm.storage.shared_storage import VARIABLE
 from tests.rnnlm.corpora.loopback import QUICK, TEXT, Server

@@ -9,8 +9,8 @@ import pytest
 
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.hard_wrapping import is_hard_wrapped
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 
 DRAW = random.Random(0)
 SENTENCE = "the cat sees a dog near that river house and follows its own old tree slowly"

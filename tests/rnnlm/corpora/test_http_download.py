@@ -17,7 +17,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.http_download import fetch
 from rnnlm.corpora.http_request import FetchPolicy, refuse_redirect
 from rnnlm.errors import CorpusError, FetchError, HomeError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.loopback import HALF, QUICK, TEXT, Server
 
 SHA256 = hashlib.sha256(TEXT).hexdigest()

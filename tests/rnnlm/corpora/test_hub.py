@@ -14,7 +14,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
 from rnnlm.corpora.hub import find_revision, look_at_hub
 from rnnlm.errors import CorpusError, FetchError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.hub_server import HubServer
 from tests.rnnlm.corpora.packing import parquet_of
 
@@ -110,7 +110,7 @@ def from_loopback_hub(sources: list[str], folder: Path) -> list[str]:
     """The text or the error of each source, from a process whose endpoint is a hub on this machine."""
     script = (
         "import json, sys; from rnnlm.config import CorpusConfig; from rnnlm.corpora.download import obtain_corpus\n"
-        "from rnnlm.errors import CorpusError; from rnnlm.home import find_home\n"
+        "from rnnlm.errors import CorpusError; from rnnlm.storage.home import find_home\n"
         "def told(source):\n"
         "    try: corpus = obtain_corpus(find_home(), CorpusConfig(source=source))\n"
         "    except CorpusError as error: return str(error)\n"

@@ -14,7 +14,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.inspection import Inspection, inspect_source
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.test_file_formats import write
 from tests.rnnlm.extensions.documents.test_document_prose import pdf_of
 

@@ -9,7 +9,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
 from rnnlm.corpora.splits import corpus_documents
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 LONG = " ".join(f"word{number}" for number in range(60_000))  # 600 kB in one line
 

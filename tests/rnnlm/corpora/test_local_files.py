@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.test_file_formats import obtain, stored, write
 
 

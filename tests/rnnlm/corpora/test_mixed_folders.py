@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.packing import zip_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 

@@ -13,8 +13,8 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.small_corpora import enlarged_shares
 from rnnlm.corpora.splits import carve, corpus_documents
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, Split
 from tests.rnnlm.corpora.test_file_formats import write
 

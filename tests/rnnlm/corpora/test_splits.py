@@ -10,7 +10,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora import splits
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import byte_ranges, corpus_documents, documents_in
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 SHARES = CorpusConfig(source="x", valid_share=0.2, test_share=0.2)
 

@@ -13,7 +13,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora import text_changes as module
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.text_changes import PARTS, PartChange, TextChanges, new_lines, text_changes
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 
 OLD = "one\ntwo\nthree\n"
 

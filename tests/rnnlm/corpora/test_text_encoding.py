@@ -9,8 +9,8 @@ import pytest
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import check_source
 from rnnlm.errors import CorpusError
-from rnnlm.home import Home
 from rnnlm.reports.pipeline_page import corpus_report
+from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.packing import csv_of, parquet_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 

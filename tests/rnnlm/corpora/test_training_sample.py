@@ -10,11 +10,11 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.upkeep.inventory import notes_by_corpus
-from rnnlm.home import Home
 from rnnlm.sequences import corpus_shards
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 

@@ -22,8 +22,8 @@ from rnnlm.evaluation.ngram.ngram_evaluation import score_ngram_split
 from rnnlm.evaluation.perplexity import evaluate_run, summed_losses
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.evaluation.token_losses import mixed_nll, stored_network_nll, stored_nll
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord, Split
 
 SPLITS: tuple[Split, ...] = ("valid", "test")

@@ -10,10 +10,10 @@ from rnnlm.display.plots import new_figure
 from rnnlm.evaluation.explanation import Explanation, explain
 from rnnlm.evaluation.explanation_plot import draw_explanation, draw_states
 from rnnlm.evaluation.external_corpus import score_corpus
-from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.reports.explanation_page import explanation_text
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 

@@ -11,9 +11,9 @@ from rnnlm.evaluation.external_corpus import score_corpus
 from rnnlm.evaluation.perplexity import evaluate_run, score_split
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.evaluation.token_losses import stored_nll
-from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.unigram import unigram_log_probabilities
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, load_tokenizer

@@ -7,16 +7,16 @@ from typing import get_args
 import pytest
 
 from rnnlm.config import ModelConfig, ModelKind
+from rnnlm.config.kinds import KINDS, NETWORKS
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.extensions.exports.hugging_face import RnnlmConfig, RnnlmForCausalLM
 from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
-from rnnlm.home import read_json, write_json
-from rnnlm.models.kinds import KINDS, NETWORKS
 from rnnlm.models.model_factory import build_model, check_kind, load_model
 from rnnlm.models.training_provenance import read_training_provenance
+from rnnlm.storage.home import read_json, write_json
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.training.model_run import run_training
 from tests.configs import changed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from tests.built_once import built_once
 from tests.conftest import copy_home, copy_store, home_in, untracked

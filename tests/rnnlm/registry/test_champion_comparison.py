@@ -12,7 +12,6 @@ import pytest
 from rnnlm.config import TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ModelError
-from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
 from rnnlm.registry import bundle, promotion
 from rnnlm.registry.champion_comparison import PAIRED_LOSSES
@@ -22,6 +21,7 @@ from rnnlm.registry.promotion_commands import promote_by_hand, waiting_version
 from rnnlm.registry.registry_version import read_version, set_facts
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.tracking.mlflow_store import reaching_mlflow

@@ -11,11 +11,11 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import DatasetError
-from rnnlm.home import Home
 from rnnlm.registry.bundle import CHARACTERS
 from rnnlm.registry.data_gates import GateResult, GatesError, GatesRecord, check_gates
 from rnnlm.reports.dataset_page import gates_report
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.configs import changed, plain_config

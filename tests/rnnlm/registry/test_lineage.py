@@ -9,11 +9,11 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, file_digest
 from rnnlm.registry import version_tags
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import best_versions, list_models, of_dataset
 from rnnlm.reports.registry_page import evidence_report, lineage_report
+from rnnlm.storage.home import Home, file_digest
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import NAME, Contest
 from tests.rnnlm.registry.test_champion_comparison import evidence_folder

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from rnnlm.errors import ModelError, TrackingError
-from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.registry.model_lookup import list_models, model_folder, run_model_folder
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from tests.rnnlm.registry.contest import NAME, Contest
 

@@ -8,12 +8,12 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import corpus_name
-from rnnlm.home import Home, digest_of
 from rnnlm.registry.model_lookup import find_version, registered_versions
 from rnnlm.registry.model_owner import other_owner, own_corpus_name
 from rnnlm.registry.registry_version import as_tags
 from rnnlm.registry.starting_model import choose_start
 from rnnlm.registry.version_tags import short_configuration, source_facts
+from rnnlm.storage.home import Home, digest_of
 from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow
 from rnnlm.tracking.stored_locations import move_locations
 from tests.configs import changed

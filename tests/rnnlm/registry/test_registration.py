@@ -13,12 +13,12 @@ import pytest
 from mlflow.models import Model
 
 from rnnlm.errors import ModelError, TrackingError
-from rnnlm.home import Home
 from rnnlm.registry import bundle
 from rnnlm.registry.bundle import LIBRARY
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.registry_version import facts_of
 from rnnlm.registry.stored_versions import delete_unfinished_models
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
 from rnnlm.training.model_run import run_training
 from tests.configs import changed

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from rnnlm.home import Home
 from rnnlm.registry.registry_lock import registry_lock
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import embedded_uri
 from tests.exclusion import assert_one_at_a_time
 
 HOLDER = """
 import time
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 from rnnlm.registry.registry_lock import registry_lock
 
 with registry_lock(find_home(), "contest"):

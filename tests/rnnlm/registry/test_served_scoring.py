@@ -11,11 +11,11 @@ import pytest
 from rnnlm.config import GenerationConfig, ModelKind, SequencesConfig, TokenizerConfig
 from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.generation.generate import continue_prompt
-from rnnlm.home import Home, write_json
 from rnnlm.models.model_factory import build_model, load_model, save_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.bundle import copy_portable_modules
 from rnnlm.registry.served_model import PredictionRequest, ServedModel
+from rnnlm.storage.home import Home, write_json
 from rnnlm.storage.records import CorpusRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer

@@ -13,7 +13,6 @@ from rnnlm.corpora.line_digests import chooses, line_digest
 from rnnlm.corpora.splits import text_fingerprint
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.paired.seen_text import write_seen_text
-from rnnlm.home import Home
 from rnnlm.registry.bundle import TRAINING_DOCUMENTS, model_digest
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import model_folder
@@ -22,6 +21,7 @@ from rnnlm.registry.starting_model import choose_start
 from rnnlm.reports.pipeline_page import training_report
 from rnnlm.reports.registry_page import lineage_report
 from rnnlm.sequences.dataset_reader import connect
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord, StartedFrom
 from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.tracking.mlflow_store import reaching_mlflow

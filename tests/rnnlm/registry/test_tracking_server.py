@@ -7,13 +7,13 @@ import pytest
 from mlflow.artifacts import list_artifacts
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import promote_by_hand, roll_back
 from rnnlm.registry.registration import register_model
 from rnnlm.registry.registry_version import read_version
 from rnnlm.registry.version_tags import Candidate
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import open_tracker, run_url

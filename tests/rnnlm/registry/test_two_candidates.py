@@ -24,7 +24,7 @@ CANDIDATE = """
 import json, sys, time
 from pathlib import Path
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.registry import registration

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.home import Home
 from rnnlm.reports.pipeline_page import FILES_SHOWN, corpus_report
+from rnnlm.storage.home import Home
 
 
 def page(home: Home, source: Path) -> str:

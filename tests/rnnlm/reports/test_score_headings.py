@@ -7,7 +7,7 @@ import pytest
 
 from flows.commands.runs import run_row
 from rnnlm.display.text_layout import TableRows
-from rnnlm.evaluation.score_tables import adaptation_rows, score_rows, score_table
+from rnnlm.evaluation.score_tables import score_rows, score_table
 from rnnlm.extensions.adaptation.adaptation_table import AdaptationTable, Variant
 from rnnlm.extensions.comparison import comparison_page
 from rnnlm.extensions.comparison.document_bootstrap import PairDifference
@@ -60,7 +60,7 @@ def tables(found: ModelComparison) -> dict[str, TableRows]:
         "rnnlm evaluate --split valid": score_table(split_score_of(9.0, "valid")),
         "rnnlm evaluate, another text": score_table(split_score_of(9.0, "all")),
         "rnnlm evaluate, evaluation.first_rows": score_table(first_rows),
-        "rnnlm evaluate --cache": adaptation_rows(AdaptationTable(split="test", tokens=9, variants=(static,))),
+        "rnnlm evaluate --cache": AdaptationTable(split="test", tokens=9, variants=(static,)).rows,
         "rnnlm compare": comparison_page.score_rows(found),
         "rnnlm compare, pairs": [comparison_page.pair_row(PAIR)],
         "rnnlm compare, trials": comparison_page.trial_rows(found),

@@ -16,12 +16,12 @@ import pytest
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import ByteRange
-from rnnlm.home import Home
 from rnnlm.runtime.engines import Engine
 from rnnlm.runtime.polling import poll_until
 from rnnlm.sequences import corpus_shards
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker, tokenize_shards
 from rnnlm.sequences.dataset_writer import store_sequences, stored_rows
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, TokenizerRecord
 
 SCRIPT = """

@@ -14,7 +14,6 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.perplexity import score_split
-from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences import corpus_shards, dataset_writer, part_writer
 from rnnlm.sequences.dataset_checks import check_dataset
@@ -23,6 +22,7 @@ from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
 from rnnlm.sequences.dataset_report import measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.segmentation import Mode
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, RunRecord, TokenizerRecord
 from rnnlm.storage.sql_statements import names
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer

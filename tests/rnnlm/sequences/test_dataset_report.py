@@ -8,7 +8,6 @@ import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.home import Home
 from rnnlm.reports.dataset_page import description_page
 from rnnlm.sequences import dataset_reader
 from rnnlm.sequences.dataset_checks import check_dataset
@@ -16,6 +15,7 @@ from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.dataset_report import Description, describe_dataset, measure_dataset
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.sql_tables import table
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in

@@ -9,13 +9,13 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
-from rnnlm.home import Home
 from rnnlm.sequences import corpus_shards, dataset_writer
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.unigram import unigram_log_probabilities
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS

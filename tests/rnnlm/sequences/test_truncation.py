@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from rnnlm.config import SequencesConfig
+from rnnlm.config.presets import build_config
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.baselines import split_facts
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.sequences.segmentation import encoded_lines
 from rnnlm.sequences.truncation import beginnings, first_rows
+from rnnlm.storage.home import Home
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, SPECIAL_TOKENS, TextTokenizer
 from tests.rnnlm.sequences.test_dataset_writer import rows, store
 from tests.rnnlm.sequences.test_segmentation import lists

@@ -14,13 +14,13 @@ from rnnlm.corpora.line_digests import chooses, line_digests
 from rnnlm.corpora.splits import corpus_documents
 from rnnlm.errors import DatasetError
 from rnnlm.evaluation.batch_losses import nll_of_batches
-from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.sequences.shift import shifted_rows
 from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.sequences.validation_lines import all_lines_choose, choosing_tokens
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import EOS, PAD, load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer

@@ -12,9 +12,9 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.freshness import fetch_note, read_note
 from rnnlm.evaluation.paired.holdout_documents import HoldoutDocument, read_text
-from rnnlm.home import Home
 from rnnlm.registry.stored_versions import owned_folder
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
+from rnnlm.storage.home import Home
 from rnnlm.storage.shared_storage import VARIABLE
 from rnnlm.storage.stages import find_damage, mark_complete, write_once
 

@@ -8,7 +8,7 @@ import pytest
 
 from rnnlm.extensions.upkeep.backup import back_up
 from rnnlm.extensions.upkeep.restore import restore_home
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import prepare_store
 
 

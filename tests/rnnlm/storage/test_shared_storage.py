@@ -10,8 +10,8 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import HomeError
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.shared_storage import VARIABLE, Storage, find_storage
 from rnnlm.storage.stages import copy_to_storage, is_complete, write_once

@@ -14,8 +14,8 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import HomeError
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.extensions.upkeep.backup import files_below
-from rnnlm.home import Home, file_digest
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home, file_digest
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord

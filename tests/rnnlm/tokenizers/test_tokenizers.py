@@ -18,8 +18,8 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import ByteRange, CorpusDocument, documents_in
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.baselines import split_facts
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from rnnlm.tokenizers import tokenizer_training
 from rnnlm.tokenizers.pretrained import load_pretrained

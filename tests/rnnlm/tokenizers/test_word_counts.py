@@ -11,8 +11,8 @@ import pytest
 from rnnlm.config import CorpusConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import corpus_documents
-from rnnlm.home import Home
 from rnnlm.runtime.engines import Engine, Result, in_this_process
+from rnnlm.storage.home import Home
 from rnnlm.tokenizers import word_counts
 from rnnlm.tokenizers.word_counts import WordCounts, count_corpus
 

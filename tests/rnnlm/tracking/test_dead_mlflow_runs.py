@@ -3,7 +3,7 @@
 import shutil
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.dead_mlflow_runs import end_dead_mlflow_runs
 from rnnlm.tracking.mlflow_runs import tracker_of

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord, Sample
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
 from rnnlm.tracking.mlflow_runs import (

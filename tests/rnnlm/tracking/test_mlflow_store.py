@@ -10,7 +10,7 @@ import pytest
 from mlflow.tracking._tracking_service.utils import _get_store
 
 from rnnlm.errors import ConfigError, HomeError, TrackingError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import (
     check_addresses,
     experiment_id,
@@ -22,7 +22,7 @@ from rnnlm.tracking.mlflow_store import (
 @pytest.mark.slow
 def test_two_processes_make_one_store_on_a_fresh_home(home: Home) -> None:
     script = (
-        "from rnnlm.home import find_home\n"
+        "from rnnlm.storage.home import find_home\n"
         "from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow\n"
         "home = find_home()\n"
         "with reaching_mlflow(home) as client: print(experiment_id(client, home, 'together'))\n"

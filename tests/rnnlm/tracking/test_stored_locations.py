@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.home import Home
 from rnnlm.registry.model_lookup import list_models
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import prepare_store
 from tests.rnnlm.extensions.upkeep.registered_home import register_night
 

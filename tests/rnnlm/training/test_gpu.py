@@ -9,7 +9,6 @@ import torch
 
 from rnnlm.config import ModelKind, PipelineConfig
 from rnnlm.config.model_config import Nonlinearity
-from rnnlm.home import Home
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -20,6 +19,7 @@ from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import rows_from_lists
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.captured_step import make_updater
 from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Step, Updater, take_step

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from rnnlm.config.presets import build_config
 from rnnlm.evaluation.baselines import baselines
-from rnnlm.home import Home
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.training.model_run import run_training
 from tests.conftest import untracked
 from tests.rnnlm.stories import write_stories

@@ -10,11 +10,11 @@ from torch.nn import functional
 
 from rnnlm.config import ModelKind, PipelineConfig
 from rnnlm.evaluation.batch_losses import nll_of_batches
-from rnnlm.home import Home, read_json
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.tuning_sample import TuningSample
+from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.model_run import run_training
 from rnnlm.training.temperature_scaling import divide_logits, fit_temperature

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from benchmarks.textbook import TextbookLanguageModel, TextbookTrainer
+from rnnlm.config.presets import build_config
 from rnnlm.models.model_factory import build_model
-from rnnlm.presets import build_config
 from rnnlm.sequences.batches import Batch, shuffled_batches
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.training.optimizer_step import BatchLoss, Updater, choose_loss, take_step

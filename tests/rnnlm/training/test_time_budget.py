@@ -6,13 +6,11 @@ import pytest
 import torch
 
 from rnnlm.config import ModelConfig, PipelineConfig
-from rnnlm.extensions.distillation.drawn_targets import DRAWS_PER_TOKEN
-from rnnlm.home import Home
-from rnnlm.presets import build_config
+from rnnlm.config.presets import build_config
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training import time_budget
-from rnnlm.training.time_budget import Size, choose_size, fit_to_minutes, is_open, repeated_batches
-from tests.configs import changed
+from rnnlm.training.time_budget import Size, choose_size, fit_to_minutes, is_open
 
 CPU = torch.device("cpu")
 
@@ -95,13 +93,3 @@ def test_a_measured_size_is_kept_for_this_text_and_these_settings(
     longer = config.model_copy(update={"training": config.training.model_copy(update={"minutes": 0.02})})
     fit_to_minutes(home, longer, toy_dataset)
     assert len(sorted(home.starts.glob("size-*.json"))) == 2
-
-
-def test_a_taught_network_is_measured_with_all_its_targets(
-    toy_config: PipelineConfig, toy_dataset: DatasetRecord
-) -> None:
-    plain = next(repeated_batches(toy_config, toy_dataset, CPU))
-    taught = next(repeated_batches(changed(toy_config, {"training.teacher.run": "0123"}), toy_dataset, CPU))
-    assert plain.target_ids.shape == plain.input_ids.shape
-    assert taught.target_ids.shape == (*plain.input_ids.shape, 1 + DRAWS_PER_TOKEN)
-    assert taught.predicted_tokens == plain.predicted_tokens

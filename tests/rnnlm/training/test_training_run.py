@@ -14,10 +14,10 @@ import torch
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.baselines import baselines
 from rnnlm.evaluation.batch_losses import nll_of_batches
-from rnnlm.home import Home
 from rnnlm.models import devices
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.tuning_sample import TuningSample
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import is_complete, mark_complete
 from rnnlm.training.model_run import run_training

@@ -12,12 +12,12 @@ import torch
 from rnnlm.config import ModelConfig, PipelineConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import ModelError
-from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.registry.bundle import model_digest
 from rnnlm.registry.starting_model import find_difference
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.storage.stages import mark_complete
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer

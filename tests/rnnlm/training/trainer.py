@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 
 ROOT = Path(__file__).resolve().parents[3]

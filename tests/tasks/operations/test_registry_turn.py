@@ -2,7 +2,7 @@
 
 import pytest
 
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tasks.operations.registry_turn import registry_turn
 from tests.exclusion import assert_one_at_a_time
 

@@ -17,11 +17,11 @@ from prefect.settings import get_current_settings
 from rnnlm.config import SequencesConfig
 from rnnlm.corpora.sources import find_source
 from rnnlm.errors import CorpusError, EngineError, ExtraError
-from rnnlm.home import Home
 from rnnlm.runtime.engines import Engine
 from rnnlm.runtime.extras import EXTRAS
 from rnnlm.runtime.polling import poll_until
 from rnnlm.sequences import corpus_shards
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from tasks.operations.task_runners import local_processes, piece_task
 from tasks.sequences import tokenize_corpus

@@ -12,10 +12,10 @@ from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import open_model
 from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution
-from rnnlm.home import Home
 from rnnlm.models.count_model import count_model_of, find, keys_of
 from rnnlm.sequences.segmentation import rows_from_lists
 from rnnlm.sequences.shift import contexts
+from rnnlm.storage.home import Home
 from tests.rnnlm.evaluation.ngram.conftest import Rows, WriteDataset, log_probabilities
 
 BOS, EOS, VOCABULARY = 2, 3, 20

@@ -14,7 +14,7 @@ from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution, score_ngram_split
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.evaluation.ngram.conftest import Rows, WriteDataset, log_probabilities
 
 PAD, UNK, BOS, EOS = range(4)

@@ -10,7 +10,7 @@ from rnnlm.evaluation.ngram.kneser_ney import train_kneser_ney
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_evaluation import sample_texts
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 

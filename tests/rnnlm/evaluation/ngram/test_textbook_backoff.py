@@ -15,7 +15,7 @@ from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import NgramRecord, open_model
 from rnnlm.evaluation.ngram.ngram_evaluation import next_distribution, score_ngram_split, unknown_rate
 from rnnlm.evaluation.ngram.textbook_backoff import train_textbook
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.evaluation.ngram.conftest import log_probabilities
 
 

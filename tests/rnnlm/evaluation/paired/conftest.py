@@ -8,8 +8,8 @@ import pytest
 
 from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.built_once import built_once

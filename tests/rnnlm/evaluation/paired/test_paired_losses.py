@@ -12,9 +12,9 @@ from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.evaluation.paired.holdout_documents import holdout_documents, judging_lines
 from rnnlm.evaluation.paired.paired_losses import load_contestant, write_paired_losses
 from rnnlm.evaluation.paired.seen_text import write_seen_text
-from rnnlm.home import read_json, write_json
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.dataset_reader import training_counts
+from rnnlm.storage.home import read_json, write_json
 from rnnlm.training.train import write_model
 from tests.configs import plain_model
 from tests.rnnlm.evaluation.paired.conftest import VALID, Ground

@@ -8,22 +8,21 @@ import pytest
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.evaluation.count_shares import best_share, count_training_split, mean_nll, split_log_probabilities
-from rnnlm.evaluation.external_corpus import compare_on_corpus
-from rnnlm.evaluation.score_tables import adaptation_rows
 from rnnlm.extensions.adaptation import adaptation_table
 from rnnlm.extensions.adaptation.adaptation_config import CacheConfig, DynamicConfig
 from rnnlm.extensions.adaptation.adaptation_table import (
     Adaptations,
+    compare_on_corpus,
     measure_adaptations,
     static_log_probabilities,
 )
 from rnnlm.extensions.adaptation.sequential_scoring import score_in_order
-from rnnlm.home import Home
 from rnnlm.models.ensemble import joined
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import mixed
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.dataset_reader import StoredSplit
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.training.model_run import run_training
@@ -59,7 +58,7 @@ def test_each_adaptation_is_a_row_of_the_table(
     assert list(everything.settings) == ["network", "cache", "counts"]
     of_counts_alone, _ = split_log_probabilities(counts, toy_dataset, "test")  # which know this toy language best
     assert everything.nll_nats_per_token == pytest.approx(-of_counts_alone.mean(), rel=1e-6)
-    shown = adaptation_rows(comparison)
+    shown = comparison.rows
     assert [row["model"] for row in shown] == names
     assert (shown[0]["change"], shown[2]["settings"]) == ("", "size=50 theta=0.3 share=0.15")
 

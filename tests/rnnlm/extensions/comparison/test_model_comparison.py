@@ -6,8 +6,8 @@ from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.extensions.comparison.comparison_plots import KIND_COLOURS, OWN_KIND_COLOUR, colour_of
 from rnnlm.extensions.comparison.model_comparison import kneser_ney_result
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.training.model_run import run_training
 from tests.configs import KINDS, changed
 from tests.conftest import untracked

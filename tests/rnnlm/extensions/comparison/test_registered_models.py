@@ -6,8 +6,8 @@ import pytest
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.extensions.comparison.comparison_page import registered_text
 from rnnlm.extensions.comparison.registered_models import compare_on_text
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.training.model_run import run_training

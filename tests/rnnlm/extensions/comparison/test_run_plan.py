@@ -3,6 +3,7 @@
 import pytest
 
 from rnnlm.config import ModelConfig, ModelKind, PipelineConfig
+from rnnlm.config.kinds import kind_of
 from rnnlm.errors import ConfigError
 from rnnlm.extensions.comparison.comparison_config import CompareConfig
 from rnnlm.extensions.comparison.run_plan import (
@@ -15,7 +16,6 @@ from rnnlm.extensions.comparison.run_plan import (
     with_settings,
     with_token_budget,
 )
-from rnnlm.models.kinds import kind_of
 from rnnlm.models.parameter_count import count_parameters
 from rnnlm.storage.records import DatasetRecord
 from tests.configs import KINDS, changed, plain_config

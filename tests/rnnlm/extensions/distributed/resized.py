@@ -4,7 +4,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,8 @@ def train(case: Case, folder: Path, process_group: ProcessGroup, stop: str, proc
     stop: "signal" or "kill" ends it early. At the end rank 0 writes loss, norm, state and weights of each step.
     """
     seed_everything(0, deterministic=False)
-    settings: dict[str, Any] = {**SETTINGS, "distributed.processes_at_start": processes_at_start}
+    process_group = replace(process_group, size_at_start=processes_at_start)
+    settings: dict[str, Any] = dict(SETTINGS)
     settings |= {"loss.kind": "sampled"} if case.sampled else {}
     config = plain_training(settings | (MASKED if case.masked else {}))
     model = new_model(VOCABULARY, 8, layers=2, residual=True, tie_embeddings=True).double()

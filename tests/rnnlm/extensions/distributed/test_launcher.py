@@ -16,8 +16,8 @@ import pytest
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError, TrainingError
 from rnnlm.extensions.distributed.launcher import Launch, run_processes
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import is_complete
 from rnnlm.training.model_run import run_training

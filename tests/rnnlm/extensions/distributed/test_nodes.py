@@ -13,8 +13,8 @@ from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrainingError
 from rnnlm.extensions.distributed.join import join
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.training.model_run import run_training
 from tests.configs import changed

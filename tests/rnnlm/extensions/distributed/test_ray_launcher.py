@@ -18,8 +18,8 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import DeviceError, EngineError, TrainingError
 from rnnlm.extensions.distributed.ray_launcher import choose_gpu
 from rnnlm.extensions.distributed.ray_worker import Lease
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.training.model_run import run_training
 from tests.configs import changed, plain_training
@@ -186,7 +186,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.model_run import run_training
 from tests.conftest import untracked

@@ -15,7 +15,7 @@ from rnnlm.extensions.documents.document_prose import (
     markdown_prose,
     rst_prose,
 )
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.packing import COMPRESSIONS, zip_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 

@@ -10,9 +10,9 @@ from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
 from rnnlm.evaluation.count_shares import best_shares, mean_nll
 from rnnlm.extensions.ensembles.ensemble_run import Member, find_members, make_ensemble
-from rnnlm.home import Home, read_json, write_json
 from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.model_factory import load_model
+from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.training.model_run import run_training
 from tests.configs import changed

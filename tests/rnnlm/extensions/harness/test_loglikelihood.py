@@ -9,8 +9,8 @@ import torch
 from rnnlm.config import CorpusConfig, SequencesConfig
 from rnnlm.evaluation.external_corpus import score_corpus
 from rnnlm.extensions.harness.loglikelihood import continuation_rows, score_continuations, text_log_likelihoods
-from rnnlm.home import Home
 from rnnlm.models.language_model import LanguageModel
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 from tests.slow_reading import log_probabilities_of

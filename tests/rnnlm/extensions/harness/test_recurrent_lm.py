@@ -18,8 +18,8 @@ from rnnlm.errors import ConfigError, CorpusError, ModelError  # noqa: E402
 from rnnlm.extensions.harness.harness_config import HarnessConfig  # noqa: E402
 from rnnlm.extensions.harness.harness_run import load_tasks, run_harness  # noqa: E402
 from rnnlm.extensions.harness.recurrent_lm import RecurrentLM  # noqa: E402
-from rnnlm.home import Home  # noqa: E402
 from rnnlm.models.model_factory import save_model  # noqa: E402
+from rnnlm.storage.home import Home  # noqa: E402
 from rnnlm.storage.records import CorpusRecord  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import EOS, PLAIN_END_BITS, PLAIN_GAP_BITS, UNK, load_tokenizer  # noqa: E402
 from tests.configs import KINDS, random_model  # noqa: E402

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from rnnlm.config import PipelineConfig
+from rnnlm.config.presets import build_config
 from rnnlm.corpora import counting_corpus
 from rnnlm.extensions.probes.probe_records import PositionsRecord
 from rnnlm.extensions.probes.run_probes import measure_positions
-from rnnlm.home import Home
-from rnnlm.presets import build_config
+from rnnlm.extensions.probes.run_probes_config import ProbesConfig
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.training.history import HISTORY, read_series
 from rnnlm.training.model_run import run_training
@@ -56,7 +57,7 @@ def test_counting_is_learned_and_exact_beyond_the_training_lengths(home: Home, t
         "model.hidden_size=48",
     ]
     config = build_config("counting", [*settings, "training.device=cpu"], corpus=str(tmp_path / "thirty"))
-    record = measure_positions(home, *trained(home, config), config.probes)
+    record = measure_positions(home, *trained(home, config), ProbesConfig.of(config))
     assert record.longest_trained == 14  # five numbers of two digits, four spaces
     assert len(record.right) > 3 * record.longest_trained
     assert exact_at(record, record.longest_trained) == 1.0
@@ -67,6 +68,6 @@ def test_counting_is_learned_and_exact_beyond_the_training_lengths(home: Home, t
 @pytest.mark.slow
 def test_the_counting_preset_is_exact_on_long_lines(home: Home) -> None:
     config = build_config("counting", ["training.device=cpu"])
-    record = measure_positions(home, *trained(home, config), config.probes)
+    record = measure_positions(home, *trained(home, config), ProbesConfig.of(config))
     assert len(record.right) > 15 * record.longest_trained
     assert min(value for value in record.exact if value is not None) > 0.95

@@ -5,15 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.config import ProbesConfig, SequencesConfig
-from rnnlm.extensions.probes.gradients import gradient_norms, stored_windows
-from rnnlm.extensions.probes.run_probes import measure_gradient_flow, measure_positions
-from rnnlm.home import Home
+from rnnlm.config import PipelineConfig, SequencesConfig
+from rnnlm.config.presets import build_config
+from rnnlm.evaluation.gradient_norms import gradient_norms
+from rnnlm.extensions.probes.run_probes import GRADIENTS, POSITIONS, measure_gradient_flow, measure_positions
+from rnnlm.extensions.probes.run_probes_config import ProbesConfig
 from rnnlm.models.model_factory import load_model
-from rnnlm.presets import build_config
 from rnnlm.sequences.dataset_reader import longest_row
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.sequences.windows import stored_windows
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
+from tests.configs import changed
 
 
 def test_gradient_flow_is_measured_on_validation_text(
@@ -63,3 +66,36 @@ def test_the_longest_row_is_counted_without_its_eos(home: Home, toy_folder: Path
     for context_length, longest in ((10, 9), (9, 9), (5, 5), (64, 9)):
         cut = config.model_copy(update={"sequences": SequencesConfig(context_length=context_length)})
         assert longest_row(prepare_dataset(home, cut), "train") == longest
+
+
+@pytest.mark.long
+def test_a_runs_gradients_are_measured_once_and_reported(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    record = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig())
+    assert not record.skipped
+    assert measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig()).skipped
+    assert not measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(), force=True).skipped
+    assert GRADIENTS.is_wanted(toy_config, toy_run)
+    measured = GRADIENTS.measure(home, toy_config, toy_dataset, toy_run, False)
+    report = measured.page
+    assert measured.pictures == (toy_run.folder / "gradient_flow.png",)
+    assert "data:image/png;base64,iVBOR" in report
+    assert "| layer | 1 back | 5 back |" in report  # sentences of ten tokens go no further back than nine
+    assert f"| 1 | {record.norms[0][1] / record.norms[0][0]:.2g} |" in report
+
+
+def test_a_runs_right_guesses_are_measured_once_and_reported(
+    home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
+) -> None:
+    config = ProbesConfig(given_tokens=3)
+    record = measure_positions(home, toy_dataset, toy_run, config)
+    assert not record.skipped
+    assert measure_positions(home, toy_dataset, toy_run, config).skipped
+    assert not POSITIONS.is_wanted(toy_config, toy_run)
+    asked = changed(toy_config, {"probes.positions": True, "probes.given_tokens": 3})
+    assert POSITIONS.is_wanted(asked, toy_run)
+    report = POSITIONS.measure(home, asked, toy_dataset, toy_run, False).page
+    assert "data:image/png;base64,iVBOR" in report
+    assert "| 1 | 40 | 100.0% | given |" in report  # every line begins with "the"
+    assert "| 4 | 40 | 100.0% | 100.0% |" in report  # its fourth word is "the", too

@@ -8,7 +8,7 @@ import pytest
 
 from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, score_texts
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 
 LINES = [

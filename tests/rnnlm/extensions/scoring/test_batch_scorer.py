@@ -12,7 +12,7 @@ from datatrove.pipeline.writers import JsonlWriter
 
 from rnnlm.extensions.scoring.batch_scorer import BATCH_COLUMNS, batch_scorer
 from rnnlm.extensions.scoring.datatrove import BitsPerByteFilter, BitsPerByteStats
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from tests.rnnlm.extensions.scoring.conftest import LINES, Score
 

@@ -16,14 +16,14 @@ import pytest
 from rnnlm.errors import ConfigError, HomeError, ModelError
 from rnnlm.extensions.scoring import bulk_scoring
 from rnnlm.extensions.scoring.score_output import read_provenance
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.result_records import EvaluationRecord
 from tests.rnnlm.extensions.scoring.conftest import LINES, Configure, Score
 
 KILLED_SCRIPT = """
 import os, signal, sys
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.extensions.scoring import bulk_scoring
 from pathlib import Path
 

@@ -11,7 +11,7 @@ import pytest
 from rnnlm.extensions.scoring.bulk_scoring import score_texts
 from rnnlm.extensions.scoring.drift import distributions, measure_drift
 from rnnlm.extensions.scoring.reference_scores import keep_references
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from tests.rnnlm.extensions.scoring.conftest import Configure
 

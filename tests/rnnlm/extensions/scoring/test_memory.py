@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from rnnlm.extensions.scoring import bulk_scoring
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.extensions.scoring.conftest import LINES, Configure
 
 SCRIPT = """
 import resource, sys
 from pathlib import Path
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.extensions.scoring.drift import measure_drift
 from rnnlm.extensions.scoring.bulk_scoring import score_texts
 

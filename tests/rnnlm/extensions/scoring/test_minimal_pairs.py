@@ -8,7 +8,7 @@ import pytest
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.scoring.batch_scorer import BatchScorer, batch_scorer
 from rnnlm.extensions.scoring.minimal_pairs import PairScores, score_pairs
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 
 GOOD, BAD = "the cat sees the dog near the river .", "cat the sees the dog the near river ."

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rnnlm.extensions.scoring.document_scores import tail_dtype
+from rnnlm.extensions.scoring.document_scores import chosen_tail_dtype
 from rnnlm.extensions.scoring.score_output import read_provenance
 from tests.rnnlm.extensions.scoring.conftest import Configure, Score
 
@@ -26,7 +26,7 @@ def test_bfloat16_is_for_processors_that_have_it_unless_one_is_named(
     precision: torch.dtype,
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: processor)
-    assert tail_dtype(configure(precision=wanted)) == precision
+    assert chosen_tail_dtype(configure(precision=wanted)) == precision
 
 
 def test_scores_of_the_other_precision_are_other_scores(score: Score) -> None:

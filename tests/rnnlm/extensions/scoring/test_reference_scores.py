@@ -7,12 +7,19 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import DatasetError
+from rnnlm.evaluation.measurements import Measured
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.extensions.scoring import reference_scores
-from rnnlm.extensions.scoring.reference_scores import find_reference, keep_references, sampled_every, validation_texts
+from rnnlm.extensions.scoring.reference_scores import (
+    REFERENCE_SCORES,
+    find_reference,
+    keep_references,
+    sampled_every,
+    validation_texts,
+)
 from rnnlm.extensions.scoring.scoring_model import model_in
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.training.model_run import run_training
@@ -107,3 +114,16 @@ def test_losses_that_are_known_need_no_bound_of_bytes(
     monkeypatch.setattr(reference_scores, "REFERENCE_BYTES", 1)
     steps = [validation_texts(home, toy_dataset, model, "line", known=known)[1] for known in (False, True)]
     assert steps == [40, 1]  # of 40 lines one, and all
+
+
+def test_references_are_scores_of_the_validation_lines(
+    home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord, toy_evaluation: EvaluationRecord
+) -> None:
+    line, paragraph = keep_references(home, toy_dataset, toy_run)
+    assert REFERENCE_SCORES.measure(home, PipelineConfig(), toy_dataset, toy_run, False) == Measured()
+    assert (line.stem, paragraph.stem) == ("line", "paragraph")
+    scores = pq.read_table(line)
+    assert scores["tokens"].to_pylist() == 40 * [10]  # nine words and <eos>
+    nats = -sum(scores["log_probability"].to_pylist())
+    assert nats / 400 == pytest.approx(toy_evaluation.scores["valid"].nll_nats_per_token, rel=1e-5)
+    assert pq.read_table(paragraph)["tokens"].to_pylist() == [400]

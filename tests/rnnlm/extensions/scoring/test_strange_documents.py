@@ -11,7 +11,7 @@ from rnnlm.extensions.scoring.bulk_scoring import score_texts
 from rnnlm.extensions.scoring.drift import Drift, ScoredRecord
 from rnnlm.extensions.scoring.scoring_page import excerpt, scoring_page
 from rnnlm.extensions.scoring.strange_documents import StrangeDocument, find_strange_documents
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.extensions.scoring.conftest import Configure
 
 Find = Callable[[list[str]], tuple[StrangeDocument, ...]]

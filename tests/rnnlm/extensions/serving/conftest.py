@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from rnnlm.extensions.serving.model_loader import LoadedModel, load_served_model
-from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model, save_model
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import EOS
 from tests.conftest import Chain

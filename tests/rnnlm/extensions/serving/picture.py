@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from rnnlm.extensions.serving.model_loader import resolve_reference
-from rnnlm.home import find_home
+from rnnlm.storage.home import find_home
 from tests.rnnlm.extensions.serving.browser import Browser
 from tests.rnnlm.extensions.serving.live import LiveServer
 

@@ -22,8 +22,8 @@ from rnnlm.extensions.serving.messages import ExplainRequest, TextSums
 from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.extensions.serving.text_scorer import explain_text
 from rnnlm.generation.generate import continue_prompt
-from rnnlm.home import Home
 from rnnlm.models.model_factory import load_model
+from rnnlm.storage.home import Home
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import EOS
 from tests.conftest import Chain

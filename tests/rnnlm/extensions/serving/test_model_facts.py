@@ -7,7 +7,7 @@ import pytest
 
 from rnnlm.extensions.serving.model_facts import example_prompt
 from rnnlm.extensions.serving.model_loader import LoadedModel, load_served_model
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.json_results import write_json_once
 from tests.registrar import Registrar
 

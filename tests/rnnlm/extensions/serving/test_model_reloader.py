@@ -16,9 +16,9 @@ from rnnlm.extensions.serving import model_loader, model_reloader
 from rnnlm.extensions.serving.model_loader import ModelReference, resolve_reference
 from rnnlm.extensions.serving.model_reloader import ModelReloader
 from rnnlm.extensions.serving.serving_config import ServingConfig
-from rnnlm.home import Home
 from rnnlm.models.model_factory import build_model, save_model
 from rnnlm.registry.model_lookup import model_folder
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.built_once import built_once

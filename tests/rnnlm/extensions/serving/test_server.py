@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from rnnlm.errors import ConfigError
 from rnnlm.extensions.serving.server import serve_model
 from rnnlm.extensions.serving.serving_config import ServingConfig, bound_socket
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from tests.rnnlm.extensions.serving.live import serving
 
 ROOT = Path(__file__).resolve().parents[4]

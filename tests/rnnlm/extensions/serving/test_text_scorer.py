@@ -15,8 +15,8 @@ from rnnlm.extensions.serving.messages import ExplainRequest, ScoreRequest
 from rnnlm.extensions.serving.model_loader import LoadedModel, load_served_model
 from rnnlm.extensions.serving.request_batcher import BusyError
 from rnnlm.extensions.serving.text_scorer import explain_text, score_ids, score_request, score_text, top_tokens
-from rnnlm.home import Home
 from rnnlm.models.ensemble import joined
+from rnnlm.storage.home import Home
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 from tests.slow_reading import log_probabilities_of
 

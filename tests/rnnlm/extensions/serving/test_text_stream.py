@@ -6,7 +6,7 @@ import pytest
 
 from rnnlm.config import TokenizerConfig
 from rnnlm.extensions.serving.text_stream import IncrementalDecoder
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer

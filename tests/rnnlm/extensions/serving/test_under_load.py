@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks import serve as load
 from flows.service.home_processes import free_port
-from rnnlm.home import Home
 from rnnlm.runtime.polling import poll_until
+from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
 from tests.registrar import Registrar
 from tests.rnnlm.extensions.serving.live import serving

@@ -9,13 +9,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from rnnlm.config import EvaluationConfig
+from rnnlm.config import EvaluationConfig, PipelineConfig
 from rnnlm.errors import DatasetError, ModelError
 from rnnlm.evaluation.token_losses import TOKEN_LOSS
 from rnnlm.extensions.surprise.surprise_measurement import query_surprise, surprise_of_model, surprise_of_run
+from rnnlm.extensions.surprise.surprise_page import SURPRISE
 from rnnlm.extensions.surprise.token_loss_files import SEQUENCES, TOKENS, write_token_losses
-from rnnlm.home import Home
-from rnnlm.storage.records import DatasetRecord, RunRecord
+from rnnlm.storage.home import Home
+from rnnlm.storage.records import LOSSES, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
@@ -120,3 +121,19 @@ def test_a_missing_run_or_dataset_is_named(home: Home, toy_dataset: DatasetRecor
     (toy_run.folder / "run.json").unlink()
     with pytest.raises(ModelError, match=r"run\.json"):
         surprise_of_model(home, toy_run.model_folder)
+
+
+@pytest.mark.long
+def test_surprise_stores_the_loss_of_every_test_token(
+    home: Home,
+    toy_config: PipelineConfig,
+    toy_dataset: DatasetRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+) -> None:
+    report = SURPRISE.measure(home, toy_config, toy_dataset, toy_run, False).page
+    tokens = pq.read_table(toy_run.folder / LOSSES / "tokens.parquet")
+    assert len(tokens) == 400
+    mean = sum(tokens["nll_nats"].to_pylist()) / 400
+    assert math.exp(mean) == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-5)
+    assert "data:image/png;base64,iVBOR" in report

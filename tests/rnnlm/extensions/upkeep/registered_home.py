@@ -7,12 +7,12 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from rnnlm.home import Home, write_json
 from rnnlm.registry.bundle import find_bundle_damage, local_artifacts
 from rnnlm.registry.champion_history import read_history, set_champion
 from rnnlm.registry.promotion_commands import roll_back
 from rnnlm.registry.registry_version import RegistryVersion, read_version, read_versions, registry_version
 from rnnlm.registry.stored_versions import read_store
+from rnnlm.storage.home import Home, write_json
 from rnnlm.storage.stages import find_damage, mark_complete
 from rnnlm.tracking.mlflow_store import experiment_id, ignoring, reaching_mlflow
 from rnnlm.training.training_run import UNMARKED

@@ -15,12 +15,12 @@ from rnnlm.extensions.upkeep.backup import back_up
 from rnnlm.extensions.upkeep.backup_archive import FORMAT, ArchiveWriter, Manifest, find_archive_damage, read_manifest
 from rnnlm.extensions.upkeep.restore import restore_home
 from rnnlm.generation.generate import sample_model
-from rnnlm.home import Home
 from rnnlm.registry.lineage import show_version
 from rnnlm.registry.model_lookup import list_models, model_folder
 from rnnlm.registry.promotion_commands import roll_back
 from rnnlm.registry.stored_versions import read_store
 from rnnlm.sequences.dataset_lookup import find_dataset
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.storage.stages import is_complete
 from tests.rnnlm.extensions.upkeep.registered_home import (

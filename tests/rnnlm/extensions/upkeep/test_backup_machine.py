@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 )
 
 from flows.command_line import main
-from rnnlm.home import Home
 from rnnlm.registry.stored_versions import read_store
+from rnnlm.storage.home import Home
 from rnnlm.storage.stages import find_damage
 from rnnlm.tracking.mlflow_store import make_database
 from tests.rnnlm.extensions.upkeep.registered_home import lineage_damage, register_night

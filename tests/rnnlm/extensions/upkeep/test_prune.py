@@ -12,10 +12,10 @@ from rnnlm.extensions.upkeep.inventory import take_inventory
 from rnnlm.extensions.upkeep.prune import prune_home, remove_item
 from rnnlm.extensions.upkeep.retention import by_name, rollback_chain
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
-from rnnlm.home import Home, write_json
 from rnnlm.registry.model_lookup import model_folder
 from rnnlm.registry.promotion_commands import roll_back
 from rnnlm.registry.stored_versions import Item, Key, read_store
+from rnnlm.storage.home import Home, write_json
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.stages import COMPLETE, is_complete, write_once
 from rnnlm.tracking.mlflow_store import reaching_mlflow
@@ -186,7 +186,7 @@ def test_what_its_writer_locks_stays(home: Home) -> None:
     run = write_folder(home.runs / "r1", 50, started={"dataset_id": "d1"})
     item = take_inventory(home).items["run", "r1"]
     script = (
-        "import sys; from pathlib import Path; from rnnlm.home import Home\n"
+        "import sys; from pathlib import Path; from rnnlm.storage.home import Home\n"
         f"with Home(Path({str(home.root)!r})).lock('run-r1'): print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -224,7 +224,7 @@ def test_leftovers_of_killed_processes_go_and_a_folder_set_aside_comes_back(home
 KILLED = """
 import os, sys
 from pathlib import Path
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.extensions.upkeep.prune import prune_home
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
 from tests.rnnlm.extensions.upkeep.test_prune import STRICT

@@ -13,7 +13,7 @@ import torch
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import HomeError
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import is_complete
 from rnnlm.training.checkpointing.checkpoints import STATE, TENSORS, Checkpoints, pack, unpack

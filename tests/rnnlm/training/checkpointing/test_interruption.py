@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.checkpointing.interruption import InterruptedTraining, Interruption, defer_signals
 from rnnlm.training.training_run import name_run

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rnnlm.config import PipelineConfig
-from rnnlm.home import Home
 from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.storage.stages import is_complete
 from rnnlm.training.training_run import name_run

@@ -8,11 +8,14 @@ import pytest
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ConfigError, DatasetError, ModelError
-from rnnlm.home import Home
+from rnnlm.extensions.distributed.distributed_config import DistributedConfig
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import STAGE_VERSIONS
-from rnnlm.training.checkpointing.run_lookup import PROCESSES_SETTING, find_unfinished
+from rnnlm.training.checkpointing.run_lookup import find_unfinished
 from rnnlm.training.training_run import STARTED, name_run
+
+PROCESSES = "training.distributed.processes"
 
 
 @pytest.fixture
@@ -104,15 +107,15 @@ def test_a_configuration_of_another_version_is_refused(
 
 
 def test_another_number_of_processes_continues_the_same_run(home: Home, unfinished: RunRecord) -> None:
-    config, dataset = find_unfinished(home, unfinished.run_id, {PROCESSES_SETTING: 3})
-    distributed = config.training.distributed
+    config, dataset = find_unfinished(home, unfinished.run_id, {PROCESSES: 3})
+    distributed = DistributedConfig.of(config.training)
     assert (distributed.processes, distributed.processes_at_start) == (3, 1)
     assert name_run(config, dataset, None) == unfinished.run_id
     path = unfinished.folder / "config.json"
     path.write_text(config.model_dump_json())  # as training stores it: then it is resumed a second time
-    for changes, processes, at_start in (({}, 3, 1), ({PROCESSES_SETTING: 2}, 2, 1), ({PROCESSES_SETTING: 1}, 1, None)):
+    for changes, processes, at_start in (({}, 3, 1), ({PROCESSES: 2}, 2, 1), ({PROCESSES: 1}, 1, None)):
         config, dataset = find_unfinished(home, unfinished.run_id, changes)
-        distributed = config.training.distributed
+        distributed = DistributedConfig.of(config.training)
         assert (distributed.processes, distributed.processes_at_start) == (processes, at_start)
         assert name_run(config, dataset, None) == unfinished.run_id
 
@@ -120,8 +123,8 @@ def test_another_number_of_processes_continues_the_same_run(home: Home, unfinish
 def test_only_the_processes_may_change(home: Home, unfinished: RunRecord) -> None:
     for changes, told in (
         ({"training.epochs": 5}, "training.epochs cannot change"),
-        ({PROCESSES_SETTING: 0}, "processes"),
-        ({PROCESSES_SETTING: 1000}, "batch_size"),
+        ({PROCESSES: 0}, "processes"),
+        ({PROCESSES: 1000}, "batch_size"),
     ):
         with pytest.raises(ConfigError, match=told):
             find_unfinished(home, unfinished.run_id, changes)

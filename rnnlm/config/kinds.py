@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Kind(NamedTuple):
-    """cell: module:Class, relative to this package; `settings`: what of config.json it takes after its sizes."""
+    """cell: module:Class, relative to `models`; `settings`: what of config.json it takes after its sizes."""
 
     name: str  # for people
     cell: str
@@ -62,7 +62,7 @@ def cell_class(kind: Kind) -> Any:
     module, _, name = kind.cell.partition(":")
     root = (__package__ or "").rpartition(".")[0]
     if module.startswith("."):
-        return getattr(import_module(module, __package__), name)
+        return getattr(import_module(f"{root}.models{module}"), name)
     if root != "rnnlm":  # in a bundle
         module = f"{root}.{OWN_MODULES}.{own_module_name(module)}"
     return getattr(import_module(module), name)

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from rnnlm.config import ModelKind
-from rnnlm.extensions.probes.gradients import gradient_norms, input_gradient_norms
+from rnnlm.evaluation.gradient_norms import gradient_norms, input_gradient_norms
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from tests.configs import KINDS, new_model, plain_model, random_model

@@ -22,6 +22,7 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.disk_errors import ABSENT, read_with_retries
 
 logger = logging.getLogger(__name__)
+HISTORY_DAYS = 30  # how long histories of MLflow and Prefect are kept, by default
 LONGEST_FINAL_BYTES = 240  # of a file's name; that of its partial writes is longer, and at most 255
 
 

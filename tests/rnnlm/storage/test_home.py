@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.errors import HomeError
-from rnnlm.home import Home, atomic_file, find_home, partial_path, read_json, remove_partials, write_json
+from rnnlm.storage.home import Home, atomic_file, find_home, partial_path, read_json, remove_partials, write_json
 from rnnlm.storage.stages import COMPLETE, find_damage, is_complete, mark_complete, write_once
 
 UNREADABLE = Path("/proc/self/mem")  # reading it from the start fails with EIO
@@ -165,7 +165,7 @@ def test_failed_build_leaves_what_was_there_and_nothing_else(home: Home) -> None
 def test_leftovers_of_a_killed_build_are_cleared(home: Home) -> None:
     script = (
         "import os, signal\nfrom pathlib import Path\n"
-        "from rnnlm.home import Home\nfrom rnnlm.storage.stages import write_once\n"
+        "from rnnlm.storage.home import Home\nfrom rnnlm.storage.stages import write_once\n"
         f"home = Home(Path({str(home.root)!r}))\n"
         "write_once(home, home.corpora / 'one', lambda p: os.kill(os.getpid(), signal.SIGKILL))"
     )

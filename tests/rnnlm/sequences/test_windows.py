@@ -2,8 +2,8 @@
 
 import torch
 
-from rnnlm.extensions.probes.gradients import cut_windows
 from rnnlm.sequences.segmentation import StreamCutter, join_rows, rows_from_lists, sentences
+from rnnlm.sequences.windows import cut_windows
 
 
 def test_a_streams_windows_are_spread_to_its_end() -> None:

@@ -10,10 +10,10 @@ from pydantic.fields import FieldInfo
 
 from rnnlm.config import SIZE_SETTINGS, PipelineConfig, Preset, Section, changes_results, result_settings, setting
 from rnnlm.config.moved_settings import flatten, nest
+from rnnlm.config.presets import build_config, change_preset, parse_override, read_presets, with_choices
 from rnnlm.config.section import fact_of
 from rnnlm.errors import ConfigError
-from rnnlm.home import digest_of
-from rnnlm.presets import build_config, change_preset, parse_override, read_presets, with_choices
+from rnnlm.storage.home import digest_of
 
 
 def test_the_form_offers_the_presets_of_prefect_yaml() -> None:
@@ -117,11 +117,11 @@ def test_small_byte_level_vocabulary_is_refused() -> None:
 
 def test_a_configuration_with_former_paths_is_read() -> None:
     """Version 0.2 stored it like this, before `training` had sections."""
-    stored = {"training": {"loss": "exact", "schedule": "linear", "dropout_words": 0.1, "processes": 2, "epochs": 1}}
+    stored = {"training": {"loss": "exact", "schedule": "linear", "dropout_words": 0.1, "clip_norm": 2, "epochs": 1}}
     before = copy.deepcopy(stored)
     training = PipelineConfig.model_validate(stored).training
     assert (training.loss.kind, training.schedule.kind, training.dropout.words) == ("exact", "linear", 0.1)
-    assert (training.distributed.processes, training.epochs) == (2, 1)
+    assert (training.optimizer.clip_norm, training.epochs) == (2, 1)
     assert stored == before  # the caller's dictionary stays as it is
 
 

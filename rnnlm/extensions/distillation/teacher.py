@@ -1,112 +1,60 @@
-"""Distillation: a network learns from another model's probabilities as well as from the text (Hinton and others 2015).
+"""A network learns from another model's probabilities as well as from the text (Hinton and others 2015).
 
 Learning from probabilities means a cross-entropy with all words, each weighted by its probability. Here each token has
 DRAWS_PER_TOKEN targets of equal weight instead, drawn from them, beside the token of the text: on average the gradient
 is the same. Keeping only the most probable words would bias it (Anshumann and others 2025). The teacher reads the
 training text once, before training, so its size does not slow down training.
-
-RUN/drawn_targets.npy   (DRAWS_PER_TOKEN, predicted tokens), deleted when the run is complete
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rnnlm.config.kinds import kind_of
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.display.progress import Progress
 from rnnlm.errors import ModelError
-from rnnlm.home import Home, atomic_file, read_json
+from rnnlm.extensions.distillation.teacher_config import TeacherConfig
 from rnnlm.losses.loss import rows_scored_together
 from rnnlm.models.devices import evaluation_device
-from rnnlm.models.kinds import kind_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.batches import Batch, RowSource, chunks, padded
-from rnnlm.sequences.data_feed import TrainingBatches, evaluation_batches
+from rnnlm.sequences.data_feed import evaluation_batches
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.sequences.gpu_resident import ResidentText, resident_text
-from rnnlm.sequences.segmentation import Mode, TokenRows, ends
+from rnnlm.sequences.segmentation import Mode
 from rnnlm.storage.contained_paths import inside
+from rnnlm.storage.home import Home, atomic_file, read_json
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
-DRAWN_TARGETS = "drawn_targets.npy"
 DRAWS_PER_TOKEN = 8
 ROWS_AT_ONCE = 64  # sentences that the teacher reads together
 
 
 @dataclass(frozen=True)
-class TargetRows:
-    """A RowSource with rows as long as those of the text, in which every predicted token is one of its targets."""
+class TargetsOfTeacher:
+    """FurtherTargets that a finished run's model draws."""
 
-    path: Path  # of the drawn targets, in the order of the stored text
-    draw: int
-    firsts: np.ndarray  # (rows + 1,) predicted tokens before each row
+    run_id: str
+    share: float
+    training: TrainingConfig
+    count: int = DRAWS_PER_TOKEN
 
-    def __len__(self) -> int:
-        return len(self.firsts) - 1
-
-    @property
-    def predicted_count(self) -> int:
-        return int(self.firsts[-1])
-
-    def read(self, first: int, last: int) -> TokenRows:
-        targets = np.load(self.path, mmap_mode="r")[self.draw, self.firsts[first] : self.firsts[last]]
-        ends_of_rows = self.firsts[first : last + 1] - self.firsts[first]
-        # A row begins with a token that is read but not predicted, here 0.
-        return TokenRows(
-            np.insert(targets, ends_of_rows[:-1], 0).astype(np.int32), ends_of_rows + np.arange(len(ends_of_rows))
-        )
-
-    def close(self) -> None:
-        """Nothing to close."""
+    def write(self, home: Home, dataset: DatasetRecord, path: Path) -> None:
+        """ModelError if the run is not finished, has no network, or was trained on another dataset."""
+        teacher = load_teacher(home, self.run_id, dataset).to(evaluation_device(self.training.device))
+        draw_targets(path, teacher, StoredSplit(dataset, "train"), dataset.mode, self.training.seed)
 
 
-@dataclass(eq=False)
-class TaughtBatches(TrainingBatches):
-    """TrainingBatches of the same text in the same order; after its target each token has those that were drawn."""
-
-    drawn_targets: Path = field(kw_only=True)
-
-    @cached_property
-    def targets(self) -> list[TargetRows]:
-        firsts = ends(np.concatenate([np.zeros(0, np.int64), *(rows.predicted for rows in chunks(self.source))]))
-        return [TargetRows(self.drawn_targets, draw, firsts) for draw in range(DRAWS_PER_TOKEN)]
-
-    @cached_property
-    def held_targets(self) -> list[ResidentText | None]:
-        """On the device, if that holds the text."""
-        device = self.device
-        return [None if device is None else resident_text(rows, self.mode, device) for rows in self.targets]
-
-    def batches_of_epoch(self, epoch: int, left_out: int, text: ResidentText | None) -> Iterator[Batch]:
-        inputs = super().batches_of_epoch(epoch, left_out, text)
-        # The order depends on the lengths of the rows alone, so the rows of targets come in the same one.
-        targets = [
-            TrainingBatches.batches_of_epoch(replace(self, source=rows), epoch, left_out, held)
-            for rows, held in zip(self.targets, self.held_targets, strict=True)
-        ]
-        for batch, *drawn in zip(inputs, *targets, strict=True):
-            yield replace(batch, target_ids=torch.stack([one.target_ids for one in (batch, *drawn)], dim=-1))
-
-
-def write_drawn_targets(home: Home, training: TrainingConfig, dataset: DatasetRecord, folder: Path) -> Path:
-    """The file of drawn targets in the run's folder. An interrupted run has it already.
-
-    ModelError if the teacher is no finished run of this home, has no network, or was trained on another dataset.
-    """
-    path = folder / DRAWN_TARGETS
-    assert training.teacher.run is not None
-    if not path.exists():
-        teacher = load_teacher(home, training.teacher.run, dataset).to(evaluation_device(training.device))
-        text = StoredSplit(dataset, "train")
-        draw_targets(path, teacher, text, dataset.mode, training.seed)
-    return path
+def targets_of_teacher(training: TrainingConfig) -> TargetsOfTeacher | None:
+    """The targets of training.teacher; None: there is none."""
+    teacher = TeacherConfig.of(training)
+    return None if teacher.run is None else TargetsOfTeacher(teacher.run, teacher.share, training)
 
 
 def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageModel:

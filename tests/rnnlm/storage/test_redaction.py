@@ -3,11 +3,11 @@
 import pytest
 
 from rnnlm.config import CorpusConfig
+from rnnlm.config.presets import build_config
 from rnnlm.corpora.download import corpus_name, obtain_corpus
-from rnnlm.display.redaction import redacted
 from rnnlm.errors import ConfigError, CorpusError, TrackingError
-from rnnlm.home import Home
-from rnnlm.presets import build_config
+from rnnlm.storage.home import Home
+from rnnlm.storage.redaction import redacted
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
 

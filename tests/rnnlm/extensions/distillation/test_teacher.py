@@ -9,16 +9,17 @@ import torch
 
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import ModelError
-from rnnlm.extensions.distillation.drawn_targets import DRAWS_PER_TOKEN, TaughtBatches, draw_targets, systematic_sample
-from rnnlm.home import Home
+from rnnlm.extensions.distillation.teacher import DRAWS_PER_TOKEN, draw_targets, systematic_sample
 from rnnlm.models.ensemble import joined
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.data_feed import TrainingBatches
 from rnnlm.sequences.segmentation import Mode, StreamCutter, rows_from_lists
+from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 from rnnlm.training.model_run import run_training
+from rnnlm.training.time_budget import repeated_batches
 from tests.configs import changed
 from tests.conftest import untracked
 from tests.rnnlm.training.test_warm_start import Failing
@@ -50,7 +51,7 @@ def test_inputs_keep_their_order_and_each_has_its_own_targets(
     np.save(path, (first + np.arange(count) + 1_000 * np.arange(1, 1 + DRAWS_PER_TOKEN)[:, None]).astype(np.uint16))
     for first_batch, rank, world_size in ((0, 0, 1), (3, 1, 2)):
         settings = (text, mode, 7, 5, 3, range(3), rank, world_size, first_batch, device)
-        pairs = zip(TrainingBatches(*settings), TaughtBatches(*settings, drawn_targets=path), strict=True)
+        pairs = zip(TrainingBatches(*settings), TrainingBatches(*settings, drawn_targets=path), strict=True)
         for plain, taught in pairs:
             assert torch.equal(plain.input_ids, taught.input_ids)
             assert torch.equal(plain.mask, taught.mask)
@@ -116,3 +117,15 @@ def test_what_is_no_finished_run_of_the_same_dataset_cannot_teach(
     counts = run_training(home, changed(toy_config, {"model.kind": "kneser-ney"}), toy_dataset, untracked)
     with pytest.raises(ModelError, match="counts alone"):
         run_training(home, changed(toy_config, {"training.teacher.run": counts.run_id}), toy_dataset, untracked)
+
+
+def test_a_taught_network_is_measured_with_all_its_targets(
+    toy_config: PipelineConfig, toy_dataset: DatasetRecord
+) -> None:
+    plain = next(repeated_batches(toy_config, toy_dataset, torch.device("cpu")))
+    taught = next(
+        repeated_batches(changed(toy_config, {"training.teacher.run": "0123"}), toy_dataset, torch.device("cpu"))
+    )
+    assert plain.target_ids.shape == plain.input_ids.shape
+    assert taught.target_ids.shape == (*plain.input_ids.shape, 1 + DRAWS_PER_TOKEN)
+    assert taught.predicted_tokens == plain.predicted_tokens

@@ -1,0 +1,30 @@
+"""join: train as another node of a distributed run."""
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from flows.commands.command import Session
+
+HEADING = "Servers"
+
+
+def join_command(
+    session: Session,
+    rendezvous: Annotated[
+        str,
+        typer.Argument(metavar="HOST:PORT", help="The run's training.distributed.rendezvous; RNNLM_HOME is shared."),
+    ],
+) -> None:
+    """Train as another node of a run started with training.distributed.rendezvous.
+
+    rnnlm join node-0:29500
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("rnnlm").setLevel(logging.INFO)
+    from rnnlm.extensions.distributed import join
+
+    run_id = join.join(session.home, rendezvous)
+    session.print_result(f"run        {session.home.runs / run_id}", {"run_id": run_id})

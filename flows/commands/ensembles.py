@@ -1,0 +1,32 @@
+"""mix: average the probabilities of several networks."""
+
+from typing import Annotated
+
+import typer
+
+from flows.commands.command import FlowSession
+from rnnlm.config.validation import validated
+
+HEADING = "Models"
+
+
+def mix_command(
+    session: FlowSession,
+    models: Annotated[list[str], typer.Argument(metavar="MODEL…", help="NAME, NAME@ALIAS, NAME/3 or a run's id.")],
+) -> None:
+    """Average the probabilities of several networks, and register them as one model.
+
+    All must have been trained on the same dataset. Their shares, and those of counts, are fitted on the validation
+    split. The ensemble takes the time and the memory of all its networks.
+
+    rnnlm mix rnnlm-python-docs@champion rnnlm-python-docs@challenger
+    """
+    from flows.ensembles_flow import mix_flow
+    from rnnlm.extensions.ensembles.ensemble_run import MixConfig
+    from rnnlm.reports.json_values import run_value
+    from rnnlm.reports.pipeline_page import mixed_summary
+    from rnnlm.sequences.dataset_lookup import dataset_of_run
+
+    config = validated(MixConfig, {"models": models})
+    mixed = session.run_flow(mix_flow, config)
+    session.print_result(mixed_summary(mixed), run_value(mixed, dataset_of_run(session.home, mixed.run)))

@@ -1,0 +1,43 @@
+"""Documents: files with prose that a reader has to find, such as PDF and HTML. An extension brings the reader."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from rnnlm.extension_points import plugged
+
+
+class DocumentError(Exception):
+    """The reason why a document cannot be read. The document is listed, and the other files are read."""
+
+
+class DocumentReader(Protocol):
+    """Reads documents of the kinds of split_names.DOCUMENT_SUFFIXES."""
+
+    def maximum_bytes(self, kind: str) -> int:
+        """Size of the largest document that is read."""
+
+    def is_binary(self, kind: str) -> bool:
+        """True if it is read from bytes; False: it is text with markup, and has to be decoded before."""
+
+    def declared_charset(self, head: bytes) -> str | None:
+        """The encoding that an HTML page declares for itself in its first bytes."""
+
+    def prose(self, kind: str, data: bytes, markup: str) -> str:
+        """The prose of `data` if the kind is binary, else of `markup`. DocumentError if there is none."""
+
+    def library_versions(self, names: Iterable[str]) -> dict[str, str]:
+        """Libraries that the prose of files with these names depends on, with their versions; "" if not installed."""
+
+
+def document_reader() -> DocumentReader:
+    """The reader of documents. DocumentError if there is none."""
+    readers: list[DocumentReader] = plugged("documents")
+    if not readers:
+        raise DocumentError("is not read without rnnlm/extensions/documents; save it as .txt")
+    return readers[0]
+
+
+def library_versions(names: Iterable[str]) -> dict[str, str]:
+    """See DocumentReader. Without a reader nothing depends on any."""
+    readers: list[DocumentReader] = plugged("documents")
+    return readers[0].library_versions(names) if readers else {}

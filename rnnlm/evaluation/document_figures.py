@@ -1,0 +1,32 @@
+"""Figures of documents, as columns, and what scores of texts depend on beside the model."""
+
+import numpy as np
+import torch
+
+from rnnlm.evaluation.document_losses import DocumentLosses
+from rnnlm.metrics import LARGEST_EXPONENT, NATS_PER_BIT
+from rnnlm.models.devices import has_native_bfloat16
+
+
+def tail_dtype(device: torch.device) -> torch.dtype:
+    """Precision of products with rare classes (LogNormalizer): bfloat16 if a processor multiplies it natively."""
+    return torch.bfloat16 if device.type == "cpu" and has_native_bfloat16() else torch.float32
+
+
+def with_line_end(text: str) -> str:
+    """The text with a line feed at the end of every line, so that line ends of the input do not change its cost."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.endswith("\n") else text + "\n"
+
+
+def figures(losses: DocumentLosses) -> dict[str, np.ndarray]:
+    """Columns of the figures of metrics.Score, (documents,) each; NaN where nothing is predicted."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns = {
+            "perplexity": np.exp(np.minimum(losses.summed_nll_nats / losses.tokens, LARGEST_EXPONENT)),
+            "bits_per_byte": (losses.summed_nll_nats / NATS_PER_BIT + losses.restoration_bits) / losses.byte_count,
+            "unknown_rate": losses.unknown_tokens / losses.tokens,
+        }
+    return {
+        name: np.where((losses.tokens == 0) | ~np.isfinite(values), np.nan, values) for name, values in columns.items()
+    }

@@ -1,0 +1,51 @@
+"""Gradient norms through time: how far back an error reaches in a model.
+
+Backpropagation through time multiplies by one Jacobian per step back. Their product shrinks or grows about
+geometrically (Bengio, Simard and Frasconi 1994; Pascanu, Mikolov and Bengio 2013): gradients vanish or explode.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rnnlm.models.block import Block
+from rnnlm.models.feed_forward import FeedForwardCell
+from rnnlm.models.language_model import LanguageModel
+
+READ_BY_INPUT = (Block, FeedForwardCell)  # keys, values, scaled memories and pending sums have no norm that compares
+
+
+def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
+    """token_ids: (b, t) int64, target_ids: (b,), the token after each row → (L, t) norms by layer and distance.
+
+    Entry (l, k) is the mean over rows of ‖∂ loss / ∂ h‖₂, where loss is -log p(target) in nats after the row's last
+    token and h is the state of layer l, k steps before that token's, or in the kinds of READ_BY_INPUT the layer's input
+    there. 0 where the loss does not depend on it. Rows start with state zero.
+    """
+    embedded = model.embedding(token_ids)  # (b, t, E)
+    hidden = list(model.stack.initial_state(len(token_ids)).unbind(dim=1))
+    states: list[Tensor] = []  # the last time step first: t × L of (b, S)
+    for time in range(token_ids.shape[1]):
+        below, probed = embedded[:, time], []
+        for layer, cell in enumerate(model.stack.cells):
+            cell_input = model.stack.layer_input(layer, below)
+            output, hidden[layer] = cell.step(cell_input, hidden[layer])
+            probed.append(cell_input if isinstance(cell, READ_BY_INPUT) else hidden[layer])
+            below = model.stack.layer_output(layer, below, output)
+        states = [*probed, *states]
+    # A row's loss depends only on its own states, so the gradient of the sum contains each row's gradient.
+    loss = functional.cross_entropy(
+        model.logits(model.readout(model.stack.output_norm(below))), target_ids, reduction="sum"
+    )
+    gradients = torch.autograd.grad(loss, states, materialize_grads=True)
+    norms = torch.stack([gradient.norm(dim=-1).mean() for gradient in gradients])
+    return norms.view(token_ids.shape[1], len(hidden)).t().contiguous()
+
+
+def input_gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
+    """Like gradient_norms(), but for token embeddings instead of states: (t,) by distance, the same for every kind."""
+    embedded = model.embedding(token_ids).detach().requires_grad_()
+    outputs, _ = model.stack(embedded)
+    loss = functional.cross_entropy(model.logits(model.readout(outputs[:, -1])), target_ids, reduction="sum")
+    (gradient,) = torch.autograd.grad(loss, [embedded])
+    return gradient.norm(dim=-1).mean(dim=0).flip(0)

@@ -1,0 +1,77 @@
+"""The settings training.distributed: how many processes train, where, and how they are started."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import model_validator
+
+from rnnlm.config.bounds import NonNegativeInt, Size
+from rnnlm.config.section import Section, setting
+
+if TYPE_CHECKING:
+    from rnnlm.config import PipelineConfig
+
+
+class DistributedConfig(Section):
+    """Data-parallel training in several processes."""
+
+    changeable = ("processes", "launcher", "nodes", "rendezvous", "restarts")
+
+    # It changes how sums are rounded, and so the result.
+    processes: Size = setting(1, "Number of training processes on all nodes; each takes batch_size / processes rows.")
+    processes_at_start: Size | None = setting(
+        None,
+        "Number of processes that an unfinished run was started with, if another number continues it; "
+        "`rnnlm train --resume RUN` sets it. null: as many.",
+        changes_results=False,
+    )
+    launcher: Literal["torchrun", "ray"] = setting(
+        "torchrun",
+        "How the processes are started. torchrun: on this machine, or on `nodes`. ray: Ray Train on the cluster "
+        "that RAY_ADDRESS names, which shares the home; needs the extra `ray`.",
+        changes_results=False,
+    )
+    nodes: Size = setting(1, "Number of machines; start the others by hand with `rnnlm join`.", changes_results=False)
+    rendezvous: str | None = setting(
+        None,
+        "host:port of this machine, at which the other nodes join.",
+        pattern=r"^[^\s:]+:[0-9]+$",
+        changes_results=False,
+    )
+    restarts: NonNegativeInt = setting(
+        2, "Number of restarts after a training process has died.", changes_results=False
+    )
+
+    def resolved(self) -> Self:
+        """With the number of processes that the run was started with, by which its result is known."""
+        return self.model_copy(update={"processes": self.processes_at_start or self.processes})
+
+    def check_with(self, whole: "PipelineConfig") -> None:
+        """Ranks may have one row more than others, so that a run can continue with any number of processes."""
+        batch_size, accumulation = whole.training.batch_size, whole.training.accumulation
+        if batch_size < self.processes:
+            raise ValueError(
+                f"training.batch_size {batch_size} must be at least training.distributed.processes {self.processes}"
+            )
+        rows = batch_size // self.processes
+        if rows < accumulation:
+            raise ValueError(
+                f"training.accumulation {accumulation} must be at most the {rows} rows of each of the "
+                f"{self.processes} processes"
+            )
+
+    def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The changes, with the number of processes at the start if it differs from the new one."""
+        at_start = self.processes_at_start or self.processes
+        same = changes.get("processes", self.processes) == at_start
+        return {**changes, "processes_at_start": None if same else at_start}
+
+    @model_validator(mode="after")
+    def check_nodes(self) -> "DistributedConfig":
+        if self.processes % self.nodes:
+            raise ValueError(f"processes {self.processes} must be a multiple of nodes {self.nodes}")
+        if (self.nodes > 1) != (self.rendezvous is not None):
+            raise ValueError("nodes above 1 and rendezvous=host:port must be set together")
+        if self.launcher == "ray" and self.nodes > 1:
+            raise ValueError("launcher=ray takes no nodes and no rendezvous: Ray chooses the nodes")
+        return self

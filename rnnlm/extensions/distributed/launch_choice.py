@@ -1,0 +1,40 @@
+"""Choose where a run is trained: in other processes, or in this one after others have begun it."""
+
+from rnnlm.config import PipelineConfig
+from rnnlm.config.training_config import TrainingConfig
+from rnnlm.extensions.distributed.distributed_config import DistributedConfig
+from rnnlm.extensions.distributed.launcher import train_in_processes
+from rnnlm.models.devices import choose_device
+from rnnlm.runtime.extras import need_extra
+from rnnlm.storage.home import read_json
+from rnnlm.training.checkpointing.interruption import Interruption
+from rnnlm.training.history import Tracker
+from rnnlm.training.job import Job, TrainingResult, former_processes_ended
+from rnnlm.training.process_group import ProcessGroup
+from rnnlm.training.samples import sample_writer
+from rnnlm.training.train import train
+from rnnlm.training.training_run import TrainElsewhere
+
+
+def launch_choice(training: TrainingConfig) -> TrainElsewhere | None:
+    """A Launcher, training_run.py: it starts other processes if training.distributed asks for some.
+
+    ExtraError or DeviceError before anything is written.
+    """
+    distributed = DistributedConfig.of(training)
+    if distributed.launcher == "ray":  # a cluster may have devices that this machine lacks
+        need_extra("ray", "training.distributed.launcher=ray")
+        return train_in_processes
+    choose_device(training.device)
+    if distributed.processes > 1:
+        return train_in_processes
+    return None if distributed.processes_at_start is None else continue_alone
+
+
+def continue_alone(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
+    """Continue in this process a run that several have begun."""
+    write_samples = sample_writer(PipelineConfig.model_validate(read_json(job.folder / "config.json")), job.dataset)
+    process_group = ProcessGroup(size_at_start=DistributedConfig.of(job.training).processes_at_start)
+    with former_processes_ended(job.folder):
+        device = choose_device(job.training.device)
+        return train(job, device, tracker, interruption, process_group, write_samples)

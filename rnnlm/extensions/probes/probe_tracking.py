@@ -1,0 +1,27 @@
+"""The MLflow run of a comparison that `rnnlm probe` makes."""
+
+from rnnlm.config import TrackingConfig
+from rnnlm.extensions.probes.probe_records import ProbeComparison
+from rnnlm.storage.home import Home
+from rnnlm.tracking.comparison_runs import ComparisonRun, log_comparison
+
+PROBE_KEY = "rnnlm.probe_key"
+
+
+def log_probe_comparison(home: Home, comparison: ProbeComparison, config: TrackingConfig) -> str | None:
+    """The address of the MLflow run; None if MLflow is unavailable.
+
+    A new comparison gets a new run. A skipped one has its run already, unless MLflow was unavailable or the process
+    was killed: then it is made, or finished, here.
+    """
+    run = ComparisonRun(
+        name=f"probe {comparison.picture.stem}",
+        key=(PROBE_KEY, comparison.key),
+        settings=comparison.settings,
+        series=comparison.series,
+        figures=comparison.figures,
+        files=comparison.files,
+        tags={},
+        reuse=comparison.skipped,
+    )
+    return log_comparison(home, config, run)

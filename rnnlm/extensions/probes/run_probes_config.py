@@ -1,0 +1,29 @@
+"""The settings probes: what is measured and plotted of every trained model."""
+
+from typing import TYPE_CHECKING
+
+from rnnlm.config.bounds import NonNegativeInt
+from rnnlm.config.section import Section, setting
+
+if TYPE_CHECKING:
+    from rnnlm.config import PipelineConfig
+
+
+class ProbesConfig(Section):
+    """Plots of what a trained model does, made after its evaluation."""
+
+    gradient_flow: bool = setting(True, "Plot gradient norms against the distance back in time.")
+    gradient_steps: int = setting(
+        60, "Largest number of steps back from a loss; sentences may be shorter.", ge=1, le=10_000
+    )
+    gradient_rows: int = setting(64, "Largest number of windows of validation text.", ge=1, le=65_536)
+    positions: bool = setting(
+        False, "Plot the share of correct guesses against the position in the row, sentence mode."
+    )
+    given_tokens: NonNegativeInt = setting(
+        8, "Number of tokens given at the start of each row before the model continues on its own."
+    )
+
+    def check_with(self, whole: "PipelineConfig") -> None:
+        if self.positions and whole.sequences.mode != "sentence":
+            raise ValueError("probes.positions needs sequences.mode=sentence: a running text has no rows")

@@ -31,7 +31,7 @@ PLAIN_WORDS = {  # for what pydantic says of a number
 }
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
 HEADINGS = ("Pipeline", "Models", "Measure", "Text", "Every night", "Servers")  # of the overview, in this order
-MODULES = Path(__file__).with_name("commands")
+COMMAND_MODULES = Path(__file__).with_name("commands")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class CommandPlace:
 def commands() -> dict[str, CommandPlace]:
     """All commands by heading and name. The modules are read, not imported."""
     found: dict[str, CommandPlace] = {}
-    for path in sorted(MODULES.glob("*.py")):
+    for path in sorted(COMMAND_MODULES.glob("*.py")):
         source = path.read_text(encoding="utf-8")
         heading = re.search(r'^HEADING = "(.*)"$', source, re.MULTILINE)
         if heading is None:
@@ -91,7 +91,7 @@ class LazyGroup(TyperGroup):
 @functools.cache
 def docstrings(module: str) -> dict[str, str]:
     """Function of a module of flows/commands → its docstring."""
-    tree = ast.parse(MODULES.joinpath(f"{module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(COMMAND_MODULES.joinpath(f"{module}.py").read_text(encoding="utf-8"))
     return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 

@@ -9,14 +9,11 @@
     train     7. choose_network       measure this machine's speed; choose size and length for the minutes
               8. train_model          train the model with checkpoints, anew or from the champion's weights
               9. evaluate_perplexity  score whole splits beside the baselines
-             10. store_references     store validation scores that `rnnlm score` compares texts with
-             11. measure_surprise     find the sentences, positions and words with the highest loss
-             12. probe_gradient_flow  measure how far back gradients reach (optional)
-                 probe_positions      measure accuracy by position in the row (optional)
-             13. sample_run           continue the configured prompts
-             14. log_results          send scores, samples and plots to MLflow
-             15. register_run         add a version to the registry, as champion or challenger
-             16. raise_events         tell automations how the night ended, of a new champion or a worse candidate
+             10. measure_model        measure it as extensions ask: surprise, gradients, scores to compare texts with
+             11. sample_run           continue the configured prompts
+             12. log_results          send scores, samples and plots to MLflow
+             13. register_run         add a version to the registry, as champion or challenger
+             14. raise_events         tell automations how the night ended, of a new champion or a worse candidate
 
 The same order, without tasks, pages and events, is rnnlm/pipeline.py: `rnnlm.train` runs it without Prefect.
 Each output is named by a digest of everything it depends on, so a stage whose verified output exists is skipped;

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-FOLDER = Path(__file__).with_name("extensions")
+EXTENSIONS = Path(__file__).with_name("extensions")
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class AddedSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """What an extension adds, by place."""
+    """Everything that an extension adds, by place."""
 
     sections: tuple[AddedSection, ...] = ()
-    # Measurement, evaluation/measurements.py: of a trained model, after its evaluation.
+    # ModelMeasurement, evaluation/measurements.py: of a trained model, after its evaluation.
     measurements: tuple[str, ...] = ()
     # AddTargets, training/further_targets.py: further targets that a network learns beside the text.
     targets: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Extension:
     launchers: tuple[str, ...] = ()
     # DocumentReader, corpora/document_formats.py: prose of PDF, HTML and other files.
     documents: tuple[str, ...] = ()
-    # Variant, evaluation/variants.py, a Section: a model that does more than predict, with options of `evaluate`.
+    # ModelVariants, evaluation/variants.py, a Section: a model that does more than predict, with options of `evaluate`.
     variants: tuple[str, ...] = ()
     # Names of events, not objects: those that the automation about changed text reports.
     drift_events: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ Point = Literal["measurements", "targets", "launchers", "documents", "variants"]
 @cache
 def extensions() -> dict[str, Extension]:
     """Those that are there and plug in somewhere, by name in alphabetical order."""
-    names = sorted(module.name for module in pkgutil.iter_modules([str(FOLDER)]))
+    names = sorted(module.name for module in pkgutil.iter_modules([str(EXTENSIONS)]))
     packages = {name: importlib.import_module(f"rnnlm.extensions.{name}") for name in names}
     return {name: package.EXTENSION for name, package in packages.items() if hasattr(package, "EXTENSION")}
 

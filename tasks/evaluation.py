@@ -7,7 +7,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import task_run
 
 from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig
-from rnnlm.evaluation.measurements import Measured, Measurement
+from rnnlm.evaluation.measurements import Measured, ModelMeasurement
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.generation import generate
 from rnnlm.storage.home import find_home
@@ -33,7 +33,7 @@ def name_measurement() -> str:
 
 @task(task_run_name=name_measurement, cache_policy=NO_CACHE)
 def measure_model(
-    measurement: Measurement, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, force: bool = False
+    measurement: ModelMeasurement, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, force: bool = False
 ) -> Measured:
     """Measure a run's model once more, as an extension asks."""
     return measurement.measure(find_home(), config, dataset, run, force)

@@ -140,7 +140,7 @@ def test_no_two_modules_have_a_constant_of_the_same_name() -> None:
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name) and target.id.isupper()
     ]
-    assert repeated(names) == REPEATED
+    assert repeated(names) - {"EXTENSION", "HEADING"} == REPEATED  # what each extension and each command module has
 
 
 def test_no_two_classes_have_the_same_name() -> None:

@@ -13,7 +13,7 @@ from rnnlm.config.presets import build_config
 from rnnlm.display.text_layout import columns
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.evaluation.score_tables import score_table
-from rnnlm.evaluation.variants import Variant
+from rnnlm.evaluation.variants import ModelVariants
 from rnnlm.registry.model_lookup import corpus_settings, model_folder
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def evaluate_command(
     rnnlm evaluate rnnlm-ptb --corpus ptb/ --dynamic --tune
     rnnlm evaluate --corpus my-text.txt --set corpus.undecodable=replace
     """
-    wanted: list[Variant] = [variant for variant in variants if variant.is_wanted()]
+    wanted: list[ModelVariants] = [variant for variant in variants if variant.is_wanted()]
     if save_probabilities is not None and wanted:
         raise ConfigError(
             "--save-probabilities writes the model's own probabilities; leave out --dynamic, --cache and --interpolate"

@@ -8,6 +8,7 @@ import copy
 import importlib
 import os
 import shutil
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -49,9 +50,9 @@ FORMER_MODEL = "models:/rnnlm-python-docs@champion"  # came with rnnlm before 20
 
 
 def read_plans() -> list[Plan]:
-    """The deployments of prefect.yaml."""
+    """The deployments of prefect.yaml whose flows are there: those of a deleted extension are not."""
     plans: list[Plan] = yaml.safe_load(package_file("prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    return plans
+    return [plan for plan in plans if find_spec(plan["entrypoint"].rpartition(".")[0])]
 
 
 def full_name(plan: Plan) -> str:

@@ -23,7 +23,7 @@ def always(config: PipelineConfig, run: RunRecord) -> bool:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class ModelMeasurement:
     """One of them. Its output is stored in the run's folder; `measure` with force=False finds it there."""
 
     name: str
@@ -31,7 +31,7 @@ class Measurement:
     is_wanted: Callable[[PipelineConfig, RunRecord], bool] = always
 
 
-def measurements(config: PipelineConfig, run: RunRecord) -> list[Measurement]:
+def measurements(config: PipelineConfig, run: RunRecord) -> list[ModelMeasurement]:
     """Those that the configuration asks for, and that are possible with this model."""
-    found: list[Measurement] = plugged("measurements")
+    found: list[ModelMeasurement] = plugged("measurements")
     return [one for one in found if one.is_wanted(config, run)]

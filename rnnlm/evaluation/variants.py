@@ -22,7 +22,7 @@ class VariantTable(Protocol):
         """One row per variant, the plain model first."""
 
 
-class Variant(Protocol):
+class ModelVariants(Protocol):
     """Variants of a model that a user's options ask for."""
 
     def is_wanted(self) -> bool:

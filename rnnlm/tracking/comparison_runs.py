@@ -20,7 +20,7 @@ MetricSeries = dict[str, list[tuple[int, float]]]  # metric name → (step, valu
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRun:
-    """What is logged of a comparison."""
+    """The settings, figures and files of a comparison, and the name of its MLflow run."""
 
     name: str
     key: tuple[str, str]  # tag and its value: the digest of everything that the figures depend on

@@ -13,7 +13,7 @@ DRAWN_TARGETS = "drawn_targets.npy"  # in a run's folder: (count, predicted toke
 
 
 class FurtherTargets(Protocol):
-    """As many further targets for every predicted token of the training split."""
+    """Targets for every predicted token of the training split, as many for each."""
 
     @property
     def count(self) -> int:

@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 
 from rnnlm.config import EvaluationConfig, GenerationConfig, PipelineConfig
 from rnnlm.errors import ModelError
-from rnnlm.evaluation.measurements import Measured, Measurement, measurements
+from rnnlm.evaluation.measurements import Measured, ModelMeasurement, measurements
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import LOSSES, CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
@@ -52,7 +52,7 @@ def test_extensions_measure_a_model_and_a_failure_is_theirs(
             raise ModelError(f"{run.run_id}: no figures")
         return Measured(f"{dataset.corpus_name}, {config.model.units} units", (run.folder / "figures.png",))
 
-    measurement = Measurement("figures", measure)
+    measurement = ModelMeasurement("figures", measure)
     measured = measure_model.fn(measurement, toy_config, toy_dataset, toy_run)
     assert measured == Measured("toy, 16 units", (toy_run.folder / "figures.png",))
     with pytest.raises(ModelError, match="no figures"):

@@ -22,7 +22,7 @@ TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}  # c
 
 
 class AdaptationOptions(Section):
-    """A Variant of evaluation/variants.py."""
+    """A ModelVariants of evaluation/variants.py."""
 
     dynamic: bool = Field(False, description="Keep learning from the text just scored, in order.")
     dynamic_rate: NonNegativeFloat = DYNAMIC["rate"]

@@ -9,7 +9,7 @@ EXTENSION = Extension(
         ),
     ),
     measurements=(
-        "rnnlm.extensions.probes.run_probes:GRADIENTS",
-        "rnnlm.extensions.probes.run_probes:POSITIONS",
+        "rnnlm.extensions.probes.run_probes:GRADIENT_PROBE",
+        "rnnlm.extensions.probes.run_probes:POSITION_PROBE",
     ),
 )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rnnlm.config import PipelineConfig
 from rnnlm.evaluation.gradient_norms import gradient_norms
-from rnnlm.evaluation.measurements import Measured, Measurement
+from rnnlm.evaluation.measurements import Measured, ModelMeasurement
 from rnnlm.extensions.probes.probe_page import gradient_report, positions_report
 from rnnlm.extensions.probes.probe_plots import draw_accuracy, draw_gradient_flow
 from rnnlm.extensions.probes.probe_records import GradientFlowRecord, PositionsRecord, RightByPosition
@@ -145,5 +145,5 @@ def asks_for_positions(config: PipelineConfig, run: RunRecord) -> bool:
     return ProbesConfig.of(config).positions
 
 
-GRADIENTS = Measurement("gradients", gradients_of_run, has_one_network)
-POSITIONS = Measurement("positions", positions_of_run, asks_for_positions)
+GRADIENT_PROBE = ModelMeasurement("gradients", gradients_of_run, has_one_network)
+POSITION_PROBE = ModelMeasurement("positions", positions_of_run, asks_for_positions)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from rnnlm.config import EvaluationConfig, PipelineConfig
 from rnnlm.errors import DatasetError
-from rnnlm.evaluation.measurements import Measured, Measurement
+from rnnlm.evaluation.measurements import Measured, ModelMeasurement
 from rnnlm.evaluation.token_losses import stored_nll
 from rnnlm.extensions.scoring.document_reader import InputDocument, in_shards
 from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
@@ -155,4 +155,4 @@ def references_of_run(
     return Measured()
 
 
-REFERENCE_SCORES = Measurement("reference scores", references_of_run)
+REFERENCE_SCORES = ModelMeasurement("reference scores", references_of_run)

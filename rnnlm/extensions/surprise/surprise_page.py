@@ -4,7 +4,7 @@ from typing import Any
 
 from rnnlm.config import PipelineConfig
 from rnnlm.display.text_layout import TableRows, shorten, span
-from rnnlm.evaluation.measurements import Measured, Measurement
+from rnnlm.evaluation.measurements import Measured, ModelMeasurement
 from rnnlm.evaluation.score_tables import SPLIT_NAMES
 from rnnlm.extensions.surprise.surprise_measurement import MINIMUM_TOKENS, Surprise, surprise_of_run
 from rnnlm.extensions.surprise.surprise_plots import bucket_name
@@ -76,4 +76,4 @@ def surprise_of(home: Home, config: PipelineConfig, dataset: DatasetRecord, run:
     return Measured(surprise_page(found).markdown())
 
 
-SURPRISE = Measurement("surprise", surprise_of)
+SURPRISE = ModelMeasurement("surprise", surprise_of)

@@ -156,7 +156,10 @@ def test_a_process_killed_too_often_is_reported_in_two_lines(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"batch_size": 2, "distributed.processes": 3}, "batch_size 2 must be at least distributed.processes 3"),
+        (
+            {"batch_size": 2, "distributed.processes": 3},
+            "batch_size 2 must be at least training.distributed.processes 3",
+        ),
         ({"batch_size": 32, "distributed.processes": 3, "accumulation": 11}, "accumulation 11 must be at most the 10"),
         (
             {"distributed.processes": 4, "distributed.nodes": 3, "distributed.rendezvous": "here:1"},

@@ -8,7 +8,7 @@ import pytest
 from rnnlm.config import PipelineConfig, SequencesConfig
 from rnnlm.config.presets import build_config
 from rnnlm.evaluation.gradient_norms import gradient_norms
-from rnnlm.extensions.probes.run_probes import GRADIENTS, POSITIONS, measure_gradient_flow, measure_positions
+from rnnlm.extensions.probes.run_probes import GRADIENT_PROBE, POSITION_PROBE, measure_gradient_flow, measure_positions
 from rnnlm.extensions.probes.run_probes_config import ProbesConfig
 from rnnlm.models.model_factory import load_model
 from rnnlm.sequences.dataset_reader import longest_row
@@ -76,8 +76,8 @@ def test_a_runs_gradients_are_measured_once_and_reported(
     assert not record.skipped
     assert measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig()).skipped
     assert not measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(), force=True).skipped
-    assert GRADIENTS.is_wanted(toy_config, toy_run)
-    measured = GRADIENTS.measure(home, toy_config, toy_dataset, toy_run, False)
+    assert GRADIENT_PROBE.is_wanted(toy_config, toy_run)
+    measured = GRADIENT_PROBE.measure(home, toy_config, toy_dataset, toy_run, False)
     report = measured.page
     assert measured.pictures == (toy_run.folder / "gradient_flow.png",)
     assert "data:image/png;base64,iVBOR" in report
@@ -92,10 +92,10 @@ def test_a_runs_right_guesses_are_measured_once_and_reported(
     record = measure_positions(home, toy_dataset, toy_run, config)
     assert not record.skipped
     assert measure_positions(home, toy_dataset, toy_run, config).skipped
-    assert not POSITIONS.is_wanted(toy_config, toy_run)
+    assert not POSITION_PROBE.is_wanted(toy_config, toy_run)
     asked = changed(toy_config, {"probes.positions": True, "probes.given_tokens": 3})
-    assert POSITIONS.is_wanted(asked, toy_run)
-    report = POSITIONS.measure(home, asked, toy_dataset, toy_run, False).page
+    assert POSITION_PROBE.is_wanted(asked, toy_run)
+    report = POSITION_PROBE.measure(home, asked, toy_dataset, toy_run, False).page
     assert "data:image/png;base64,iVBOR" in report
     assert "| 1 | 40 | 100.0% | given |" in report  # every line begins with "the"
     assert "| 4 | 40 | 100.0% | 100.0% |" in report  # its fourth word is "the", too

@@ -26,10 +26,11 @@ import psutil
 
 from flows.operations.home_servers import RunningHome, home_password, read_running
 from flows.operations.prefect_query import PrefectQuery
-from flows.service.home_processes import find_home_processes, free_port
+from flows.service.home_processes import find_home_processes
 from flows.service.status import disk_bytes
 from rnnlm.display.text_layout import columns
 from rnnlm.runtime.polling import poll_until
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 
 NAME = "growing"

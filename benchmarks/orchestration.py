@@ -22,10 +22,10 @@ from typing import Any
 
 from flows.operations.prefect_environment import set_environment
 from flows.operations.prefect_query import health_problem
-from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.config.presets import build_config
 from rnnlm.runtime.polling import poll_until
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 

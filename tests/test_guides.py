@@ -9,7 +9,7 @@ from typing import NamedTuple
 import duckdb
 import pytest
 
-from flows.service.home_processes import free_port
+from rnnlm.runtime.ports import free_port
 from tests.conftest import write_toy_corpus
 from tests.rnnlm.corpora.packing import COMPRESSIONS
 from tests.rnnlm.extensions.scoring.test_strange_documents import usual_lines
@@ -19,7 +19,7 @@ GUIDES = ROOT / "docs" / "how-to"
 ELSEWHERE = {
     "python": "its code is Python; tests/test_tutorial.py",
     "cluster": "a Ray cluster; make test-ray",
-    "several-processes": "several machines; tests/rnnlm/extensions/distributed",
+    "distributed": "several machines; tests/rnnlm/extensions/distributed",
     "team": "PostgreSQL, S3 and containers; make test-services",
 }
 TRAINED = "rnnlm run --corpus my-text.txt --preset smoke --set registry.model_name=rnnlm-python-docs"
@@ -70,7 +70,7 @@ def write_logs(folder: Path) -> None:
 
 
 READERS = {
-    "disk-and-backups": Guide(
+    "upkeep": Guide(
         write_texts,
         before=("rnnlm run --corpus my-text.txt --preset smoke",),
         replaced=(
@@ -92,10 +92,8 @@ READERS = {
     ),
     "filter-a-crawl": Guide(write_inputs, before=(TRAINED,), left_out=("prefect",)),
     "find-strange-lines": Guide(write_logs, left_out=("uniq",)),
-    "score-texts": Guide(
-        write_inputs, before=(TRAINED,), replaced=(("docs/3", "docs/1"),), left_out=("prefect", "-p ")
-    ),
-    "serve": Guide(write_texts, before=(TRAINED,), replaced=(("docs/3", "docs/1"),)),
+    "scoring": Guide(write_inputs, before=(TRAINED,), replaced=(("docs/3", "docs/1"),), left_out=("prefect", "-p ")),
+    "serving": Guide(write_texts, before=(TRAINED,), replaced=(("docs/3", "docs/1"),)),
     "use-a-model": Guide(write_texts, before=(TRAINED,)),
     "your-own-text": Guide(
         write_texts,

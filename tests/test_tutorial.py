@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.service.home_processes import free_port
+from rnnlm.runtime.ports import free_port
 from tests.conftest import write_toy_corpus
 from tests.docs_module import load_docs_module
 

@@ -9,7 +9,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from flows.service.home_processes import free_port
+from rnnlm.runtime.ports import free_port
 
 START_TIMEOUT_SECONDS = 60
 

@@ -115,13 +115,6 @@ def check_port(port: int, option: str) -> None:
             ) from error
 
 
-def free_port() -> int:
-    """A port that nobody uses now; another process may take it before the caller does."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
 def listener(port: int) -> str:
     """`process 4711 listens there (python3 -m http.server)`; "" if it cannot be found."""
     for process in psutil.process_iter():

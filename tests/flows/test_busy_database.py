@@ -18,7 +18,7 @@ from flows.operations.busy_database import TRIES, AgainIfBusy, busy_in_one_line
 from flows.operations.home_servers import RunningHome, credentials, home_password
 from flows.operations.prefect_environment import home_defaults, server_variables
 from flows.operations.prefect_query import PrefectQuery, wait_for_server
-from flows.service.home_processes import free_port
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from flows.operations.deployments import (
     read_plans,
 )
 from flows.operations.home_servers import LOCK, RunningHome, credentials, home_password, write_running
-from flows.service.home_processes import free_port
 from flows.service.supervisor import worker_command
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
@@ -36,6 +35,7 @@ from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.registry.data_gates import GateResult, GatesRecord
 from rnnlm.runtime.polling import poll_until
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import NightEvent
 from tests.conftest import copy_store, home_in

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from flows.operations.prefect_query import wait_for_server
-from flows.service.home_processes import free_port
 from rnnlm.runtime.polling import poll_until
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 

@@ -26,11 +26,11 @@ from flows.operations.deployments import read_plans
 from flows.operations.prefect_query import WORK_POOL, PrefectQuery, access_problem
 from flows.operations.schedule_times import local_time, planned_times
 from flows.operations.schedules import check_name, own_plan
-from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.config.presets import build_config
 from rnnlm.display.text_layout import LINE_WIDTH
 from rnnlm.errors import ConfigError
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 from rnnlm.tracking.run_names import page_key
 

@@ -17,8 +17,8 @@ import httpx
 import psutil
 import yaml
 
-from flows.service.home_processes import free_port
 from rnnlm.runtime.polling import poll_until
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 from tests.services.database import Database, unprivileged
 from tests.tracking_server import answers

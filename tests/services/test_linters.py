@@ -52,7 +52,7 @@ def test_a_manifest_follows_the_schemas_of_kubernetes(manifest: Path) -> None:
 
 
 def test_the_manifest_of_training_on_several_nodes_follows_the_schemas(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "how-to" / "several-processes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "distributed.md").read_text(encoding="utf-8")
     _, manifest = page.split("```yaml\n", 1)
     (tmp_path / "job.yaml").write_text(manifest.split("```")[0])
     succeed(sys.executable, "-m", "kubernetes_validate", "--strict", str(tmp_path / "job.yaml"))

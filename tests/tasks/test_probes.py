@@ -214,7 +214,7 @@ def test_logging_waits_for_mlflow_and_finishes_what_a_kill_left(
         away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
         away.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         assert log_probe.fn(found, TrackingConfig()) is None
-    assert f"{found.picture.name} could not be logged to MLflow" in caplog.text
+    assert f"{found.picture.stem} could not be logged to MLflow" in caplog.text
     assert tracked(tracked_home) == []
 
     url = log_probe.fn(probe_echo.fn(ECHO), TrackingConfig())

@@ -59,7 +59,7 @@ def train_rank(path: Path, interruption: Interruption) -> None:
         if process_group.size != expected:
             raise ConfigError(
                 f"{process_group.size} processes were started, expected {expected}\n"
-                "(training.distributed.processes); start as many on each node: docs/how-to/several-processes.md"
+                "(training.distributed.processes); start as many on each node: docs/how-to/distributed.md"
             )
         # Processes whose launcher was killed may still be writing a checkpoint when new ones start.
         with FileLock(path.parent / LOCK_FILE) if process_group.is_main else contextlib.nullcontext():

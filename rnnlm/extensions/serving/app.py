@@ -43,9 +43,9 @@ from rnnlm.extensions.serving.messages import (
     ScoreRequest,
 )
 from rnnlm.extensions.serving.middleware import BearerToken, BoundedBody, allowed_hosts
+from rnnlm.extensions.serving.model_service import Service
 from rnnlm.extensions.serving.prometheus import MeasuringMiddleware, Metrics
 from rnnlm.extensions.serving.request_batcher import BusyError
-from rnnlm.extensions.serving.service import Service
 from rnnlm.runtime.own_origin import OwnOrigin
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from rnnlm.config import Seed, Temperature, TopP
 from rnnlm.evaluation.text_tokens import spelling
 from rnnlm.extensions.serving.messages import MAXIMUM_PROMPT, MAXIMUM_TOKENS, GenerateRequest, Token
 from rnnlm.extensions.serving.model_loader import LoadedModel
-from rnnlm.extensions.serving.service import GenerationStream, Service
+from rnnlm.extensions.serving.model_service import GenerationStream, Service
 from rnnlm.extensions.serving.text_scorer import ScoredId, score_ids
 from rnnlm.extensions.serving.text_stream import IncrementalDecoder
 

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rnnlm.extensions.serving.app import build_app
 from rnnlm.extensions.serving.model_loader import resolve_reference
-from rnnlm.extensions.serving.service import Service
+from rnnlm.extensions.serving.model_service import Service
 from rnnlm.extensions.serving.serving_config import ServingConfig, bound_socket
 from rnnlm.storage.home import Home
 

@@ -13,8 +13,9 @@ import pytest
 
 from flows.operations.home_servers import RunningHome, credentials, home_password, read_running
 from flows.operations.prefect_query import PrefectQuery
-from flows.service.home_processes import find_home_processes, free_port
+from flows.service.home_processes import find_home_processes
 from rnnlm.runtime.polling import poll_until
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 from tests.conftest import home_in
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from flows.operations.home_servers import LOCK, RunningHome, home_password, write_running
-from flows.service.home_processes import free_port
 from flows.service.supervisor import answers
 from rnnlm.runtime.polling import poll_until
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord

@@ -9,10 +9,10 @@ from types import FrameType
 
 import pytest
 
-from flows.service.home_processes import free_port
 from rnnlm.config import PipelineConfig
 from rnnlm.errors import TrainingError
 from rnnlm.extensions.distributed.join import join
+from rnnlm.runtime.ports import free_port
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord

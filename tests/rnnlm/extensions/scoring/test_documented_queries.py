@@ -1,4 +1,4 @@
-"""The queries that docs/how-to/score-texts.md shows do what it says, on either kind of output."""
+"""The queries that docs/how-to/scoring.md shows do what it says, on either kind of output."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from rnnlm.models.count_model import FILE
 from rnnlm.storage.records import RunRecord
 from tests.rnnlm.extensions.scoring.conftest import LINES, Score
 
-DOCS = Path(__file__).parents[4] / "docs" / "how-to" / "score-texts.md"
+DOCS = Path(__file__).parents[4] / "docs" / "how-to" / "scoring.md"
 
 
 def documented(name: str) -> str:

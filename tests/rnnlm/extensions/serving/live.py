@@ -9,8 +9,8 @@ from types import TracebackType
 import httpx
 
 from rnnlm.extensions.serving.model_loader import ModelReference
+from rnnlm.extensions.serving.model_service import Service
 from rnnlm.extensions.serving.server import uvicorn_server
-from rnnlm.extensions.serving.service import Service
 from rnnlm.extensions.serving.serving_config import ServingConfig
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks import serve as load
-from flows.service.home_processes import free_port
 from rnnlm.runtime.polling import poll_until
+from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
 from tests.registrar import Registrar

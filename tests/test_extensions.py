@@ -1,0 +1,152 @@
+"""Every extension can be deleted by its name: what is left imports nothing of it, and runs from text to champion.
+
+An extension's files are those whose path has a part that is its name, perhaps with `test_` before or `_flow` behind
+it: rnnlm/extensions/scoring/, flows/scoring_flow.py, flows/commands/scoring.py, tests/rnnlm/extensions/scoring/.
+Tests and benchmarks of other names that import what is deleted go with it.
+"""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+IN_FLOWS_ALONE = ("service",)  # rnnlm up and what it watches: it has no part without Prefect
+NAMES = (
+    *sorted(path.name for path in (ROOT / "rnnlm" / "extensions").iterdir() if (path / "__init__.py").exists()),
+    *IN_FLOWS_ALONE,
+)
+ANIMALS = ("cat", "dog", "bird", "fox", "horse", "zebra", "mouse")
+SPINE = ("flows", "tasks", "rnnlm")
+TRAINED = """
+import sys
+import rnnlm
+settings = {"training.epochs": 1, "model.hidden_size": 16, "tokenizer.vocabulary_size": 300}
+model = rnnlm.train(sys.argv[1], preset="smoke", home=sys.argv[2], settings=settings)
+print(model.name, len(model.score(["the cat sees the dog"])))
+"""
+
+
+def tracked(tree: Path) -> list[Path]:
+    """The files of a checkout, below it."""
+    done = subprocess.run(["git", "ls-files"], cwd=tree, capture_output=True, text=True, check=True)
+    return [Path(line) for line in done.stdout.splitlines() if (tree / line).is_file()]
+
+
+def bears(path: Path, name: str) -> bool:
+    parts = [re.sub(r"^test_|_flow$", "", part) for part in (*path.parts[:-1], path.stem)]
+    return name in parts and path.suffix != ".sql" or name in parts[:-1]
+
+
+def module_of(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(tree: Path, path: Path) -> Iterator[str]:
+    """Dotted names of modules, and of what is imported from them."""
+    for node in ast.walk(ast.parse((tree / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = path.parts[: len(path.parts) - node.level] if node.level else ()
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def importers(tree: Path, files: Iterable[Path], deleted: Iterable[Path]) -> set[Path]:
+    """Those of the files that import one of the deleted ones, also through each other."""
+    gone = {module_of(path) for path in deleted if path.suffix == ".py"}
+    names = {path: set(imported(tree, path)) for path in files if path.suffix == ".py"}
+    found: set[Path] = set()
+    while more := {path for path in names.keys() - found if names[path] & gone}:
+        found |= more
+        gone |= {module_of(path) for path in more}
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_else_imports_an_extension(name: str) -> None:
+    files = tracked(ROOT)
+    own = [path for path in files if bears(path, name)]
+    assert any(path.parts[:2] == ("flows", "commands") or path.parts[:2] == ("rnnlm", "extensions") for path in own)
+    others = [path for path in files if path not in own and path.parts[0] in SPINE]
+    assert importers(ROOT, others, own) == set()
+
+
+def delete(tree: Path, names: Iterable[str]) -> None:
+    """Remove the files that bear one of the names, and the tests and benchmarks that import them."""
+    files = tracked(tree)
+    own = {path for path in files if any(bears(path, name) for name in names)}
+    others = [path for path in files if path not in own and path.parts[0] not in SPINE]
+    for path in own | importers(tree, others, own):
+        (tree / path).unlink()
+    for folder in sorted(tree.rglob("*/"), reverse=True):
+        if ".git" not in folder.parts and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A copy of the checkout, with its changes that are not committed."""
+    tree = tmp_path / "clone"
+    for path in tracked(ROOT):
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, tree / path)
+    subprocess.run(["git", "init", "--quiet"], cwd=tree, check=True)
+    subprocess.run(["git", "add", "--all"], cwd=tree, check=True)
+    return tree
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    lines = [f"the {ANIMALS[n % 5]} sees the {ANIMALS[n % 7]} near {n % 11} rivers ." for n in range(400)]
+    path = tmp_path / "animals.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def run(tree: Path, *command: str) -> str:
+    """The program's output; its code is the tree's. AssertionError if it fails."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "MLFLOW"))}
+    environment |= {"PYTHONPATH": str(tree)}
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def tool(name: str) -> str:
+    return str(Path(sys.executable).with_name(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_without_an_extension_text_still_becomes_a_model(name: str, clone: Path, text: Path, tmp_path: Path) -> None:
+    delete(clone, [name])
+    run(clone, tool("ruff"), "check", ".")
+    run(clone, tool("lint-imports"))
+    assert run(clone, sys.executable, "-c", TRAINED, str(text), str(tmp_path / "home")).split()[-1] == "1"
+    assert "run " in run(clone, sys.executable, "-m", "flows.command_line", "--help")
+
+
+@pytest.mark.slow
+def test_without_all_extensions_lint_and_the_nightly_flow_succeed(clone: Path, text: Path, tmp_path: Path) -> None:
+    delete(clone, NAMES)
+    assert sorted(path.name for path in (clone / "rnnlm" / "extensions").iterdir()) == ["__init__.py"]
+    run(clone, tool("ruff"), "check", ".")
+    run(clone, tool("ruff"), "format", "--check", ".")
+    run(clone, tool("lint-imports"))
+    run(clone, tool("mypy"))
+    command = [sys.executable, "-m", "flows.command_line", "run", "--corpus", str(text), "--preset", "smoke"]
+    settings = ["--set", "training.epochs=1", "--set", "tokenizer.vocabulary_size=300"]
+    environment = os.environ | {"PYTHONPATH": str(clone), "RNNLM_HOME": str(tmp_path / "home")}
+    done = subprocess.run([*command, *settings], cwd=clone, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "champion" in done.stdout

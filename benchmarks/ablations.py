@@ -22,7 +22,7 @@ from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.training.history import HISTORY, read_measurements
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 
 # Changes of the preset. A change that it already has makes no row.
 ABLATIONS: dict[str, list[str]] = {

@@ -30,10 +30,10 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.history import HISTORY, read_series
-from rnnlm.training.model_run import run_training
 from rnnlm.training.process_group import SINGLE_PROCESS
 from rnnlm.training.time_budget import training_speed
 from rnnlm.training.train import training_batches
+from rnnlm.training.training_run import run_training
 
 CPU = torch.device("cpu")
 SPEED_SECONDS = 5.0

@@ -25,7 +25,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.result_records import SplitScore
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 
 PARAMETERS = 2_000_000
 EPOCHS = (1, 3, 10)

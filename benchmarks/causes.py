@@ -33,7 +33,7 @@ from rnnlm.extensions.probes.probe_config import AbilitiesConfig
 from rnnlm.metrics import NATS_PER_BIT
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 
 DOCUMENT_LINES = 40
 CONTEXTS, CONTEXT_UNITS = (15, 30, 60, 120, 240, 480), 256

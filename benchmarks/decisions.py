@@ -35,7 +35,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.storage.sql_statements import statement
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 
 Sentences = list[str]
 RUN = 5  # lines

@@ -19,8 +19,8 @@ from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.model_run import run_training
 from rnnlm.training.time_budget import fit_to_minutes
+from rnnlm.training.training_run import run_training
 
 
 def main() -> None:

@@ -118,7 +118,7 @@ def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens:
     """
     from prefect import flow
 
-    from rnnlm.training import train as training_module
+    from rnnlm.training import training_loop as training_module
     from tasks.training import train_model
 
     @flow(name="orchestration-benchmark")

@@ -26,7 +26,7 @@ from rnnlm.registry.promotion import Decision, decide, joined
 from rnnlm.registry.version_tags import corpus_folder
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 
 MONTH = 30  # nights
 SHARE = 0.7  # of the lines, drawn each night

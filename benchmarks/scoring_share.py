@@ -25,7 +25,7 @@ from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.home import Home
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training import train as training
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 
 seconds: dict[str, float] = defaultdict(float)
 running: list[str] = []

@@ -15,7 +15,7 @@ from untracked import untracked
 from rnnlm.config.presets import build_config
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 
 
 def main() -> None:

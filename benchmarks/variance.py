@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
@@ -33,8 +34,8 @@ from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training import train
-from rnnlm.training.model_run import run_training
+from rnnlm.training import seeding, train, training_loop
+from rnnlm.training.training_run import run_training
 
 SOURCES = ("initial weights", "order of the text", "dropout and sampled classes")
 ALL, THREADS = "all three: training.seed", "torch's threads: 1, 2"
@@ -82,17 +83,18 @@ def measure(folder: Path, config: PipelineConfig, dataset: DatasetRecord, varied
 @contextlib.contextmanager
 def drawn_from(source: str, seed: int) -> Iterator[None]:
     """Give one source of chance a seed of its own within the context."""
-    build_model, training_batches, step_generator = train.build_model, train.training_batches, train.step_generator
-    replaced = {
-        "initial weights": ("build_model", lambda model, size, _, bias: build_model(model, size, seed, bias)),
+    build_model, training_batches, step_generator = train.build_model, train.training_batches, seeding.step_generator
+    replaced: dict[str, tuple[Any, str, Any]] = {
+        "initial weights": (train, "build_model", lambda model, size, _, bias: build_model(model, size, seed, bias)),
         "order of the text": (
+            train,
             "training_batches",
             lambda training, *rest: training_batches(training.model_copy(update={"seed": seed}), *rest),
         ),
-        "dropout and sampled classes": ("step_generator", lambda _, step: step_generator(seed, step)),
+        "dropout and sampled classes": (training_loop, "step_generator", lambda _, step: step_generator(seed, step)),
     }
-    name, function = replaced[source]
-    with patch.object(train, name, function):
+    module, name, function = replaced[source]
+    with patch.object(module, name, function):
         yield
 
 

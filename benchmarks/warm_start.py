@@ -30,7 +30,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.storage.result_records import RegisteredVersion
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 
 PARAGRAPH_LINES = 5
 SMALL = [  # a night in a quarter of a minute, with a few hundred validation documents

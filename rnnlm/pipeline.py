@@ -25,9 +25,8 @@ from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, TrainedRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.tracking.mlflow_runs import log_run_results, open_tracker, tracked_run
-from rnnlm.training.model_run import run_training
 from rnnlm.training.time_budget import fit_to_minutes
-from rnnlm.training.training_run import OpenTracker
+from rnnlm.training.training_run import OpenTracker, run_training
 
 
 def run_pipeline(home: Home, config: PipelineConfig) -> PipelineRecord:

@@ -173,7 +173,7 @@ def toy_stages(folder: Path) -> tuple[Home, Chain]:
     from rnnlm.generation.generate import generate_samples
     from rnnlm.sequences.dataset_writer import store_sequences
     from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-    from rnnlm.training.model_run import run_training
+    from rnnlm.training.training_run import run_training
 
     home = Home(folder / "home")
     config = toy_pipeline_config(write_toy_corpus(folder / "toy"))
@@ -291,7 +291,7 @@ def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stream_model(folder: Path) -> Path:
     from rnnlm.sequences.dataset_writer import prepare_dataset
-    from rnnlm.training.model_run import run_training
+    from rnnlm.training.training_run import run_training
 
     home = Home(folder / "home")
     changes: dict[str, object] = {

@@ -98,7 +98,7 @@ def check_device(config: PipelineConfig) -> None:
     """Refuse a device that this machine lacks, before a Prefect server is started, if this machine is to train."""
     training = config.training
     if training.device not in ("auto", "cpu"):
-        from rnnlm.training.model_run import elsewhere
+        from rnnlm.training.training_run import elsewhere
 
         elsewhere(training)
 

@@ -58,6 +58,9 @@ class History:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.stream.close()
 
     def write(self, measurement: Measurement) -> None:

@@ -1,10 +1,9 @@
 """Samples during training: continuations of the configured prompts, as pages in the run's folder."""
 
 import logging
-from functools import partial
 from pathlib import Path
 
-from rnnlm.config import GenerationConfig, PipelineConfig
+from rnnlm.config import GenerationConfig
 from rnnlm.generation.generate import choose_prompts, continue_prompt
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.models.language_model import LanguageModel
@@ -12,14 +11,8 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.training.history import SAMPLES
-from rnnlm.training.train import WriteSamples
 
 logger = logging.getLogger(__name__)
-
-
-def sample_writer(config: PipelineConfig, dataset: DatasetRecord) -> WriteSamples:
-    """write_samples() with the configured prompts."""
-    return partial(write_samples, dataset, config.generation)
 
 
 def write_samples(

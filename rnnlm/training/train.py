@@ -1,31 +1,24 @@
-"""Train a network: the set-up, then the loop, from top to bottom.
+"""Train a network: the set-up, from top to bottom.
 
 train()               model, data, loss → TrainingLoop → the best weights in the run's folder
-TrainingLoop.run()    batch after batch, with validations, checkpoints and measurements in between
+training_loop.py      batch after batch, with validations, checkpoints and measurements in between
 optimizer_step.py     what happens to one batch
 """
 
 import logging
 import math
 import shutil
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from rnnlm.config.training_config import TrainingConfig
-from rnnlm.display.progress import Progress
-from rnnlm.errors import TrainingError
 from rnnlm.evaluation.batch_losses import nll_of_batches
-from rnnlm.losses.loss import Loss
 from rnnlm.metrics import perplexity
 from rnnlm.models.devices import float32_products, keep_freed_memory, usable_precision
-from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, save_model
 from rnnlm.sequences.batches import Batch
@@ -34,49 +27,61 @@ from rnnlm.sequences.dataset_reader import StoredSplit, connect
 from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.home import write_json
-from rnnlm.storage.records import DatasetRecord, ProcessChange
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import statement
-from rnnlm.training.averaging import make_averaging
-from rnnlm.training.captured_step import make_updater
 from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
-from rnnlm.training.history import HISTORY, History, Measurement
 from rnnlm.training.job import Job, TrainingResult
-from rnnlm.training.optimizer_step import BatchLoss, Step, choose_loss, take_step, with_usable_precision
-from rnnlm.training.optimizers import gradient_norms_by_part, prepare_updates
+from rnnlm.training.optimizer_step import choose_loss, with_usable_precision
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
-from rnnlm.training.schedules import Patience, Schedule
-from rnnlm.training.seeding import (
-    preserve_random_states,
-    random_states,
-    seed_everything,
-    set_random_states,
-    step_generator,
-)
+from rnnlm.training.seeding import seed_everything
 from rnnlm.training.temperature_scaling import scale_temperature
+from rnnlm.training.training_listener import TrainingListener
+from rnnlm.training.training_loop import TrainingLoop
 from rnnlm.training.warm_start import begin_with
 
 logger = logging.getLogger(__name__)
 MEASUREMENTS = 200  # per run at most: each waits for the device
 MAXIMUM_UNCHECKED_STEPS = 1_000
-WriteSamples = Callable[[Path, LanguageModel, int], None]  # run's folder, model, step; see samples.py
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The perplexity of the model that is trained on a sample of validation lines. A collective of all ranks."""
+
+    model: LanguageModel
+    sample: TuningSample
+    batch_size: int
+    listener: TrainingListener
+    process_group: ProcessGroup = SINGLE_PROCESS
+
+    def __call__(self, step: int) -> float:
+        """Perplexity, after the listener was told of the step."""
+        self.listener.validating(self.model, step)
+        rank, size = self.process_group.rank, self.process_group.size
+        batches = self.sample.batches(self.batch_size, rank, size)
+        sums = torch.tensor(nll_of_batches(self.model, batches), dtype=torch.float64)
+        nats, tokens = self.process_group.sum(sums).tolist()
+        return perplexity(nats / tokens)
+
+    def batches(self) -> Iterator[Batch]:
+        """Those of all ranks together."""
+        return self.sample.batches(self.batch_size)
 
 
 def train(
     job: Job,
     device: torch.device,
-    on_event: Callable[[], None],
+    listener: TrainingListener,
     interruption: Interruption,
     process_group: ProcessGroup = SINGLE_PROCESS,
-    write_samples: WriteSamples | None = None,
 ) -> TrainingResult:
-    """Train, and write the best weights to the run's folder.
+    """Train, and write the best weights to the run's folder. A collective: call it on every rank.
 
-    on_event: called after each measurement and each sample. write_samples: called on rank 0 at each validation; None:
-    there are no samples. A collective: call it on every rank.
+    listener: told of what happens on rank 0.
     """
     folder, dataset, training = job.folder, job.dataset, with_usable_precision(job.training, device)
-    rank, size, is_main = process_group.rank, process_group.size, process_group.is_main
+    is_main = process_group.is_main
     keep_freed_memory()
     if is_main:
         warn_about_settings(job, device)
@@ -84,52 +89,28 @@ def train(
     model = build_model(job.model, dataset.vocabulary_size, training.seed, unigram_log_probabilities(dataset))
     if job.start is not None:
         begin_with(model, dataset.tokenizer_folder, job.start)
-
+    listener = listener if is_main else TrainingListener()
     sample = TuningSample(dataset, training.validation.tokens)
-
-    def validation_batches(rank: int = 0, size: int = 1) -> Iterator[Batch]:
-        return sample.batches(job.validation_batch_size, rank, size)
-
+    validate = Validation(model, sample, job.validation_batch_size, listener, process_group)
     if not job.model.has_network:
         write_model(model, folder / "model", dataset)
-        nats, tokens = nll_of_batches(model, validation_batches())
+        nats, tokens = nll_of_batches(model, validate.batches())
         return TrainingResult(
             trained_tokens=dataset.predicted_tokens["train"], best_validation_perplexity=perplexity(nats / tokens)
         )
-
-    def validate(step: int) -> float:
-        if is_main and write_samples is not None:
-            write_samples(folder, model, step)
-            on_event()
-        sums = torch.tensor(nll_of_batches(model, validation_batches(rank, size)), dtype=torch.float64)
-        nats, tokens = process_group.sum(sums).tolist()
-        return perplexity(nats / tokens)
-
-    def feed(first_batch: int) -> Iterable[Batch]:
-        held_by = holder(training, dataset, device)
-        batches = training_batches(training, dataset, process_group, first_batch, held_by, job.drawn_targets)
-        return batches if held_by else training_loader(batches, training.feed.reader_processes)
-
-    history = History(folder / HISTORY) if is_main else None
-
-    def record(measurement: Measurement) -> None:
-        if history is not None:
-            history.write(measurement)
-            on_event()
-
     model.to(device)
     batches_per_epoch = training_batches(training, dataset, process_group).batches_an_epoch
     tokens_per_batch = dataset.predicted_tokens["train"] / max(1, batches_per_epoch)
     uniform_nats = math.log(max(2, int((~model.never_predicted).sum())))  # loss of a uniform guess, per token
     checkpoints = training.checkpoints
-    with float32_products(training.product_precision), history or nullcontext():
+    with float32_products(training.product_precision), listener:
         loop = TrainingLoop(
             model,
             training,
             choose_loss(training, unigram_counts(dataset)),
-            feed,
+            partial(training_feed, training, dataset, process_group, device, job.drawn_targets),
             validate,
-            record,
+            listener.measured,
             total_steps=count_steps(training, batches_per_epoch, tokens_per_batch),
             checkpoints=Checkpoints(folder / CHECKPOINTS, checkpoints.kept, checkpoints.every_seconds, process_group),
             interruption=interruption,
@@ -145,7 +126,7 @@ def train(
     if is_main:
         model.load_state_dict(best_weights)
         if training.temperature_scaling:
-            temperature, nats = scale_temperature(model, validation_batches)
+            temperature, nats = scale_temperature(model, validate.batches)
             best_perplexity = perplexity(nats / sample.predicted_count)
             message = "training: temperature %.3f, sampled validation perplexity %.2f"
             logger.info(message, temperature, best_perplexity)
@@ -156,321 +137,6 @@ def train(
         temperature=temperature,
         process_changes=tuple(loop.process_changes),
     )
-
-
-class DivergedError(TrainingError):
-    def __init__(self, step: int, loss: float, norm: float) -> None:
-        super().__init__(
-            f"training diverged at step {step}: loss {loss}, gradient norm {norm};\n"
-            "lower training.optimizer.learning_rate or .clip_norm, use model.nonlinearity=tanh, or raise\n"
-            "training.divergence.retries: each retry rolls back to the last good checkpoint with half the learning rate"
-        )
-        self.step = step
-
-
-@dataclass
-class TrainingLoop:
-    """Teacher forcing over the feed, and everything that determines how training continues from here.
-
-    feed(n): the batches from the n-th on, over all epochs. validate(step) → validation perplexity. Neither validation
-    nor `record` nor the time of a checkpoint changes a random state of training. In a process group each rank has its
-    share of the feed, and all ranks take every step, checkpoint and validation together.
-
-    model: already on its device. mean_tokens: of a batch; see Updater. widths_vary: of batches; see CapturedUpdater.
-    loss_limit: nats per token; training has diverged above it.
-    """
-
-    model: LanguageModel
-    config: TrainingConfig
-    loss: Loss
-    feed: Callable[[int], Iterable[Batch]]
-    validate: Callable[[int], float]
-    record: Callable[[Measurement], None]
-    total_steps: int
-    checkpoints: Checkpoints | None = None
-    interruption: Interruption = field(default_factory=Interruption)
-    process_group: ProcessGroup = SINGLE_PROCESS  # all ranks hold the same state, except `carried`
-    mean_tokens: float | None = None
-    widths_vary: bool = False
-    loss_limit: float = math.inf
-    log_every_seconds: float = 10.0
-
-    def __post_init__(self) -> None:
-        config = self.config
-        self.optimizer = prepare_updates(self.model, config, self.process_group.size)
-        self.schedule = Schedule(self.optimizer, config.schedule, self.total_steps)
-        self.averaging = make_averaging(self.model, config.averaging, self.total_steps)
-        self.early_stopping = Patience(config.validation.early_stopping_patience)  # counts validation perplexities
-        batch_loss = BatchLoss(self.model, self.loss, Dropout(**config.dropout.resolved().model_dump()))
-        parallel = self.process_group.data_parallel(batch_loss)
-        clip_norm = config.optimizer.clip_norm
-        self.updater = make_updater(
-            parallel, self.optimizer, clip_norm, self.process_group, self.mean_tokens, self.widths_vary
-        )
-        self.validation_steps = validation_steps(self.total_steps, config.validation.evaluations)
-        self.measure_every = max(1, self.total_steps // MEASUREMENTS)  # steps
-        # State of a checkpoint, beside model, optimizer and schedule. A validation due at `step` is still to come.
-        self.step = 0  # optimizer steps done: one for each batch of the feed, over all epochs
-        self.tokens = 0  # predicted tokens trained on
-        self.rollbacks = 0  # after divergence
-        self.carried: Tensor | None = None  # (b, L, S) state after this rank's rows of the last batch
-        self.best_perplexity: float | None = None  # None: not yet validated
-        self.best_weights: dict[str, Tensor] | None = None  # on the CPU
-        self.process_changes: list[ProcessChange] = []
-        self.note_process_change()
-        # State that it does not hold.
-        self.unchecked: list[tuple[int, Tensor, Tensor]] = []  # step, loss and gradient norm, on the device
-        self.interval_start, self.interval_tokens = time.perf_counter(), 0
-
-    def run(self) -> tuple[dict[str, Tensor], float]:
-        """Train to the end; the weights with the best validation perplexity, and it.
-
-        DivergedError if no retry is left.
-        """
-        if self.config.divergence.retries and self.step == 0:
-            self.save_checkpoint()  # so that a rollback is possible from the start
-        while True:
-            try:
-                self.run_to_end()
-                break
-            except DivergedError as error:
-                if not self.roll_back(error):
-                    raise
-        averaging = self.averaging
-        if averaging is not None and not averaging.updates and self.process_group.is_main:
-            logger.warning(
-                "training: no weights were averaged, because training ended before step %d "
-                "(training.averaging.start_share); the trained weights are saved",
-                averaging.start_step + 1,
-            )
-        assert self.best_perplexity is not None
-        assert self.best_weights is not None
-        return self.best_weights, self.best_perplexity
-
-    def run_to_end(self) -> None:
-        self.model.train()
-        with (
-            Progress("training", self.total_steps, "step", self.log_every_seconds, self.step) as progress,
-            self.interruption.deferred(),
-        ):
-            for batch in self.feed(self.step) if self.step < self.total_steps else ():
-                # Before the next step, not after the last one, because a resumed run starts here.
-                if self.step in self.validation_steps:
-                    self.validate_and_record()
-                    if self.early_stopping.exhausted:
-                        return
-                self.train_step(batch, progress)
-                if self.checkpoint_due():
-                    self.save_checkpoint()
-                if self.step >= self.total_steps:
-                    break
-            self.validate_and_record()
-
-    def train_step(self, batch: Batch, progress: Progress) -> None:
-        measured = self.step % self.measure_every == 0
-        rate = self.optimizer.param_groups[0]["lr"]
-        generator = step_generator(self.config.seed, self.step)
-        step = take_step(self.updater, batch, self.carried, generator, self.config.accumulation)
-        self.unchecked.append((self.step, step.loss, step.norm))
-        if measured or len(self.unchecked) >= MAXIMUM_UNCHECKED_STEPS:
-            self.check_divergence()
-        self.carried = step.state
-        self.schedule.step()
-        self.step += 1
-        if self.averaging is not None:
-            self.averaging.update(self.model, self.step)
-        self.tokens += batch.predicted_tokens
-        self.interval_tokens += batch.predicted_tokens
-        progress.update()
-        if measured:
-            self.measure(step, rate, progress)
-
-    def measure(self, step: Step, rate: float, progress: Progress) -> None:
-        now = time.perf_counter()
-        speed = self.interval_tokens / (now - self.interval_start)
-        clip_norm = self.config.optimizer.clip_norm
-        # Norms are reported as before clipping.
-        clipping = 1.0 if clip_norm is None else max(1.0, float(step.norm) / clip_norm)
-        metrics = {
-            "train_loss_nats": float(step.loss),
-            "gradient_norm": float(step.norm),
-            "learning_rate": rate,
-            "tokens_per_second": speed,
-            "trained_tokens": float(self.tokens),
-        } | {name: float(value) * clipping for name, value in gradient_norms_by_part(self.model).items()}
-        with preserve_random_states():
-            self.record(Measurement(self.step, metrics, "training", self.rollbacks))
-        best = self.best_perplexity
-        validated = "" if best is None else f"best sampled validation perplexity {best:.2f}"
-        progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s", validated)
-        self.interval_start, self.interval_tokens = now, 0
-
-    def validate_and_record(self) -> None:
-        """Write a checkpoint, then validate: so a signal may interrupt validation at any moment."""
-        self.save_checkpoint()
-        with self.exclude_time(), self.evaluated_weights():
-            with self.interruption.deferred(False), preserve_random_states():
-                self.model.eval()
-                perplexity = self.validate(self.step)
-                self.model.train()
-            if math.isfinite(perplexity) and (self.best_perplexity is None or perplexity < self.best_perplexity):
-                self.best_perplexity = perplexity
-                weights = self.model.state_dict().items()
-                self.best_weights = {name: value.detach().to("cpu", copy=True) for name, value in weights}
-        nll_nats_per_token = math.log(perplexity)
-        metrics = {
-            "validation_perplexity": perplexity,
-            "validation_nll_nats_per_token": nll_nats_per_token,
-            "trained_tokens": float(self.tokens),
-        }
-        with preserve_random_states():
-            self.record(Measurement(self.step, metrics, "validation", self.rollbacks))
-        message = "training: step %d of %d, sampled validation perplexity %.2f"
-        logger.info(message, self.step, self.total_steps, perplexity)
-        if not math.isfinite(perplexity):
-            raise DivergedError(self.step, nll_nats_per_token, math.nan)
-        self.schedule.observe(nll_nats_per_token)
-        self.early_stopping.observe(perplexity)
-
-    def evaluated_weights(self) -> AbstractContextManager[None]:
-        """Inside, the model has the weights that are evaluated and saved."""
-        return nullcontext() if self.averaging is None else self.averaging.applied(self.model)
-
-    @contextmanager
-    def exclude_time(self) -> Iterator[None]:
-        """Leave the time inside the context out of the measured speed."""
-        start = time.perf_counter()
-        yield
-        self.interval_start += time.perf_counter() - start
-
-    def check_divergence(self) -> None:
-        """Wait for the device. DivergedError with the first bad step since the last check.
-
-        Losses and norms are checked together, so that no step waits for the device.
-        """
-        if not self.unchecked:
-            return
-        steps, losses, norms = zip(*self.unchecked, strict=True)
-        self.unchecked = []
-        for step, loss, norm in zip(steps, torch.stack(losses).tolist(), torch.stack(norms).tolist(), strict=True):
-            if not (math.isfinite(norm) and math.isfinite(loss) and loss <= self.loss_limit):
-                raise DivergedError(step, loss, norm)
-
-    def roll_back(self, error: DivergedError) -> bool:
-        """Load the last good checkpoint, with half the learning rate of the failed attempt. False if no retry is left.
-
-        The lower rate holds from this step to the end.
-        """
-        self.unchecked = []
-        rollbacks, retries = self.rollbacks + 1, self.config.divergence.retries
-        saved = None
-        if self.checkpoints and rollbacks <= retries:
-            if self.checkpoints.last_step == error.step:
-                # The failed step began with its weights, so it would fail again at any learning rate.
-                self.checkpoints.set_aside_newest()
-            saved = self.checkpoints.load_newest()
-        if saved is None:
-            return False
-        self.load_state_dict(saved)
-        factor = 0.5 ** (rollbacks - self.rollbacks)
-        for group in self.optimizer.param_groups:
-            group["lr"] *= factor
-        self.schedule.base_lrs = [rate * factor for rate in self.schedule.base_lrs]
-        self.rollbacks = rollbacks
-        logger.warning(
-            "%s\ntraining rolls back to step %d with half the learning rate (retry %d of %d)",
-            str(error).splitlines()[0].rstrip(";"),
-            self.step,
-            rollbacks,
-            retries,
-        )
-        return True
-
-    def checkpoint_due(self) -> bool:
-        """True on all ranks if a checkpoint is due, or if any rank has received a signal."""
-        due = self.checkpoints is not None and self.checkpoints.due
-        signal = self.interruption.received or 0
-        largest = self.process_group.max(2 * signal + due)  # both questions in one message
-        if largest >= 2:
-            self.interruption.received = largest // 2
-        return largest > 0
-
-    def save_checkpoint(self) -> None:
-        """Write a checkpoint unless this step has one, then leave the loop if a signal was received.
-
-        DivergedError if training has diverged: a checkpoint must be good to resume from.
-        """
-        self.check_divergence()
-        if self.checkpoints is not None and self.checkpoints.last_step != self.step:
-            weights = (value for value in self.model.state_dict().values() if value.is_floating_point())
-            if not all(bool(value.isfinite().all()) for value in weights):
-                raise DivergedError(self.step, math.nan, math.nan)
-            with self.exclude_time():
-                self.checkpoints.write(self.step, self.state_dict())
-        self.interruption.raise_if_received()
-
-    def resume(self) -> None:
-        """Continue from the newest checkpoint if there is one."""
-        saved = self.checkpoints.load_newest() if self.checkpoints else None
-        if saved is not None:
-            self.load_state_dict(saved)
-            logger.info("training: resumes from step %d of %d", self.step, self.total_steps)
-        if self.process_changes and self.process_changes[-1].step == self.step:
-            logger.warning(
-                "training: from step %d on the number of processes is %d; the result is that of the run's first number "
-                "of\nprocesses to within rounding, not bit by bit",
-                self.step,
-                self.process_changes[-1].processes,
-            )
-
-    def note_process_change(self) -> None:
-        """Note it if the steps before this one were taken by another number of processes."""
-        size, at_start = self.process_group.size, self.process_group.size_at_start
-        before = self.process_changes[-1].processes if self.process_changes else at_start or size
-        if before != size:
-            self.process_changes.append(ProcessChange(step=self.step, processes=size))
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state of all ranks, as a tree of dicts, lists, tensors and JSON values.
-
-        It holds no rank's share of anything, so any number of processes can continue from it. A collective: call it on
-        every rank at the same step.
-        """
-        return {
-            "step": self.step,
-            "tokens": self.tokens,
-            "rollbacks": self.rollbacks,
-            "carried": None if self.carried is None else self.process_group.gather_rows(self.carried),
-            "best_perplexity": self.best_perplexity,
-            "best_weights": self.best_weights,
-            "random": random_states(),
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.state_dict(),
-            "regularizers": {
-                "averaging": None if self.averaging is None else self.averaging.state_dict(),
-                "early_stopping": self.early_stopping.state_dict(),
-            },
-            "process_changes": [change.model_dump() for change in self.process_changes],
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore everything, including the global random states."""
-        for name in ("step", "tokens", "rollbacks", "best_perplexity", "best_weights"):
-            setattr(self, name, state[name])
-        own_rows = slice(self.process_group.rank, None, self.process_group.size)  # as Batch.share distributes them
-        carried, device = state["carried"], self.model.head.weight.device
-        self.carried = None if carried is None else carried[own_rows].to(device)
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.schedule.load_state_dict(state["schedule"])
-        if self.averaging is not None:
-            self.averaging.load_state_dict(state["regularizers"]["averaging"])
-        self.early_stopping.load_state_dict(state["regularizers"]["early_stopping"])
-        set_random_states(state["random"])
-        # Older checkpoints lack it: then their run's number of processes has never changed.
-        self.process_changes = [ProcessChange(**change) for change in state.get("process_changes", ())]
-        self.note_process_change()
 
 
 def warn_about_settings(job: Job, device: torch.device) -> None:
@@ -491,6 +157,20 @@ def holder(training: TrainingConfig, dataset: DatasetRecord, device: torch.devic
     """The device if it is a GPU that holds the whole training split; None: batches are read."""
     fits = dataset.predicted_tokens["train"] <= training.feed.resident_tokens
     return device if device.type == "cuda" and fits else None
+
+
+def training_feed(
+    training: TrainingConfig,
+    dataset: DatasetRecord,
+    process_group: ProcessGroup,
+    device: torch.device,
+    drawn_targets: Path | None,
+    first_batch: int,
+) -> Iterable[Batch]:
+    """training_batches(), held by the device if it can, else read ahead as configured."""
+    held_by = holder(training, dataset, device)
+    batches = training_batches(training, dataset, process_group, first_batch, held_by, drawn_targets)
+    return batches if held_by else training_loader(batches, training.feed.reader_processes)
 
 
 def training_batches(
@@ -523,11 +203,6 @@ def count_steps(training: TrainingConfig, batches_per_epoch: int, tokens_per_bat
     if training.maximum_tokens is None:
         return steps
     return min(steps, max(1, round(training.maximum_tokens / tokens_per_batch)))
-
-
-def validation_steps(total_steps: int, count: int) -> frozenset[int]:
-    """Evenly spaced steps after which to validate, without the last step, which the loop adds."""
-    return frozenset(total_steps * index // count for index in range(1, count)) - {0}
 
 
 def write_model(model: LanguageModel, folder: Path, dataset: DatasetRecord) -> None:

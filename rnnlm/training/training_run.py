@@ -1,4 +1,4 @@
-"""A training run: from a dataset to a folder with the best weights and their history.
+"""A training run: from a dataset to a folder with the best weights, their history, and the counts mixed with them.
 
 RUN/config.json, started.json   configuration and dataset
 RUN/history.jsonl, samples/     measurements, and samples during training
@@ -20,7 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config.section import result_settings
 from rnnlm.config.training_config import TrainingConfig
+from rnnlm.evaluation.count_shares import fit_mixture
+from rnnlm.evaluation.token_losses import stored_network_nll
+from rnnlm.extension_points import plugged
 from rnnlm.models.devices import choose_device
+from rnnlm.models.mixture import save_mixture
 from rnnlm.storage.home import Home, read_json, remove_partials, write_json
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.storage.stages import (
@@ -39,7 +43,8 @@ from rnnlm.training.checkpointing.interruption import Interruption, defer_signal
 from rnnlm.training.further_targets import DRAWN_TARGETS, drawn_targets
 from rnnlm.training.history import SAMPLES, STARTED, TRACKING, Tracker
 from rnnlm.training.job import PROCESSES, Job, TrainingResult, former_processes_ended
-from rnnlm.training.train import WriteSamples, train
+from rnnlm.training.train import train
+from rnnlm.training.training_listener import RunListener
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 
 if TYPE_CHECKING:  # two of its sections are read here
@@ -55,33 +60,30 @@ UNMARKED = (
     "nll-valid",
 )  # temporary, or may change after the run is complete
 OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
-AddCounts = Callable[[RunRecord], float | None]  # adds counts to the model; returns the seconds of counting
 TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
 Launcher = Callable[[TrainingConfig], TrainElsewhere | None]  # None: train in this process
 
 
 @stage("training")
-def train_run(
+def run_training(
     home: Home,
     config: "PipelineConfig",
     dataset: DatasetRecord,
     open_tracker: OpenTracker,
-    add_counts: AddCounts,
     *,
     start: StartedFrom | None = None,
     force: bool = False,
-    write_samples: WriteSamples | None = None,
-    train_elsewhere: TrainElsewhere | None = None,
+    samples: bool = False,
 ) -> RunRecord:
     """A complete run in home.runs, named by the digest of dataset, model and training settings and initial weights.
 
-    add_counts: called when the network is trained, before the run is complete. start: the model to begin with, whose
-    copy is in home.starts; None: random weights. write_samples: called at each validation. train_elsewhere: trains in
-    other processes, which write samples of their own; None: train in this process.
+    start: the model to begin with, whose copy is in home.starts; None: random weights. samples: write some at each
+    validation. The run is trained in this process, or in those that an extension starts.
     An unfinished run resumes from its last good checkpoint, with the same result as without the interruption. Only
     after a rollback (training.divergence.retries) the result depends on when checkpoints were written.
     Of two concurrent calls for the same run the second one waits and then finds it complete.
     """
+    train_elsewhere = elsewhere(config.training)
     run_id = name_run(config, dataset, start)
     folder = home.runs / run_id
     home.make(home.runs)
@@ -104,7 +106,19 @@ def train_run(
         targets = drawn_targets(home, config.training, dataset, folder)
         job = job.model_copy(update={"drawn_targets": targets})
         with defer_signals() as interruption, open_tracker(run_id) as tracker:
-            run = write_run(job, start, tracker, interruption, write_samples, train_elsewhere, add_counts)
+            if train_elsewhere is not None:
+                result = train_elsewhere(job, tracker, interruption)
+            else:
+                listener = RunListener(folder, tracker)
+                if samples:
+                    listener = listener.with_samples(dataset, config.generation)
+                with former_processes_ended(folder):
+                    result = train(job, choose_device(config.training.device), listener, interruption)
+            tracker.flush()  # if MLflow was unavailable until now, its run gets an id here
+            facts = {**started, "mlflow_run_id": tracker.mlflow_run_id, **result.model_dump()}
+            trained = RunRecord.model_validate({**facts, "folder": folder})
+            facts["counting_seconds"] = add_counts(home, config, dataset, trained)
+            run = complete_run(folder, facts)
         copy_to_storage(folder)
         return run
 
@@ -180,34 +194,28 @@ def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in ("start_from", "warm_start")}
 
 
-def write_run(
-    job: Job,
-    start: StartedFrom | None,
-    tracker: Tracker,
-    interruption: Interruption,
-    write_samples: WriteSamples | None,
-    train_elsewhere: TrainElsewhere | None,
-    add_counts: AddCounts,
-) -> RunRecord:
-    """Train, from the start or from a checkpoint, and write the result up to its COMPLETE marker."""
-    folder, training = job.folder, job.training
-    if train_elsewhere is not None:
-        result = train_elsewhere(job, tracker, interruption)
-    else:
-        with former_processes_ended(folder):
-            device = choose_device(training.device)
-            result = train(job, device, tracker, interruption, write_samples=write_samples)
-    tracker.flush()  # if MLflow was unavailable until now, its run gets an id here
-    facts = {
-        "run_id": folder.name,
-        "dataset_id": job.dataset.dataset_id,
-        "mlflow_run_id": tracker.mlflow_run_id,
-        **result.model_dump(),
-        **({} if start is None else {"started_from": start.model_dump()}),
-    }
-    run = RunRecord.model_validate({**facts, "folder": folder})
-    facts["counting_seconds"] = add_counts(run)
-    return complete_run(folder, facts)
+def elsewhere(training: TrainingConfig) -> TrainElsewhere | None:
+    """How other processes train, if an extension starts some; None: this one trains. DeviceError if it cannot."""
+    launchers: list[Launcher] = plugged("launchers")
+    train = next((found for launcher in launchers if (found := launcher(training)) is not None), None)
+    if train is None:
+        choose_device(training.device)
+    return train
+
+
+def add_counts(home: Home, config: "PipelineConfig", dataset: DatasetRecord, run: RunRecord) -> float | None:
+    """Store what is mixed with the network's probabilities; the seconds of counting. None: the network is alone."""
+    if not config.model.counts:
+        return None
+    network_nll_nats = None
+    if config.model.has_network:
+        network_nll_nats = stored_network_nll(home, dataset, run, "valid", config.evaluation.batch_size)
+    mixture, seconds = fit_mixture(dataset, config.model.counts, network_nll_nats)
+    save_mixture(mixture, run.model_folder)
+    shares = ", ".join(f"{share:.2f}" for share in mixture.shares)
+    told = "" if mixture.is_alone else f"; their shares by known context: {shares}"
+    logger.info("training: counted %d-grams in %.1f s%s", config.model.counts, seconds, told)
+    return seconds
 
 
 def remove_temporary(folder: Path) -> None:

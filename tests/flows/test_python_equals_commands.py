@@ -11,7 +11,7 @@ import pytest
 import rnnlm
 from flows.command_line import main
 from rnnlm.sequences.dataset_writer import prepare_dataset
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_config
 from tests.conftest import home_in, untracked
 

@@ -15,7 +15,7 @@ from rnnlm.config import LimitsConfig, PipelineConfig
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import UntrackedRun
 

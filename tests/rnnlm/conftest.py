@@ -46,7 +46,7 @@ def storyteller(tmp_path_factory: pytest.TempPathFactory) -> Storyteller:
 
 def stories_model(folder: Path) -> tuple[Path, DatasetRecord]:
     from rnnlm.sequences.dataset_writer import prepare_dataset
-    from rnnlm.training.model_run import run_training
+    from rnnlm.training.training_run import run_training
     from tests.conftest import untracked
 
     home = Home(folder / "home")

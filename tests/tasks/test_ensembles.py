@@ -5,7 +5,7 @@ from rnnlm.extensions.ensembles.ensemble_run import find_members
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tasks.ensembles import mix_networks
 from tests.configs import changed
 from tests.conftest import untracked

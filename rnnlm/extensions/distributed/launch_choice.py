@@ -11,8 +11,8 @@ from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.history import Tracker
 from rnnlm.training.job import Job, TrainingResult, former_processes_ended
 from rnnlm.training.process_group import ProcessGroup
-from rnnlm.training.samples import sample_writer
 from rnnlm.training.train import train
+from rnnlm.training.training_listener import RunListener
 from rnnlm.training.training_run import TrainElsewhere
 
 
@@ -33,8 +33,8 @@ def launch_choice(training: TrainingConfig) -> TrainElsewhere | None:
 
 def continue_alone(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
     """Continue in this process a run that several have begun."""
-    write_samples = sample_writer(PipelineConfig.model_validate(read_json(job.folder / "config.json")), job.dataset)
+    config = PipelineConfig.model_validate(read_json(job.folder / "config.json"))
+    listener = RunListener(job.folder, tracker).with_samples(job.dataset, config.generation)
     process_group = ProcessGroup(size_at_start=DistributedConfig.of(job.training).processes_at_start)
     with former_processes_ended(job.folder):
-        device = choose_device(job.training.device)
-        return train(job, device, tracker, interruption, process_group, write_samples)
+        return train(job, choose_device(job.training.device), listener, interruption, process_group)

@@ -47,8 +47,8 @@ def train_rank(path: Path, interruption: Interruption) -> None:
     from rnnlm.config import PipelineConfig
     from rnnlm.models.devices import choose_rank_device
     from rnnlm.training.process_group import join_process_group
-    from rnnlm.training.samples import sample_writer
     from rnnlm.training.train import train
+    from rnnlm.training.training_listener import RunListener
 
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     device = choose_rank_device(job.training.device)
@@ -63,10 +63,9 @@ def train_rank(path: Path, interruption: Interruption) -> None:
             )
         # Processes whose launcher was killed may still be writing a checkpoint when new ones start.
         with FileLock(path.parent / LOCK_FILE) if process_group.is_main else contextlib.nullcontext():
-            write_samples = sample_writer(
-                PipelineConfig.model_validate(read_json(job.folder / "config.json")), job.dataset
-            )
-            result = train(job, device, lambda: None, interruption, process_group, write_samples)
+            config = PipelineConfig.model_validate(read_json(job.folder / "config.json"))
+            listener = RunListener(job.folder).with_samples(job.dataset, config.generation)
+            result = train(job, device, listener, interruption, process_group)
             if process_group.is_main:
                 write_json(path.parent / RESULT_FILE, result.model_dump())
 

@@ -17,7 +17,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, load_tokenizer
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
 from tests.slow_reading import log_probabilities_of

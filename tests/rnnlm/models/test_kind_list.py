@@ -18,7 +18,7 @@ from rnnlm.models.model_factory import build_model, check_kind, load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.storage.home import read_json, write_json
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
 from tests.registrar import Registrar

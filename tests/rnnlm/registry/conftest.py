@@ -25,7 +25,7 @@ def contest_stages(folder: Path) -> Contest:
     from rnnlm.generation.generate import generate_samples
     from rnnlm.sequences.dataset_writer import store_sequences
     from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-    from rnnlm.training.model_run import run_training
+    from rnnlm.training.training_run import run_training
 
     home = Home(folder / "home")
     write_contest_corpus(folder / "corpus")

@@ -20,7 +20,7 @@ from rnnlm.registry.registry_version import facts_of
 from rnnlm.registry.stored_versions import delete_unfinished_models
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import experiment_id, reaching_mlflow, tracking_uri
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
 from tests.registrar import Registrar

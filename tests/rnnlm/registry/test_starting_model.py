@@ -25,7 +25,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord, StartedFrom
 from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 from tests.configs import changed
 from tests.conftest import untracked

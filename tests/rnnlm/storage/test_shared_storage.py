@@ -16,7 +16,7 @@ from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.shared_storage import VARIABLE, Storage, find_storage
 from rnnlm.storage.stages import copy_to_storage, is_complete, write_once
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
 
 

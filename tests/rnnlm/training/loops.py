@@ -10,7 +10,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
 from rnnlm.sequences.batches import Batch
 from rnnlm.training.history import Measurement
-from rnnlm.training.train import TrainingLoop
+from rnnlm.training.training_loop import TrainingLoop
 from tests.configs import plain_model, plain_training
 
 VOCABULARY = 12

@@ -8,7 +8,7 @@ from rnnlm.config.presets import build_config
 from rnnlm.evaluation.baselines import baselines
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
 from tests.rnnlm.stories import write_stories
 

@@ -16,8 +16,8 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.model_run import run_training
 from rnnlm.training.temperature_scaling import divide_logits, fit_temperature
+from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_model
 from tests.conftest import untracked
 

@@ -17,7 +17,7 @@ from rnnlm.sequences.batches import shuffled_batches
 from rnnlm.sequences.segmentation import TokenRows
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.history import Measurement
-from rnnlm.training.train import TrainingLoop
+from rnnlm.training.training_loop import TrainingLoop
 from tests.configs import KINDS
 from tests.rnnlm.training.loops import batch, make_loop, network
 

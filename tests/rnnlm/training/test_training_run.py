@@ -20,8 +20,8 @@ from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import is_complete, mark_complete
-from rnnlm.training.model_run import run_training
 from rnnlm.training.seeding import seed_everything
+from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import UntrackedRun, untracked
 

@@ -23,8 +23,7 @@ from rnnlm.storage.stages import mark_complete
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from rnnlm.training.checkpointing.run_lookup import find_unfinished
-from rnnlm.training.model_run import run_training
-from rnnlm.training.training_run import name_run
+from rnnlm.training.training_run import name_run, run_training
 from rnnlm.training.warm_start import copy_weights, shared_tokens, start_folder
 from tests.configs import changed, plain_model
 from tests.conftest import UntrackedRun, untracked

@@ -113,7 +113,7 @@ def run_tests(request: dict[str, Any]) -> None:
 
 
 def train(request: dict[str, Any]) -> None:
-    from rnnlm.training.model_run import run_training
+    from rnnlm.training.training_run import run_training
     from tests.conftest import untracked
 
     logging.basicConfig(filename=request["log"], level=logging.INFO, format="%(message)s", force=True)

@@ -25,7 +25,7 @@ from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
 

@@ -8,7 +8,7 @@ from rnnlm.extensions.comparison.comparison_plots import KIND_COLOURS, OWN_KIND_
 from rnnlm.extensions.comparison.model_comparison import kneser_ney_result
 from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import KINDS, changed
 from tests.conftest import untracked
 

@@ -23,7 +23,7 @@ from rnnlm.training.job import STORE
 from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 from rnnlm.training.process_group import ProcessGroup, join_process_group
 from rnnlm.training.seeding import seed_everything
-from rnnlm.training.train import TrainingLoop
+from rnnlm.training.training_loop import TrainingLoop
 from tests.configs import new_model, plain_training
 
 VOCABULARY, ROWS, WINDOW = 40, 7, 5  # ROWS: of 4 processes the last has fewer than the others

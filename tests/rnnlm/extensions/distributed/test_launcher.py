@@ -20,7 +20,7 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import is_complete
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_training
 from tests.conftest import UntrackedRun
 

@@ -16,7 +16,7 @@ from rnnlm.runtime.ports import free_port
 from rnnlm.sequences.dataset_writer import store_sequences
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import UntrackedRun, untracked
 

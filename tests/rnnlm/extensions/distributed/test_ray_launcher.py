@@ -21,7 +21,7 @@ from rnnlm.extensions.distributed.ray_worker import Lease
 from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_training
 from tests.conftest import Chain, UntrackedRun, toy_pipeline_config, untracked
 from tests.ray_cluster import ROOT, two_nodes, workers_that_run
@@ -117,7 +117,7 @@ def test_ray_train_gives_the_result_of_torchrun(
     watching = Watching(Home(tmp_path))
     run = run_training(watching.home, changed(config, ON_RAY), dataset, watching.open)
     assert len(watching.workers) == 2
-    assert ("rnnlm.training.train", "training: step 152 of 608") in {
+    assert ("rnnlm.training.training_loop", "training: step 152 of 608") in {
         (record.name, record.getMessage().partition(",")[0]) for record in caplog.records
     }
     check_that_the_results_are_equal(run, expected)
@@ -188,7 +188,7 @@ from pathlib import Path
 from rnnlm.config import PipelineConfig
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
 home, config, dataset = map(Path, sys.argv[1:])
 config = PipelineConfig.model_validate_json(config.read_text())

@@ -14,7 +14,7 @@ from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.model_factory import load_model
 from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
 

@@ -17,7 +17,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.training.history import HISTORY, read_series
-from rnnlm.training.model_run import run_training
+from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
 
 

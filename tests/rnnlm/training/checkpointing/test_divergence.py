@@ -11,8 +11,9 @@ from rnnlm.errors import TrainingError
 from rnnlm.losses.loss import exact_cross_entropy
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
+from rnnlm.training.divergence import DivergedError, DivergenceCheck
 from rnnlm.training.history import Measurement
-from rnnlm.training.train import DivergedError, TrainingLoop
+from rnnlm.training.training_loop import TrainingLoop
 from tests.rnnlm.training.loops import batch, make_loop, network
 
 STEPS = 20
@@ -130,9 +131,9 @@ def test_a_checkpoint_never_holds_a_nan_weight(tmp_path: Path) -> None:
 
 
 def test_the_first_bad_step_is_named_without_a_wait_per_step() -> None:
-    loop = make_loop(network(), [batch([2, 4, 5])], loss_limit=10.0)
+    divergence = DivergenceCheck(loss_limit=10.0)
     for step, loss in enumerate([1.0, 2.0, 11.0, math.nan, 1.0]):
-        loop.unchecked.append((step, torch.tensor(loss), torch.tensor(0.5)))
+        divergence.add(step, torch.tensor(loss), torch.tensor(0.5))
     with pytest.raises(DivergedError, match="step 2: loss 11.0, gradient norm 0.5"):
-        loop.check_divergence()
-    loop.check_divergence()  # each step is checked once
+        divergence.check()
+    divergence.check()  # each step is checked once

@@ -1,0 +1,330 @@
+"""The training loop: batch after batch, with validations, checkpoints and measurements in between."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from rnnlm.config.training_config import TrainingConfig
+from rnnlm.display.progress import Progress
+from rnnlm.losses.loss import Loss
+from rnnlm.models.dropout import Dropout
+from rnnlm.models.language_model import LanguageModel
+from rnnlm.sequences.batches import Batch
+from rnnlm.storage.records import ProcessChange
+from rnnlm.training.averaging import make_averaging
+from rnnlm.training.captured_step import make_updater
+from rnnlm.training.checkpointing.checkpoints import Checkpoints
+from rnnlm.training.checkpointing.interruption import Interruption
+from rnnlm.training.divergence import DivergedError, DivergenceCheck
+from rnnlm.training.history import Measurement
+from rnnlm.training.optimizer_step import BatchLoss, Step, take_step
+from rnnlm.training.optimizers import gradient_norms_by_part, prepare_updates
+from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
+from rnnlm.training.schedules import Patience, Schedule
+from rnnlm.training.seeding import preserve_random_states, random_states, set_random_states, step_generator
+
+logger = logging.getLogger(__name__)
+MEASUREMENTS = 200  # per run at most: each waits for the device
+
+
+@dataclass
+class TrainingLoop:
+    """Teacher forcing over the feed, and everything that determines how training continues from here.
+
+    feed(n): the batches from the n-th on, over all epochs. validate(step) → validation perplexity. Neither validation
+    nor `record` nor the time of a checkpoint changes a random state of training. In a process group each rank has its
+    share of the feed, and all ranks take every step, checkpoint and validation together.
+
+    model: already on its device. mean_tokens: of a batch; see Updater. widths_vary: of batches; see CapturedUpdater.
+    loss_limit: nats per token; training has diverged above it.
+    """
+
+    model: LanguageModel
+    config: TrainingConfig
+    loss: Loss
+    feed: Callable[[int], Iterable[Batch]]
+    validate: Callable[[int], float]
+    record: Callable[[Measurement], None]
+    total_steps: int
+    checkpoints: Checkpoints | None = None
+    interruption: Interruption = field(default_factory=Interruption)
+    process_group: ProcessGroup = SINGLE_PROCESS  # all ranks hold the same state, except `carried`
+    mean_tokens: float | None = None
+    widths_vary: bool = False
+    loss_limit: float = math.inf
+    log_every_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        config = self.config
+        self.optimizer = prepare_updates(self.model, config, self.process_group.size)
+        self.schedule = Schedule(self.optimizer, config.schedule, self.total_steps)
+        self.averaging = make_averaging(self.model, config.averaging, self.total_steps)
+        self.early_stopping = Patience(config.validation.early_stopping_patience)  # counts validation perplexities
+        batch_loss = BatchLoss(self.model, self.loss, Dropout(**config.dropout.resolved().model_dump()))
+        parallel = self.process_group.data_parallel(batch_loss)
+        clip_norm = config.optimizer.clip_norm
+        self.updater = make_updater(
+            parallel, self.optimizer, clip_norm, self.process_group, self.mean_tokens, self.widths_vary
+        )
+        self.validation_steps = validation_steps(self.total_steps, config.validation.evaluations)
+        self.measure_every = max(1, self.total_steps // MEASUREMENTS)  # steps
+        # State of a checkpoint, beside model, optimizer and schedule. A validation due at `step` is still to come.
+        self.step = 0  # optimizer steps done: one for each batch of the feed, over all epochs
+        self.tokens = 0  # predicted tokens trained on
+        self.rollbacks = 0  # after divergence
+        self.carried: Tensor | None = None  # (b, L, S) state after this rank's rows of the last batch
+        self.best_perplexity: float | None = None  # None: not yet validated
+        self.best_weights: dict[str, Tensor] | None = None  # on the CPU
+        self.process_changes: list[ProcessChange] = []
+        self.note_process_change()
+        # State that it does not hold.
+        self.divergence = DivergenceCheck(self.loss_limit)
+        self.interval_start, self.interval_tokens = time.perf_counter(), 0
+
+    def run(self) -> tuple[dict[str, Tensor], float]:
+        """Train to the end; the weights with the best validation perplexity, and it.
+
+        DivergedError if no retry is left.
+        """
+        if self.config.divergence.retries and self.step == 0:
+            self.save_checkpoint()  # so that a rollback is possible from the start
+        while True:
+            try:
+                self.run_to_end()
+                break
+            except DivergedError as error:
+                if not self.roll_back(error):
+                    raise
+        averaging = self.averaging
+        if averaging is not None and not averaging.updates and self.process_group.is_main:
+            logger.warning(
+                "training: no weights were averaged, because training ended before step %d "
+                "(training.averaging.start_share); the trained weights are saved",
+                averaging.start_step + 1,
+            )
+        assert self.best_perplexity is not None
+        assert self.best_weights is not None
+        return self.best_weights, self.best_perplexity
+
+    def run_to_end(self) -> None:
+        self.model.train()
+        with (
+            Progress("training", self.total_steps, "step", self.log_every_seconds, self.step) as progress,
+            self.interruption.deferred(),
+        ):
+            for batch in self.feed(self.step) if self.step < self.total_steps else ():
+                # Before the next step, not after the last one, because a resumed run starts here.
+                if self.step in self.validation_steps:
+                    self.validate_and_record()
+                    if self.early_stopping.exhausted:
+                        return
+                self.train_step(batch, progress)
+                if self.checkpoint_due():
+                    self.save_checkpoint()
+                if self.step >= self.total_steps:
+                    break
+            self.validate_and_record()
+
+    def train_step(self, batch: Batch, progress: Progress) -> None:
+        measured = self.step % self.measure_every == 0
+        rate = self.optimizer.param_groups[0]["lr"]
+        generator = step_generator(self.config.seed, self.step)
+        step = take_step(self.updater, batch, self.carried, generator, self.config.accumulation)
+        self.divergence.add(self.step, step.loss, step.norm)
+        if measured:
+            self.divergence.check()
+        self.carried = step.state
+        self.schedule.step()
+        self.step += 1
+        if self.averaging is not None:
+            self.averaging.update(self.model, self.step)
+        self.tokens += batch.predicted_tokens
+        self.interval_tokens += batch.predicted_tokens
+        progress.update()
+        if measured:
+            self.measure(step, rate, progress)
+
+    def measure(self, step: Step, rate: float, progress: Progress) -> None:
+        now = time.perf_counter()
+        speed = self.interval_tokens / (now - self.interval_start)
+        clip_norm = self.config.optimizer.clip_norm
+        # Norms are reported as before clipping.
+        clipping = 1.0 if clip_norm is None else max(1.0, float(step.norm) / clip_norm)
+        metrics = {
+            "train_loss_nats": float(step.loss),
+            "gradient_norm": float(step.norm),
+            "learning_rate": rate,
+            "tokens_per_second": speed,
+            "trained_tokens": float(self.tokens),
+        } | {name: float(value) * clipping for name, value in gradient_norms_by_part(self.model).items()}
+        with preserve_random_states():
+            self.record(Measurement(self.step, metrics, "training", self.rollbacks))
+        best = self.best_perplexity
+        validated = "" if best is None else f"best sampled validation perplexity {best:.2f}"
+        progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s", validated)
+        self.interval_start, self.interval_tokens = now, 0
+
+    def validate_and_record(self) -> None:
+        """Write a checkpoint, then validate: so a signal may interrupt validation at any moment."""
+        self.save_checkpoint()
+        with self.exclude_time(), self.evaluated_weights():
+            with self.interruption.deferred(False), preserve_random_states():
+                self.model.eval()
+                perplexity = self.validate(self.step)
+                self.model.train()
+            if math.isfinite(perplexity) and (self.best_perplexity is None or perplexity < self.best_perplexity):
+                self.best_perplexity = perplexity
+                weights = self.model.state_dict().items()
+                self.best_weights = {name: value.detach().to("cpu", copy=True) for name, value in weights}
+        nll_nats_per_token = math.log(perplexity)
+        metrics = {
+            "validation_perplexity": perplexity,
+            "validation_nll_nats_per_token": nll_nats_per_token,
+            "trained_tokens": float(self.tokens),
+        }
+        with preserve_random_states():
+            self.record(Measurement(self.step, metrics, "validation", self.rollbacks))
+        message = "training: step %d of %d, sampled validation perplexity %.2f"
+        logger.info(message, self.step, self.total_steps, perplexity)
+        if not math.isfinite(perplexity):
+            raise DivergedError(self.step, nll_nats_per_token, math.nan)
+        self.schedule.observe(nll_nats_per_token)
+        self.early_stopping.observe(perplexity)
+
+    def evaluated_weights(self) -> AbstractContextManager[None]:
+        """Inside, the model has the weights that are evaluated and saved."""
+        return nullcontext() if self.averaging is None else self.averaging.applied(self.model)
+
+    @contextmanager
+    def exclude_time(self) -> Iterator[None]:
+        """Leave the time inside the context out of the measured speed."""
+        start = time.perf_counter()
+        yield
+        self.interval_start += time.perf_counter() - start
+
+    def roll_back(self, error: DivergedError) -> bool:
+        """Load the last good checkpoint, with half the learning rate of the failed attempt. False if no retry is left.
+
+        The lower rate holds from this step to the end.
+        """
+        self.divergence.forget()
+        rollbacks, retries = self.rollbacks + 1, self.config.divergence.retries
+        saved = None
+        if self.checkpoints and rollbacks <= retries:
+            if self.checkpoints.last_step == error.step:
+                # The failed step began with its weights, so it would fail again at any learning rate.
+                self.checkpoints.set_aside_newest()
+            saved = self.checkpoints.load_newest()
+        if saved is None:
+            return False
+        self.load_state_dict(saved)
+        factor = 0.5 ** (rollbacks - self.rollbacks)
+        for group in self.optimizer.param_groups:
+            group["lr"] *= factor
+        self.schedule.base_lrs = [rate * factor for rate in self.schedule.base_lrs]
+        self.rollbacks = rollbacks
+        logger.warning(
+            "%s\ntraining rolls back to step %d with half the learning rate (retry %d of %d)",
+            str(error).splitlines()[0].rstrip(";"),
+            self.step,
+            rollbacks,
+            retries,
+        )
+        return True
+
+    def checkpoint_due(self) -> bool:
+        """True on all ranks if a checkpoint is due, or if any rank has received a signal."""
+        due = self.checkpoints is not None and self.checkpoints.due
+        signal = self.interruption.received or 0
+        largest = self.process_group.max(2 * signal + due)  # both questions in one message
+        if largest >= 2:
+            self.interruption.received = largest // 2
+        return largest > 0
+
+    def save_checkpoint(self) -> None:
+        """Write a checkpoint unless this step has one, then leave the loop if a signal was received.
+
+        DivergedError if training has diverged: a checkpoint must be good to resume from.
+        """
+        self.divergence.check()
+        if self.checkpoints is not None and self.checkpoints.last_step != self.step:
+            weights = (value for value in self.model.state_dict().values() if value.is_floating_point())
+            if not all(bool(value.isfinite().all()) for value in weights):
+                raise DivergedError(self.step, math.nan, math.nan)
+            with self.exclude_time():
+                self.checkpoints.write(self.step, self.state_dict())
+        self.interruption.raise_if_received()
+
+    def resume(self) -> None:
+        """Continue from the newest checkpoint if there is one."""
+        saved = self.checkpoints.load_newest() if self.checkpoints else None
+        if saved is not None:
+            self.load_state_dict(saved)
+            logger.info("training: resumes from step %d of %d", self.step, self.total_steps)
+        if self.process_changes and self.process_changes[-1].step == self.step:
+            logger.warning(
+                "training: from step %d on the number of processes is %d; the result is that of the run's first number "
+                "of\nprocesses to within rounding, not bit by bit",
+                self.step,
+                self.process_changes[-1].processes,
+            )
+
+    def note_process_change(self) -> None:
+        """Note it if the steps before this one were taken by another number of processes."""
+        size, at_start = self.process_group.size, self.process_group.size_at_start
+        before = self.process_changes[-1].processes if self.process_changes else at_start or size
+        if before != size:
+            self.process_changes.append(ProcessChange(step=self.step, processes=size))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of all ranks, as a tree of dicts, lists, tensors and JSON values.
+
+        It holds no rank's share of anything, so any number of processes can continue from it. A collective: call it on
+        every rank at the same step.
+        """
+        return {
+            "step": self.step,
+            "tokens": self.tokens,
+            "rollbacks": self.rollbacks,
+            "carried": None if self.carried is None else self.process_group.gather_rows(self.carried),
+            "best_perplexity": self.best_perplexity,
+            "best_weights": self.best_weights,
+            "random": random_states(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "regularizers": {
+                "averaging": None if self.averaging is None else self.averaging.state_dict(),
+                "early_stopping": self.early_stopping.state_dict(),
+            },
+            "process_changes": [change.model_dump() for change in self.process_changes],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore everything, including the global random states."""
+        for name in ("step", "tokens", "rollbacks", "best_perplexity", "best_weights"):
+            setattr(self, name, state[name])
+        own_rows = slice(self.process_group.rank, None, self.process_group.size)  # as Batch.share distributes them
+        carried, device = state["carried"], self.model.head.weight.device
+        self.carried = None if carried is None else carried[own_rows].to(device)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        if self.averaging is not None:
+            self.averaging.load_state_dict(state["regularizers"]["averaging"])
+        self.early_stopping.load_state_dict(state["regularizers"]["early_stopping"])
+        set_random_states(state["random"])
+        # Older checkpoints lack it: then their run's number of processes has never changed.
+        self.process_changes = [ProcessChange(**change) for change in state.get("process_changes", ())]
+        self.note_process_change()
+
+
+def validation_steps(total_steps: int, count: int) -> frozenset[int]:
+    """Evenly spaced steps after which to validate, without the last step, which the loop adds."""
+    return frozenset(total_steps * index // count for index in range(1, count)) - {0}

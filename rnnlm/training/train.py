@@ -41,8 +41,6 @@ from rnnlm.training.training_loop import TrainingLoop
 from rnnlm.training.warm_start import begin_with
 
 logger = logging.getLogger(__name__)
-MEASUREMENTS = 200  # per run at most: each waits for the device
-MAXIMUM_UNCHECKED_STEPS = 1_000
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from rnnlm.corpora import http_download
 from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
 from rnnlm.corpora.file_formats import Opener, SourceFile
-from rnnlm.corpora.http_download import ResourceVersion
 from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
+from rnnlm.corpora.kept_download import ResourceVersion
 from rnnlm.corpora.local_files import WILDCARDS, digest_of_file, files_of_glob, states, texts_below
 from rnnlm.corpora.text_encoding import Decoding, text_pieces, unreadable
 from rnnlm.corpora.text_writer import CorpusWriter

@@ -54,8 +54,8 @@ def fetch(
     return version
 
 
-class Step(Enum):
-    """The next step after an answer of the server."""
+class Reaction(Enum):
+    """The reaction to an answer of the server, and its reason."""
 
     NOTHING = "the server still has the known version"
     KEEP = "the kept file is whole and current"
@@ -137,13 +137,13 @@ class Download:
         with ask(self.url, headers, self.policy) as response:
             self.deadline.check()
             version = version_of(response)
-            step = self.next_step(headers, response, version)
-            if step in (Step.NOTHING, Step.KEEP):
-                return step is Step.KEEP
-            if step is Step.START_OVER:
+            reaction = self.reaction(headers, response, version)
+            if reaction in (Reaction.NOTHING, Reaction.KEEP):
+                return reaction is Reaction.KEEP
+            if reaction is Reaction.START_OVER:
                 kept.discard()
                 raise TransientError(f"{self.label}: the server does not continue the file as it began; run again")
-            if step is Step.STORE:
+            if reaction is Reaction.STORE:
                 kept.begin(self.label, version)
             else:
                 logger.info("%s: resumed at byte %s", self.label, f"{kept.size:,}")
@@ -152,8 +152,8 @@ class Download:
             raise TransientError(f"{self.label}: received {kept.size} bytes, expected {version.total_bytes}; run again")
         return True
 
-    def next_step(self, headers: dict[str, str], response: requests.Response, version: ResourceVersion) -> Step:
-        """The step after the answer to a request with these headers. CorpusError for a 304 that nothing asked for.
+    def reaction(self, headers: dict[str, str], response: requests.Response, version: ResourceVersion) -> Reaction:
+        """The reaction to the answer to a request with these headers. CorpusError for a 304 that nothing asked for.
 
         kept file      200    206                304              416
         none           store  start over         nothing          start over    nothing: if a version is known
@@ -162,19 +162,19 @@ class Download:
         """
         kept, begun, status = self.kept, self.kept.version, response.status_code
         if status == 200:
-            return Step.STORE
+            return Reaction.STORE
         if status == 304:
             if headers.keys().isdisjoint(("If-None-Match", "If-Modified-Since")):
                 raise CorpusError(f"{self.label}: the server answered 304 to a request without a condition; try later")
             is_wanted = self.known is None or (begun is not None and begun.differs(self.known))
-            return Step.KEEP if kept.whole_sha256 and is_wanted else Step.NOTHING
+            return Reaction.KEEP if kept.whole_sha256 and is_wanted else Reaction.NOTHING
         if begun is None or not kept.size or begun.differs(version):
-            return Step.START_OVER
+            return Reaction.START_OVER
         if status == 416:
-            return Step.KEEP if version.total_bytes == kept.size else Step.START_OVER
+            return Reaction.KEEP if version.total_bytes == kept.size else Reaction.START_OVER
         starts_there = response.headers.get("Content-Range", "").startswith(f"bytes {kept.size}-")
         is_confirmed = self.sha256 is not None or begun.is_confirmed_by(version)
-        return Step.RESUME if starts_there and is_confirmed else Step.START_OVER
+        return Reaction.RESUME if starts_there and is_confirmed else Reaction.START_OVER
 
     def append(self, response: requests.Response, total: int | None) -> None:
         """Write the body as it arrives. total: bytes of the whole file, None if the server does not say."""

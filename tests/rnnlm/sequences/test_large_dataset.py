@@ -77,7 +77,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> DatasetRecord:
         connection.register("incoming", incoming.to_arrow_table())
         connection.execute(statement("queries/insert_tokens"))
         connection.execute(
-            "insert into dataset values ('large', '', '', 'stream', $tokens, $tokens, $vocabulary, false, $highest, '{}')",
+            "insert into dataset"
+            " values ('large', '', '', 'stream', $tokens, $tokens, $vocabulary, false, $highest, '{}')",
             {"tokens": TOKENS, "vocabulary": VOCABULARY, "highest": 2**64 - 1},
         )
         counts = dict(connection.execute("select split::varchar, count(*) from documents group by split").fetchall())

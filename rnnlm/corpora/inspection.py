@@ -9,7 +9,7 @@ from pathlib import Path
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.decision_ground import DecisionGround, decision_ground
 from rnnlm.corpora.download import configured_source
-from rnnlm.corpora.file_formats import Opener
+from rnnlm.corpora.file_formats import TextReader
 from rnnlm.corpora.hard_wrapping import looks_hard_wrapped
 from rnnlm.corpora.small_corpora import explain_empty_split, fill_splits
 from rnnlm.corpora.sources import OnDisk
@@ -68,15 +68,16 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
         )
     with tempfile.TemporaryDirectory(prefix="rnnlm-inspect-") as scratch:
         writer = CorpusWriter(Path(scratch), config)
-        opener = Opener(config.source, config, Path(scratch))
+        reader = TextReader(config.source, source.files, config, Path(scratch), named=source.named)
+        report = reader.report
         kinds: Counter[str] = Counter()
         encodings: Counter[str] = Counter()
         refusal = None
         try:
-            for text in opener.texts(source.files, source.named):
-                known_bad = len(opener.undecodable)
+            for text in reader.texts():
+                known_bad = len(report.undecodable)
                 writer.append(text.role, up_to(text.pieces, INSPECTED_BYTES), text.label, rows=text.rows)
-                if len(opener.undecodable) == known_bad:
+                if len(report.undecodable) == known_bad:
                     kinds[text.kind] += 1
                     encodings.update([text.encoding] if text.encoding else [])
                 if writer.corpus_bytes >= INSPECTED_BYTES:
@@ -118,12 +119,12 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
             minimum_units=pipeline.registry.minimum_units,
             training_seconds=SECONDS_TO_START + writer.corpus_bytes * SECONDS_PER_BYTE,
             undecodable=tuple(
-                Undecodable(name=opener.name_of(error.label), problem=error.place, guess=error.guess)
-                for error in opener.undecodable
+                Undecodable(name=report.name_of(error.label), problem=error.place, guess=error.guess)
+                for error in report.undecodable
             ),
             refusal=refusal,
             advice=() if refusal else advice,
-            left_out=(*source.left_out, *opener.left_out),
+            left_out=(*source.left_out, *report.left_out),
         )
 
 

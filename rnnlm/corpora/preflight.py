@@ -6,7 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.file_formats import Opener, SourceFile
+from rnnlm.corpora.file_formats import TextReader
+from rnnlm.corpora.source_files import SourceFile
 from rnnlm.corpora.split_names import is_archive_name
 from rnnlm.errors import CorpusError
 
@@ -21,16 +22,16 @@ def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusCon
     """
     size = sum(file.path.stat().st_size for file in files)
     with tempfile.TemporaryDirectory(prefix="rnnlm-look-") as scratch:
-        opener = Opener(source, config, Path(scratch), convert=size <= CONVERTED_BYTES)
+        convert = size <= CONVERTED_BYTES
+        reader = TextReader(source, files, config, Path(scratch), named=named, convert=convert)
         if size <= LOOK_BYTES:
-            texts = (text.pieces for text in opener.texts(files, named))
+            texts = (text.pieces for text in reader.texts())
             if not any_text(texts):
                 raise CorpusError(f"{source}: is empty; expected text")
         else:
-            opener.alone = len(files) == 1
             for file in files[:100]:
-                if not is_archive_name(file.name) and opener.member_names(file) == [""]:
-                    for _ in islice(opener.pieces_of_file(file), 1):
+                if not is_archive_name(file.name) and reader.member_names(file) == [""]:
+                    for _ in islice(reader.pieces_of_file(file, alone=len(files) == 1), 1):
                         pass
 
 

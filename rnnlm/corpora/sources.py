@@ -13,10 +13,11 @@ from rnnlm.corpora import http_download
 from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
 from rnnlm.corpora.document_formats import library_versions
-from rnnlm.corpora.file_formats import Opener, SourceFile
-from rnnlm.corpora.http_download import ResourceVersion
+from rnnlm.corpora.file_formats import TextReader
 from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
+from rnnlm.corpora.kept_download import ResourceVersion
 from rnnlm.corpora.local_files import WILDCARDS, digest_of_file, files_of_glob, states, texts_below
+from rnnlm.corpora.source_files import SourceFile
 from rnnlm.corpora.text_encoding import Decoding, text_pieces, unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
@@ -99,11 +100,11 @@ class Downloaded:
         name = PurePosixPath(unquote(urlsplit(self.url).path)).name
         path = writer.folder / "downloaded"
         version = self.download(home, config, path, ResourceVersion(**known) if known else None)
-        opener = Opener(label, config, writer.folder)
-        for text in opener.texts([SourceFile(path, label, name)], named=False):
+        reader = TextReader(label, [SourceFile(path, label, name)], config, writer.folder)
+        for text in reader.texts():
             pieces = without_gutenberg_frame(text.pieces, label) if self.gutenberg else text.pieces
             writer.append(text.role, pieces, text.label, rows=text.rows and not self.gutenberg)
-        return Written(version=vars(version), left_out=tuple(opener.left_out))
+        return Written(version=vars(version), left_out=tuple(reader.report.left_out))
 
     def download(self, home: Home, config: CorpusConfig, path: Path, known: ResourceVersion | None) -> ResourceVersion:
         downloads = home.corpora / "downloads"
@@ -176,10 +177,10 @@ class OnDisk:
             raise CorpusError(
                 f"{self.source}: sha256 {got[:12]}, expected {config.sha256[:12]} (corpus.sha256); check the file"
             )
-        opener = Opener(self.source, config, writer.folder)
-        for text in opener.texts(self.files, self.named):
+        reader = TextReader(self.source, self.files, config, writer.folder, named=self.named)
+        for text in reader.texts():
             writer.append(text.role, text.pieces, text.label, rows=text.rows)
-        return Written(left_out=tuple(opener.left_out))
+        return Written(left_out=tuple(reader.report.left_out))
 
 
 Source = Installed | Downloaded | OnHub | OnDisk

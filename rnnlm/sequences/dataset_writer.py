@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -60,46 +61,16 @@ def store_sequences(
     It has passed sql/checks. A killed run resumes from its complete shards. CorpusError if one of `required_splits`
     has no token to predict.
     """
-    provenance = {
-        "stage": STAGE_VERSIONS["sequences"],
-        "corpus": corpus.digest,
-        "shares": corpus.split_rule,
-        "tokenizer": tokenizer.digest,
-        "sequences": result_settings(config),
-        "required_splits": list(required_splits),
-        "versions": {name: version(name) for name in ("duckdb", "tokenizers")},
-    }
+    provenance = dataset_provenance(corpus, tokenizer, config, required_splits)
     dataset_id = digest_of(provenance)[:16]
     folder, shard_folder = home.datasets / dataset_id, home.shards / dataset_id
 
     def build(partial: Path) -> None:
-        if config.mode == "sentence" and looks_hard_wrapped(corpus):
-            logger.warning(
-                "%s: its lines look wrapped at a fixed width, and sequences.mode=sentence reads each as a sentence;\n"
-                "set sequences.mode=stream, or give text with one paragraph or sentence per line",
-                corpus.source,
-            )
+        if config.mode == "sentence":
+            warn_of_hard_wrapping(corpus)
         shards = tokenize_shards(shard_folder, corpus, config, tokenizer.folder, open_engine)
         shutil.copytree(tokenizer.folder, partial / "tokenizer", ignore=shutil.ignore_patterns(COMPLETE))
-        text_tokenizer = load_tokenizer(tokenizer.folder)
-        dataset_row = {
-            "dataset_id": dataset_id,
-            "corpus_digest": corpus.digest,
-            "tokenizer_digest": tokenizer.digest,
-            "mode": config.mode,
-            "context_length": config.context_length,
-            "block_length": config.block_length,
-            "vocabulary_size": text_tokenizer.vocabulary_size,
-            "splits_given": "text" not in corpus.files,
-            "highest_line_digest": highest_line_digest(corpus.corpus_bytes),
-            "provenance": json.dumps(provenance, sort_keys=True),
-        }
-        with new_database(partial, config) as connection, memory_shortage_explained(config):
-            parts = partial / "parts" if corpus.corpus_bytes > config.parts_above_bytes else None
-            DatasetWriter(connection, text_tokenizer, config, parts).write(shards)
-            connection.execute(statement("queries/insert_dataset"), dataset_row)
-            counts = connection.execute(statement("queries/count_splits")).fetchall()
-            warn_of_unknown_words(connection, tokenizer.kind, corpus.source)
+        counts = write_database(partial, shards, corpus, tokenizer, config, provenance)
         predicted: dict[str, int] = {split: tokens for split, _, tokens in counts}
         for split in required_splits:
             if not predicted.get(split):
@@ -110,7 +81,7 @@ def store_sequences(
             "corpus_digest": corpus.digest,
             "mode": config.mode,
             "long_lines": config.long_lines,
-            "vocabulary_size": text_tokenizer.vocabulary_size,
+            "vocabulary_size": tokenizer.vocabulary_size,
             "predicted_tokens": predicted,
             "sequence_counts": {split: rows for split, rows, _ in counts},
         }
@@ -120,6 +91,61 @@ def store_sequences(
     skipped = write_once(home, folder, build, force=force, pieces=shard_folder)
     # The same text may have another name now.
     return record_of(folder).model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
+
+
+def dataset_provenance(
+    corpus: CorpusRecord, tokenizer: TokenizerRecord, config: SequencesConfig, required_splits: tuple[Split, ...]
+) -> dict[str, Any]:
+    """Everything that a dataset depends on."""
+    return {
+        "stage": STAGE_VERSIONS["sequences"],
+        "corpus": corpus.digest,
+        "shares": corpus.split_rule,
+        "tokenizer": tokenizer.digest,
+        "sequences": result_settings(config),
+        "required_splits": list(required_splits),
+        "versions": {name: version(name) for name in ("duckdb", "tokenizers")},
+    }
+
+
+def warn_of_hard_wrapping(corpus: CorpusRecord) -> None:
+    if looks_hard_wrapped(corpus):
+        logger.warning(
+            "%s: its lines look wrapped at a fixed width, and sequences.mode=sentence reads each as a sentence;\n"
+            "set sequences.mode=stream, or give text with one paragraph or sentence per line",
+            corpus.source,
+        )
+
+
+def write_database(
+    folder: Path,
+    shards: list[Shard],
+    corpus: CorpusRecord,
+    tokenizer: TokenizerRecord,
+    config: SequencesConfig,
+    provenance: dict[str, Any],
+) -> list[tuple[str, int, int]]:
+    """Write the dataset's DuckDB file, and its parts if it is large. Returns (split, sequences, predicted tokens)."""
+    text_tokenizer = load_tokenizer(tokenizer.folder)
+    dataset_row = {
+        "dataset_id": digest_of(provenance)[:16],
+        "corpus_digest": corpus.digest,
+        "tokenizer_digest": tokenizer.digest,
+        "mode": config.mode,
+        "context_length": config.context_length,
+        "block_length": config.block_length,
+        "vocabulary_size": text_tokenizer.vocabulary_size,
+        "splits_given": "text" not in corpus.files,
+        "highest_line_digest": highest_line_digest(corpus.corpus_bytes),
+        "provenance": json.dumps(provenance, sort_keys=True),
+    }
+    parts = folder / "parts" if corpus.corpus_bytes > config.parts_above_bytes else None
+    with new_database(folder, config) as connection, memory_shortage_explained(config):
+        DatasetWriter(connection, text_tokenizer, config, parts).write(shards)
+        connection.execute(statement("queries/insert_dataset"), dataset_row)
+        counts = connection.execute(statement("queries/count_splits")).fetchall()
+        warn_of_unknown_words(connection, tokenizer.kind, corpus.source)
+    return counts
 
 
 def warn_of_unknown_words(connection: duckdb.DuckDBPyConnection, kind: str, source: str) -> None:

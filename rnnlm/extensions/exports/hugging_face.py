@@ -3,7 +3,7 @@
 Nothing else in rnnlm imports it: importing transformers' model classes takes longer than importing torch.
 """
 
-import inspect
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,14 +66,12 @@ def refuse_lm_eval_hf_model() -> None:
     Its figures would be wrong: it adds a second `<bos>` and lets the model predict it, or leaves line ends, unknown
     words and white space out. Its arguments do not differ from those of other callers, so the call stack must tell.
     """
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "lm_eval.models.huggingface":
-            raise ModelError(
-                "lm_eval --model hf: its figures for this model would be wrong, because it counts line ends, unknown\n"
-                "words and <bos> differently; use `rnnlm lm-eval MODEL --tasks … --file …`"
-            )
-        frame = frame.f_back
+    callers = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_stack(None)]
+    if "lm_eval.models.huggingface" in callers:
+        raise ModelError(
+            "lm_eval --model hf: its figures for this model would be wrong, because it counts line ends, unknown\n"
+            "words and <bos> differently; use `rnnlm lm-eval MODEL --tasks … --file …`"
+        )
 
 
 class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):

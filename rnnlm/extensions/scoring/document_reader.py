@@ -12,7 +12,8 @@ import pyarrow as pa
 from duckdb import ColumnExpression
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.file_formats import Opener, SourceFile
+from rnnlm.corpora.file_formats import TextReader
+from rnnlm.corpora.source_files import SourceFile
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.corpora.table_files import NoColumnError
 from rnnlm.corpora.text_encoding import Decoding, single_lines, sound_text
@@ -98,8 +99,8 @@ def documents_table(documents: Sequence[InputDocument]) -> pa.Table:
 
 def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
     """One document per line or per paragraph, as in a corpus."""
-    with file_opener(path) as opener:
-        lines = single_lines(opener.pieces_of_file(SourceFile(path, str(path), path.name)))
+    with file_reader(path) as reader:
+        lines = single_lines(reader.pieces_of_file(reader.files[0]))
         if config.document == "line":
             yield from ((None, line) for line in lines)
         else:
@@ -107,13 +108,14 @@ def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
 
 
 @contextmanager
-def file_opener(path: Path) -> Iterator[Opener]:
+def file_reader(path: Path) -> Iterator[TextReader]:
     """Reads a text or a table, which may be compressed.
 
     NUL, half a surrogate pair and bytes that are not UTF-8 become U+FFFD: scores are there to find such text.
     """
     with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
-        yield Opener(str(path), CorpusConfig(format="text", undecodable="replace"), Path(scratch))
+        file = SourceFile(path, str(path), path.name)
+        yield TextReader(file.label, [file], CorpusConfig(format="text", undecodable="replace"), Path(scratch))
 
 
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
@@ -129,9 +131,9 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None, ...]]:
     """The columns' cells of each row as text. NoColumnError if the table lacks a column."""
     label = str(file.path)
-    with file_opener(file.path) as opener, opener.outermost(SourceFile(file.path, label, label)) as table:
-        for _, cells in opener.rows(table, file.kind, columns, sparse=True):
-            yield tuple(as_text(cell, label, opener.decoding) for cell in cells)
+    with file_reader(file.path) as reader, reader.opener.outermost(reader.files[0]) as table:
+        for _, cells in reader.rows(table, file.kind, columns, sparse=True):
+            yield tuple(as_text(cell, label, reader.decoding) for cell in cells)
 
 
 def as_text(cell: Any, label: str, decoding: Decoding) -> str | None:

@@ -18,13 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.corpora.compression import HEAD_BYTES, compression_of
-from rnnlm.corpora.file_formats import SourceFile
 from rnnlm.corpora.split_names import uncompressed_name
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.corpora.table_files import CSV_DIALECTS, csv_reader
 from rnnlm.corpora.text_encoding import single_lines, text_pieces
 from rnnlm.errors import ConfigError, CorpusError, HomeError
-from rnnlm.extensions.scoring.document_reader import file_opener
+from rnnlm.extensions.scoring.document_reader import file_reader
 from rnnlm.extensions.scoring.input_files import InputFile
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.contained_paths import LONGEST_PART_BYTES
@@ -94,17 +93,17 @@ def filter_file(
     """
     label = str(file.path)
     with (
-        file_opener(file.path) as opener,
-        opener.outermost(SourceFile(file.path, label, label)) as opened,
+        file_reader(file.path) as reader,
+        reader.opener.outermost(reader.files[0]) as opened,
         atomic_output(kept.target(file)) as kept_path,
         atomic_output(dropped.target(file, as_json=file.kind == "text") if dropped else None) as dropped_path,
     ):
         if file.kind == "parquet":
-            with opener.seekable(opened) as table:
+            with reader.opener.seekable(opened) as table:
                 filter_parquet(table, label, verdicts, kept_path, dropped_path)
             return
         compression = compression_of(head_of(file.path))
-        lines = single_lines(text_pieces(opened, label, opener.decoding))
+        lines = single_lines(text_pieces(opened, label, reader.decoding))
         with text_writer(kept_path, compression) as keep, text_writer(dropped_path, compression) as drop:
             if file.kind == "text":
                 filter_text(paired(documents_in(lines, config), verdicts, label), keep, drop)

@@ -16,12 +16,11 @@ import duckdb
 import pyarrow as pa
 from duckdb import CaseExpression, ColumnExpression, ConstantExpression, SQLExpression
 
-from rnnlm.corpora.file_formats import SourceFile
 from rnnlm.display.plots import PALE, RED, new_figure, set_titles
 from rnnlm.display.text_layout import TableRows
 from rnnlm.errors import ConfigError
 from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, work_folder
-from rnnlm.extensions.scoring.document_reader import file_opener
+from rnnlm.extensions.scoring.document_reader import file_reader
 from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.extensions.scoring.drift import PLOTTED_LEVELS
 from rnnlm.extensions.scoring.filter_config import FilterConfig
@@ -90,7 +89,7 @@ def check_filter(config: FilterConfig) -> None:
 
 def has_an_object_per_line(path: Path) -> bool:
     """Judged by the first line that is not blank, or by its beginning if the line is long. True for an empty file."""
-    with file_opener(path) as opener, opener.outermost(SourceFile(path, str(path), str(path))) as opened:
+    with file_reader(path) as reader, reader.opener.outermost(reader.files[0]) as opened:
         line, end, _ = opened.head.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
     if not end:
         return not line or line.startswith(b"{")

@@ -1,7 +1,7 @@
 """The inventory of a home: everything that can be kept or removed, its size, when it was used, and what it needs."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from rnnlm.registry.registry_version import RegistryVersion
@@ -69,6 +69,12 @@ def lineage(version: RegistryVersion) -> tuple[Key, ...]:
 def files_of(home: Home) -> Iterator[Item]:
     """The items that are files and folders of the home."""
     notes, decisions = notes_by_corpus(home), decisions_by_dataset(home)
+    needs: dict[str, Callable[[Path], Iterable[Key]]] = {  # kind → the function for its needs; others have none
+        "run": needs_of_run,
+        "dataset": lambda path: needs_of_dataset(path, decisions.get(path.name, [])),
+        "start": needs_of_start,
+        "corpus": lambda path: notes.get(path.name, []),
+    }
     for place in PLACES:
         kind = place.kind
         for path in entries(home.root / place.name) if kind else ():
@@ -84,31 +90,35 @@ def files_of(home: Home) -> Iterator[Item]:
                 bytes=size_of(path),
                 used=last_used(path),
                 path=path,
-                needs=tuple(needs_of(kind, path, notes, decisions)),
+                needs=tuple(needs[kind](path)) if kind in needs else (),
                 finished=kind != "run" or (path / COMPLETE).exists(),
                 group=str((read_json(path / "dataset.json") or {}).get("corpus_name", "")) if kind == "dataset" else "",
             )
 
 
-def needs_of(kind: str, path: Path, notes: dict[str, list[Key]], decisions: dict[str, list[Key]]) -> Iterator[Key]:
-    if kind == "run":
-        started = read_json(path / STARTED) or {}
-        if dataset := started.get("dataset_id"):
-            yield ("dataset", dataset)
-        if "started_from" in started and not (path / COMPLETE).exists():
-            yield ("start", started["started_from"]["model_sha256"][:16])
-        if mlflow_run := (read_json(path / TRACKING) or {}).get("mlflow_run_id"):
-            yield ("mlflow-run", mlflow_run)
-    elif kind == "dataset":
-        yield ("description", path.name)
-        yield from decisions.get(path.name, [])
-        if digest := (read_json(path / "dataset.json") or {}).get("corpus_digest"):
-            yield ("corpus", digest[:16])
-    elif kind == "start" and path.suffix == ".json":
-        if start := (read_stored_json(path) or {}).get("start"):
-            yield ("start", start["model_sha256"][:16])
-    elif kind == "corpus":
-        yield from notes.get(path.name, [])
+def needs_of_run(path: Path) -> Iterator[Key]:
+    """Its dataset and its MLflow run, and while it is unfinished the model that it continues from."""
+    started = read_json(path / STARTED) or {}
+    if dataset := started.get("dataset_id"):
+        yield ("dataset", dataset)
+    if "started_from" in started and not (path / COMPLETE).exists():
+        yield ("start", started["started_from"]["model_sha256"][:16])
+    if mlflow_run := (read_json(path / TRACKING) or {}).get("mlflow_run_id"):
+        yield ("mlflow-run", mlflow_run)
+
+
+def needs_of_dataset(path: Path, decisions: list[Key]) -> Iterator[Key]:
+    """Its description, the decisions about it, and its corpus."""
+    yield ("description", path.name)
+    yield from decisions
+    if digest := (read_json(path / "dataset.json") or {}).get("corpus_digest"):
+        yield ("corpus", digest[:16])
+
+
+def needs_of_start(path: Path) -> Iterator[Key]:
+    """The copied model that a decision names."""
+    if path.suffix == ".json" and (start := (read_stored_json(path) or {}).get("start")):
+        yield ("start", start["model_sha256"][:16])
 
 
 def notes_by_corpus(home: Home) -> dict[str, list[Key]]:

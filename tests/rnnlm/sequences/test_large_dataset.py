@@ -77,8 +77,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> DatasetRecord:
         connection.register("incoming", incoming.to_arrow_table())
         connection.execute(statement("queries/insert_tokens"))
         connection.execute(
-            "insert into dataset values ('large', '', '', 'stream', $tokens, $tokens, $vocabulary, false, '{}')",
-            {"tokens": TOKENS, "vocabulary": VOCABULARY},
+            "insert into dataset"
+            " values ('large', '', '', 'stream', $tokens, $tokens, $vocabulary, false, $highest, '{}')",
+            {"tokens": TOKENS, "vocabulary": VOCABULARY, "highest": 2**64 - 1},
         )
         counts = dict(connection.execute("select split::varchar, count(*) from documents group by split").fetchall())
     facts = {

@@ -1,0 +1,135 @@
+"""The text of a source as it is now: stored under its digest, with a note, and renewed if the source has changed."""
+
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.catalogue import CATALOGUE
+from rnnlm.corpora.freshness import Note, fetch_note, is_current, latest_note, now, read_note, write_note
+from rnnlm.corpora.sources import Metadata, Source, UnavailableError, UnchangedError, Written, absolute_source
+from rnnlm.corpora.text_changes import PARTS
+from rnnlm.corpora.text_writer import CorpusWriter
+from rnnlm.storage.home import Home, digest_of, write_json
+from rnnlm.storage.stages import STAGE_VERSIONS, write_once
+
+logger = logging.getLogger(__name__)
+TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the shares only split it later
+    "format",
+    "column",
+    "encoding",
+    "undecodable",
+    "normalization",
+    "lowercase",
+    "digits",
+    "sha256",
+)
+
+
+def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) -> tuple[Note, bool]:
+    """The note of the text as it is now, which is obtained if need be, and True if that text was already stored."""
+    key = corpus_key(config, source)
+    path = note_path(home, key)
+    began = now()
+    note = None if force else read_note(home, path)
+    if note and is_current(note, config, source, began):
+        return note, True
+    home.make(home.corpora)
+    with home.lock(f"corpus-{path.stem}"):  # of two simultaneous runs, the second finds what the first wrote
+        note = None if force else read_note(home, path)
+        if source.remote and not (force or note):
+            note = fetch_note(home, path)
+        if note and is_current(note, config, source, began):
+            return note, True
+        note, skipped = renewed_note(home, config, source, key, note, force)
+        home.make(path.parent)
+        write_note(path, note, source.remote)
+        return note, skipped
+
+
+def renewed_note(
+    home: Home, config: CorpusConfig, source: Source, key: Metadata, note: Note | None, force: bool
+) -> tuple[Note, bool]:
+    """The note after the source was asked, and True if its text was already stored.
+
+    A new text is written, and gets a note of its own. If the source says that the noted text is unchanged, the note is
+    renewed; if it is unavailable, the noted text is kept with a warning.
+    """
+    name, known = note_path(home, key).stem, note.version if note else None
+    try:
+        digest, written, skipped = store_text(home, config, source, name, known, force)
+    except UnchangedError:
+        assert note is not None
+        return note.model_copy(update={"checked": now(), "problem": ""}), True
+    except UnavailableError as error:
+        assert note is not None
+        logger.warning("%s\nThe stored copy of %s is used.", error, note.obtained[:10])
+        return note.model_copy(update={"problem": "its server was unavailable"}), True
+    moment = now()
+    place = digest_of([absolute_source(config.source), key["settings"]])
+    last = note or latest_note(home, place)
+    new_note = Note(
+        key=key,
+        digest=digest,
+        version=written.version,
+        obtained=note.obtained if note and note.digest == digest else moment,
+        checked=moment,
+        left_out=written.left_out,
+        place=place,
+        before=(last.before if last.digest == digest else last.digest) if last else "",
+    )
+    return new_note, skipped
+
+
+def store_text(
+    home: Home, config: CorpusConfig, source: Source, name: str, known: Metadata | None, force: bool
+) -> tuple[str, Written, bool]:
+    """Write the text to a temporary folder, then move it under its digest unless that exists.
+
+    Returns the digest, what to remember, and whether the text existed. Raises what Source.write raises.
+    """
+    with incoming(home, name) as folder:
+        writer = CorpusWriter(folder, config)
+        written = source.write(home, config, writer, known)
+        writer.refuse_emptiness(config.public_source)
+
+        def build(partial: Path) -> None:
+            for path in writer.written:
+                path.replace(partial / path.name)
+            licence = CATALOGUE[config.source].licence if config.source in CATALOGUE else ""
+            about = {"files": writer.files, "corpus_bytes": writer.corpus_bytes, "digests": writer.digests}
+            about |= {"source_counts": writer.source_counts}
+            write_json(partial / "corpus.json", {**about, "licence": licence, **written.facts})
+            write_json(partial / PARTS, [part.model_dump() for part in writer.parts])
+
+        skipped = write_once(home, home.corpora / writer.digest[:16], build, force=force)
+    return writer.digest, written, skipped
+
+
+@contextmanager
+def incoming(home: Home, name: str) -> Iterator[Path]:
+    """An empty temporary folder; call it under the name's lock. Removes folders that killed runs left behind."""
+    folder = home.corpora / f".incoming-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    for other in home.corpora.glob(".incoming-*"):
+        with home.lock_if_free(f"corpus-{other.name.removeprefix('.incoming-')}") as free:
+            if free:
+                shutil.rmtree(other, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def corpus_key(config: CorpusConfig, source: Source) -> Metadata:
+    """Everything that the stored text depends on."""
+    settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
+    return {"stage": STAGE_VERSIONS["corpus"], "origin": source.key(), "settings": settings}
+
+
+def note_path(home: Home, key: Metadata) -> Path:
+    """The file that remembers the corpus of a key."""
+    return home.corpora / "known" / f"{digest_of(key)[:16]}.json"

@@ -1,0 +1,96 @@
+"""Files that are kept from downloads, whole or begun, and the versions that servers state."""
+
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import requests
+
+from rnnlm.storage.home import digest_of, file_digest, read_json, sync, write_json
+
+
+@dataclass(frozen=True)
+class ResourceVersion:
+    """The version of a file on a server."""
+
+    etag: str | None
+    modified: str | None
+    total_bytes: int | None
+
+    @property
+    def validator(self) -> str | None:
+        """The value for If-Range: a strong ETag, else the date."""
+        return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
+
+    def is_confirmed_by(self, other: "ResourceVersion") -> bool:
+        """True if the other has the ETag or date that was sent as If-Range."""
+        return self.validator is not None and self.validator in (other.etag, other.modified)
+
+    def differs(self, other: "ResourceVersion") -> bool:
+        """True if any field that both have differs."""
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+def version_of(response: requests.Response) -> ResourceVersion:
+    """The version that the headers tell; its size is that of the whole file, not of the range."""
+    headers = response.headers
+    length = headers.get("Content-Length" if response.status_code == 200 else "Content-Range", "")
+    total = length.rpartition("/")[2]
+    return ResourceVersion(headers.get("ETag"), headers.get("Last-Modified"), int(total) if total.isdigit() else None)
+
+
+class KeptDownload:
+    """The bytes received from a URL, in a folder, beside a note about their version."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        key = digest_of(url)[:16]
+        self.path, self.note = folder / f"{key}.download", folder / f"{key}.json"
+
+    @property
+    def size(self) -> int:
+        """Bytes received."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    @property
+    def version(self) -> ResourceVersion | None:
+        """The version of the bytes received."""
+        try:
+            return ResourceVersion(**read_json(self.note)["version"])
+        except (TypeError, KeyError):
+            return None
+
+    @property
+    def whole_sha256(self) -> str | None:
+        """The sha256 of the whole file; None as long as it is not whole."""
+        return (read_json(self.note) or {}).get("sha256") if self.path.exists() else None
+
+    def begin(self, label: str, version: ResourceVersion) -> None:
+        """Start over with a file of this version. label: its address without secrets."""
+        self.discard()
+        write_json(self.note, {"url": label, "version": vars(version)})
+
+    def finish(self) -> None:
+        """Note that the file is whole."""
+        if self.whole_sha256 is None:
+            sync(self.path)
+            write_json(self.note, {**read_json(self.note), "sha256": file_digest(self.path)})
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.note.unlink(missing_ok=True)
+
+    def discard_unless_resumable(self, sha256: str | None) -> None:
+        """Without a validator or an expected sha256 to check, the server's file may be another one: start over."""
+        version = self.version
+        if version is None or not (version.validator or sha256):
+            self.discard()
+
+    def request_headers(self, known: ResourceVersion | None) -> dict[str, str]:
+        """Ask for the rest of a begun file, else for the file unless the server has the kept or the known version."""
+        version = self.version
+        if self.size and not self.whole_sha256:
+            confirmed = {"If-Range": version.validator} if version and version.validator else {}
+            return {"Range": f"bytes={self.size}-", **confirmed}
+        latest = version if self.whole_sha256 else known
+        conditions = {"If-None-Match": latest.etag, "If-Modified-Since": latest.modified} if latest else {}
+        return {name: value for name, value in conditions.items() if value}

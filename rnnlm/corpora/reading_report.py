@@ -1,0 +1,62 @@
+"""Files of a source that are left out or read with changes, because their bytes are not what was expected."""
+
+from collections.abc import Iterator
+
+from rnnlm.corpora.table_files import TableError
+from rnnlm.corpora.text_encoding import EncodingError, printable
+from rnnlm.storage.records import LeftOut
+
+
+class ReadingReport:
+    """The files that were left out or read with changes, and errors that are raised when all files were tried."""
+
+    def __init__(self, above: str, *, all_must_decode: bool) -> None:
+        """above: the beginning of all labels. all_must_decode: a file that is no text in any encoding is an error."""
+        self.above, self.all_must_decode = above, all_must_decode
+        self.left_out: list[LeftOut] = []
+        self.undecodable: list[EncodingError] = []
+        self.refused: TableError | None = None  # the first table that is not one, or lacks the column
+        self.any_piece = False  # of any text
+
+    def leave_out(self, name: str, reason: str) -> None:
+        self.left_out.append(LeftOut(name=printable(name), reason=reason))
+
+    def note(self, label: str, what: str) -> None:
+        """Remember the first change that reading made to a file."""
+        name = self.name_of(label)
+        if all(one.name != name for one in self.left_out):
+            self.left_out.append(LeftOut(name=name, reason=what, read=True))
+
+    def name_of(self, label: str) -> str:
+        """The file, below the folder that holds them all."""
+        return printable(label.removeprefix(self.above))
+
+    def readable(self, pieces: Iterator[str], label: str, *, alone: bool) -> Iterator[str]:
+        """The pieces up to one that cannot be read, which is noted: the other files are still looked at.
+
+        alone: there are no others, so TableError is raised.
+        """
+        begun = False
+        try:
+            for piece in pieces:
+                begun = self.any_piece = True
+                yield piece
+        except EncodingError as error:
+            self.refuse(error, begun=begun, alone=alone)
+        except TableError as error:  # such as a package.json among texts
+            if alone:
+                raise
+            self.refused = self.refused or error
+            self.leave_rest(label, str(error).partition("\n")[0].removeprefix(f"{label}: ").removesuffix(";"), begun)
+
+    def refuse(self, error: EncodingError, *, begun: bool, alone: bool) -> None:
+        """Leave out a file that is no text in any encoding, unless it is the only one or all have to be text."""
+        if alone or self.all_must_decode:
+            self.undecodable.append(error)
+        else:
+            self.leave_rest(error.label, f"{error.place}; no encoding fits", begun)
+
+    def leave_rest(self, label: str, reason: str, begun: bool) -> None:
+        """Leave out a file. begun: what stands before the place that cannot be read was read."""
+        reason += "; what stands before it was read" if begun else ""
+        self.left_out.append(LeftOut(name=self.name_of(label), reason=reason, read=begun))

@@ -14,8 +14,7 @@ from flows.commands.command import Session, some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
 from flows.operations.schedule_times import local_time
-from rnnlm.corpora.download import corpus_name
-from rnnlm.corpora.sources import absolute_source
+from rnnlm.corpora.source_names import absolute_source, corpus_name
 from rnnlm.display.text_layout import columns, labelled
 from rnnlm.errors import ConfigError
 

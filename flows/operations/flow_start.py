@@ -28,7 +28,7 @@ from flows.operations.console import shorten_own_errors, show_library_lines
 from flows.operations.run_locks import lock_file, unlocked_name
 from rnnlm.config import PipelineConfig, Section
 from rnnlm.config.presets import change_preset, with_choices
-from rnnlm.corpora.download import corpus_name
+from rnnlm.corpora.source_names import corpus_name
 from rnnlm.errors import RnnlmError, close_to, is_worth_a_retry
 from rnnlm.registry.version_tags import settings_fact
 from rnnlm.storage.home import find_home

@@ -9,7 +9,8 @@ from pathlib import Path
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.freshness import Note, fetch_note, is_current, latest_note, now, read_note, write_note
-from rnnlm.corpora.sources import Metadata, Source, UnavailableError, UnchangedError, Written, absolute_source
+from rnnlm.corpora.source_names import absolute_source
+from rnnlm.corpora.sources import Metadata, Source, UnavailableError, UnchangedError, Written
 from rnnlm.corpora.text_changes import PARTS
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.storage.home import Home, digest_of, write_json

@@ -1,35 +1,27 @@
 """The corpus stage: obtain text once from a catalogue name, hf:…, a file, folder, glob or http(s) URL."""
 
 import logging
-import re
-import unicodedata
-from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
-
-from slugify import slugify
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.current_text import corpus_key, current_note, note_path
 from rnnlm.corpora.freshness import Note, freshness_of, read_note
-from rnnlm.corpora.hub import HUB_PREFIX, hub_name, look_at_hub
-from rnnlm.corpora.local_files import HIDDEN_FILE, NOTE_REASON, WILDCARDS
+from rnnlm.corpora.hub import look_at_hub
+from rnnlm.corpora.local_files import HIDDEN_FILE, NOTE_REASON
 from rnnlm.corpora.preflight import look_at
 from rnnlm.corpora.small_corpora import fill_splits
-from rnnlm.corpora.sources import Downloaded, OnDisk, OnHub, Source, find_source, is_url
-from rnnlm.corpora.split_names import COMPRESSED, check_roles, named_splits, unclear_split_names
+from rnnlm.corpora.source_names import HUB_PREFIX, corpus_name
+from rnnlm.corpora.sources import Downloaded, OnDisk, OnHub, Source, find_source
+from rnnlm.corpora.split_names import check_roles, named_splits, unclear_split_names
 from rnnlm.corpora.text_encoding import check_encoding, shortened
 from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError
 from rnnlm.storage.contained_paths import inside
-from rnnlm.storage.home import Home, digest_of, expanded, read_json
+from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.records import CorpusRecord, LeftOut
 from rnnlm.storage.shared_storage import find_storage
 from rnnlm.storage.stages import stage
 
 logger = logging.getLogger(__name__)
-LONGEST_CORPUS_NAME = 63  # characters of a corpus's name
-PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # its name tells all of it
 LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
 
 
@@ -99,49 +91,6 @@ def configured_source(config: CorpusConfig) -> Source:
     if config.sha256 and not one_file:
         raise CorpusError(f"corpus.sha256: is for one file or URL, and {config.source} is neither; leave it out")
     return source
-
-
-def corpus_name(config: CorpusConfig) -> str:
-    """Return the configured name, else one derived from the source alone: 'data/My Text.txt' → 'my-text'."""
-    if config.name:
-        return config.name
-    source = config.source
-    if source in CATALOGUE:
-        stem = source
-    elif source.startswith(HUB_PREFIX):
-        name = hub_name(source)
-        stem = "-".join(filter(None, (expanded(name.path).resolve().name, name.configuration)))
-    elif is_url(source):
-        stem = stem_of(PurePosixPath(unquote(urlsplit(source).path)).name or urlsplit(source).hostname or "")
-    else:
-        path = expanded(source)
-        plain = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
-        last = Path(*plain).resolve().name if plain else ""
-        stem = last if path.is_dir() else stem_of(last)
-    return name_of(stem)
-
-
-def name_of(stem: str) -> str:
-    """Return the stem in at most 63 of a-z, 0-9 and dashes.
-
-    Letters of other scripts are transliterated. If more is lost than case and separators, a digest of the stem follows.
-    """
-    stem = unicodedata.normalize("NFC", stem)  # file systems differ in how they compose é
-    name = slugify(stem)
-    if PLAIN_STEM.fullmatch(stem) and len(name) <= LONGEST_CORPUS_NAME:
-        return name or "corpus"
-    return with_digest(name, stem)
-
-
-def with_digest(name: str, distinct: str) -> str:
-    """Return the name, shortened if need be, with eight digits of the digest of what it is to be told apart by."""
-    return f"{name[: LONGEST_CORPUS_NAME - 9].strip('-') or 'corpus'}-{digest_of(distinct)[:8]}"
-
-
-def stem_of(name: str) -> str:
-    """The name without its suffix and that of a compression: news.tar.gz → news."""
-    path = PurePosixPath(name)
-    return PurePosixPath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem
 
 
 def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, skipped: bool) -> CorpusRecord:

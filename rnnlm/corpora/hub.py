@@ -9,7 +9,6 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,49 +16,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora.source_names import HubName, hub_name
 from rnnlm.corpora.split_names import check_roles, split_named
 from rnnlm.corpora.table_files import NoColumnError, Row, column_texts
 from rnnlm.corpora.text_encoding import Decoding, printable, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, HomeError, RnnlmError
-from rnnlm.storage.home import atomic_file, expanded
+from rnnlm.storage.home import atomic_file
 
 HUB_ROWS_AT_ONCE = 1000
 logger = logging.getLogger(__name__)
 REVISION_SECONDS = 30.0  # timeout of the hub
 LOOK_SECONDS = 5.0  # the same for a first look at it
-HUB_PREFIX = "hf:"
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "httpx2", "requests", "urllib3"}
 TOO_MANY_REQUESTS = 429
 KEPT_ROWS = pa.schema([("role", pa.string()), ("label", pa.string()), ("text", pa.string())])
 Keep = Callable[[str, str, Iterator[str]], Iterator[str]]  # role, label, texts → the same texts, kept as they pass
-
-
-@dataclass(frozen=True)
-class HubName:
-    """The parts of a name after `hf:`."""
-
-    path: str  # owner/name, or a local folder
-    configuration: str | None
-
-    @property
-    def folder(self) -> Path | None:
-        path = expanded(self.path)
-        return path if self.path and path.is_dir() else None
-
-
-def hub_name(source: str) -> HubName:
-    """Parse 'hf:owner/name:config'. CorpusError if it is neither a name nor a folder."""
-    rest = source.removeprefix(HUB_PREFIX)
-    if expanded(rest).is_file():
-        raise CorpusError(f"{source}: is a file; give it without {HUB_PREFIX}, or its folder")
-    if rest and expanded(rest).is_dir():
-        return HubName(rest, None)
-    path, _, configuration = rest.partition(":")
-    name = HubName(path, configuration or None)
-    if name.folder is None and (path.startswith((".", "/", "~")) or path.count("/") > 1 or not path):
-        raise CorpusError(f"{source}: no such folder; expected hf:owner/name[:config] or hf: and a folder")
-    return name
 
 
 def look_at_hub(source: str) -> None:

@@ -14,10 +14,11 @@ from rnnlm.corpora.catalogue import CATALOGUE, Entry
 from rnnlm.corpora.cleaning import without_gutenberg_frame
 from rnnlm.corpora.document_formats import library_versions
 from rnnlm.corpora.file_formats import TextReader
-from rnnlm.corpora.hub import HUB_PREFIX, find_revision, hub_name, write_hub
+from rnnlm.corpora.hub import find_revision, write_hub
 from rnnlm.corpora.kept_download import ResourceVersion
 from rnnlm.corpora.local_files import WILDCARDS, digest_of_file, files_of_glob, states, texts_below
 from rnnlm.corpora.source_files import SourceFile
+from rnnlm.corpora.source_names import HUB_PREFIX, hub_name, is_url
 from rnnlm.corpora.text_encoding import Decoding, text_pieces, unreadable
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
@@ -198,34 +199,6 @@ def find_source(source: str, format: str) -> Source:
     if is_url(location):
         return Downloaded(location, gutenberg=bool(entry and entry.gutenberg))
     return on_disk(location, format)
-
-
-def absolute_source(source: str) -> str:
-    """Return a path in full and without links, wherever it was given; names and addresses are returned unchanged."""
-    if not source or source in CATALOGUE or is_url(source):
-        return source
-    if source.startswith(HUB_PREFIX):
-        folder = hub_name(source).folder
-        return f"{HUB_PREFIX}{folder.resolve()}" if folder else source
-    return str(expanded(source).resolve())
-
-
-def is_url(source: str) -> bool:
-    """True for http and https; CorpusError for another scheme."""
-    scheme, separator, _ = source.partition("://")
-    if not separator:
-        return False
-    if scheme.lower() not in ("http", "https"):
-        raise CorpusError(
-            f"{redacted(source)}: expected an http or https URL, got {scheme}://; download it and give the file"
-        )
-    try:
-        host = urlsplit(source).hostname
-    except ValueError:
-        host = None
-    if not host:
-        raise CorpusError(f"{redacted(source)}: is not a valid address; expected http(s)://host/path")
-    return True
 
 
 def on_disk(source: str, format: str) -> OnDisk:

@@ -12,9 +12,7 @@ from pathlib import Path
 
 from rnnlm.config import PipelineConfig
 from rnnlm.corpora.catalogue import CATALOGUE
-from rnnlm.corpora.download import with_digest
-from rnnlm.corpora.hub import HUB_PREFIX
-from rnnlm.corpora.sources import absolute_source
+from rnnlm.corpora.source_names import HUB_PREFIX, absolute_source, with_digest
 from rnnlm.errors import TrackingError
 from rnnlm.registry.model_lookup import registered_versions
 from rnnlm.registry.registry_version import RegistryVersion

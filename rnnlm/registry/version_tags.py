@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from rnnlm.config import CorpusConfig, PipelineConfig, RegistryConfig, changes_results
 from rnnlm.config.moved_settings import flatten
-from rnnlm.corpora.sources import absolute_source
+from rnnlm.corpora.source_names import absolute_source
 from rnnlm.registry.bundle import LIBRARY, model_digest
 from rnnlm.sequences.dataset_reader import connect
 from rnnlm.sequences.sql_tables import table

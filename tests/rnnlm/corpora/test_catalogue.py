@@ -6,7 +6,8 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import catalogue, http_download
-from rnnlm.corpora.download import check_source, corpus_name, obtain_corpus
+from rnnlm.corpora.download import check_source, obtain_corpus
+from rnnlm.corpora.source_names import corpus_name
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.loopback import QUICK, Server

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import http_download, hub
 from rnnlm.corpora.download import obtain_corpus
+from rnnlm.corpora.source_names import HubName
 from rnnlm.errors import CorpusError
 from rnnlm.reports.pipeline_page import corpus_report
 from rnnlm.storage.home import Home
@@ -121,7 +122,7 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch, revisions: Iterator[str]) -> list[
     """
     loaded: list[str | None] = []
 
-    def load(name: hub.HubName, revision: str | None) -> dict[str, object]:
+    def load(name: HubName, revision: str | None) -> dict[str, object]:
         from datasets import Dataset
 
         loaded.append(revision)

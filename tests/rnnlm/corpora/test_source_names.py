@@ -12,8 +12,7 @@ from prefect.types.names import ArtifactKey
 from pydantic import TypeAdapter
 
 from rnnlm.config import CorpusConfig, RegistryConfig
-from rnnlm.corpora.download import corpus_name, name_of
-from rnnlm.corpora.sources import absolute_source
+from rnnlm.corpora.source_names import absolute_source, corpus_name, name_of
 from rnnlm.registry.version_tags import registered_name
 from rnnlm.tracking.run_names import page_key
 

@@ -1,0 +1,119 @@
+"""Names of sources: how one is written, when two are the same, and the name of the corpus that comes from it."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from slugify import slugify
+
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.catalogue import CATALOGUE
+from rnnlm.corpora.local_files import WILDCARDS
+from rnnlm.corpora.split_names import COMPRESSED
+from rnnlm.errors import CorpusError
+from rnnlm.storage.home import digest_of, expanded
+from rnnlm.storage.redaction import redacted
+
+HUB_PREFIX = "hf:"
+LONGEST_CORPUS_NAME = 63  # characters of a corpus's name
+PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # its name tells all of it
+
+
+@dataclass(frozen=True)
+class HubName:
+    """The parts of a name after `hf:`."""
+
+    path: str  # owner/name, or a local folder
+    configuration: str | None
+
+    @property
+    def folder(self) -> Path | None:
+        path = expanded(self.path)
+        return path if self.path and path.is_dir() else None
+
+
+def hub_name(source: str) -> HubName:
+    """Parse 'hf:owner/name:config'. CorpusError if it is neither a name nor a folder."""
+    rest = source.removeprefix(HUB_PREFIX)
+    if expanded(rest).is_file():
+        raise CorpusError(f"{source}: is a file; give it without {HUB_PREFIX}, or its folder")
+    if rest and expanded(rest).is_dir():
+        return HubName(rest, None)
+    path, _, configuration = rest.partition(":")
+    name = HubName(path, configuration or None)
+    if name.folder is None and (path.startswith((".", "/", "~")) or path.count("/") > 1 or not path):
+        raise CorpusError(f"{source}: no such folder; expected hf:owner/name[:config] or hf: and a folder")
+    return name
+
+
+def absolute_source(source: str) -> str:
+    """Return a path in full and without links, wherever it was given; names and addresses are returned unchanged."""
+    if not source or source in CATALOGUE or is_url(source):
+        return source
+    if source.startswith(HUB_PREFIX):
+        folder = hub_name(source).folder
+        return f"{HUB_PREFIX}{folder.resolve()}" if folder else source
+    return str(expanded(source).resolve())
+
+
+def is_url(source: str) -> bool:
+    """True for http and https; CorpusError for another scheme."""
+    scheme, separator, _ = source.partition("://")
+    if not separator:
+        return False
+    if scheme.lower() not in ("http", "https"):
+        raise CorpusError(
+            f"{redacted(source)}: expected an http or https URL, got {scheme}://; download it and give the file"
+        )
+    try:
+        host = urlsplit(source).hostname
+    except ValueError:
+        host = None
+    if not host:
+        raise CorpusError(f"{redacted(source)}: is not a valid address; expected http(s)://host/path")
+    return True
+
+
+def corpus_name(config: CorpusConfig) -> str:
+    """Return the configured name, else one derived from the source alone: 'data/My Text.txt' → 'my-text'."""
+    if config.name:
+        return config.name
+    source = config.source
+    if source in CATALOGUE:
+        stem = source
+    elif source.startswith(HUB_PREFIX):
+        name = hub_name(source)
+        stem = "-".join(filter(None, (expanded(name.path).resolve().name, name.configuration)))
+    elif is_url(source):
+        stem = stem_of(PurePosixPath(unquote(urlsplit(source).path)).name or urlsplit(source).hostname or "")
+    else:
+        path = expanded(source)
+        plain = path.parts if path.exists() else [part for part in path.parts if not WILDCARDS & set(part)]
+        last = Path(*plain).resolve().name if plain else ""
+        stem = last if path.is_dir() else stem_of(last)
+    return name_of(stem)
+
+
+def name_of(stem: str) -> str:
+    """Return the stem in at most 63 of a-z, 0-9 and dashes.
+
+    Letters of other scripts are transliterated. If more is lost than case and separators, a digest of the stem follows.
+    """
+    stem = unicodedata.normalize("NFC", stem)  # file systems differ in how they compose é
+    name = slugify(stem)
+    if PLAIN_STEM.fullmatch(stem) and len(name) <= LONGEST_CORPUS_NAME:
+        return name or "corpus"
+    return with_digest(name, stem)
+
+
+def with_digest(name: str, distinct: str) -> str:
+    """Return the name, shortened if need be, with eight digits of the digest of what it is to be told apart by."""
+    return f"{name[: LONGEST_CORPUS_NAME - 9].strip('-') or 'corpus'}-{digest_of(distinct)[:8]}"
+
+
+def stem_of(name: str) -> str:
+    """The name without its suffix and that of a compression: news.tar.gz → news."""
+    path = PurePosixPath(name)
+    return PurePosixPath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 
 DOCS = Path(__file__).resolve().parent
+EXTENSIONS_A_ROW = 5  # of the diagram
 ROOT = DOCS.parent
 NOTE = "<!-- Written by docs/generate.py. Do not edit. -->\n\n"
 
@@ -211,8 +212,18 @@ def layer_contracts() -> list[dict[str, Any]]:
     return [contract for contract in tools.get("importlinter", {}).get("contracts", []) if contract["type"] == "layers"]
 
 
+def rows_of_extensions() -> list[list[str]]:
+    """Names of the extensions, in rows of equal length as far as possible."""
+    names = [path.parent.name for path in sorted((ROOT / "rnnlm" / "extensions").glob("*/__init__.py"))]
+    rows = -(-len(names) // EXTENSIONS_A_ROW)
+    return [names[len(names) * row // rows : len(names) * (row + 1) // rows] for row in range(rows)]
+
+
 def layers_svg(contracts: list[dict[str, Any]]) -> str:
-    """One row of boxes per layer, the highest first; modules of one layer stand side by side."""
+    """One row of boxes per layer, the highest first; modules of one layer stand side by side.
+
+    The extensions, which do not import each other, are shown one by one.
+    """
     width, height, gap, margin, heading = 760, 28, 12, 16, 30
     parts, y = [], margin
     for contract in contracts:
@@ -223,14 +234,15 @@ def layers_svg(contracts: list[dict[str, Any]]) -> str:
             if number:
                 x = width / 2
                 parts.append(f'<path d="M{x} {y - gap + 1}V{y - 3}m-4 -4l4 4l4 -4" class="arrow"/>')
-            modules = [name.strip().strip("()") for name in re.split(r"[|:]", layer)]
-            box = (width - 2 * margin - gap * (len(modules) - 1)) / len(modules)
-            for column, name in enumerate(modules):
-                x = margin + column * (box + gap)
-                parts.append(f'<rect x="{x:.1f}" y="{y}" width="{box:.1f}" height="{height}" rx="5"/>')
-                label = html.escape(prefix + name)
-                parts.append(f'<text x="{x + box / 2:.1f}" y="{y + height / 2 + 5}" class="module">{label}</text>')
-            y += height + gap
+            modules = [prefix + name.strip().strip("()") for name in re.split(r"[|:]", layer)]
+            for row in rows_of_extensions() if modules == ["rnnlm.extensions"] else [modules]:
+                box = (width - 2 * margin - gap * (len(row) - 1)) / len(row)
+                for column, name in enumerate(row):
+                    x = margin + column * (box + gap)
+                    parts.append(f'<rect x="{x:.1f}" y="{y}" width="{box:.1f}" height="{height}" rx="5"/>')
+                    label = html.escape(name)
+                    parts.append(f'<text x="{x + box / 2:.1f}" y="{y + height / 2 + 5}" class="module">{label}</text>')
+                y += height + gap
         y += margin
     style = (
         "rect{fill:#eef1fb;stroke:#3f51b5}text{font-family:sans-serif;fill:#1a237e}.name{font-size:14px}"

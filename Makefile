@@ -30,8 +30,8 @@ test-long: setup # whole flows, killed processes, servers under load
 test-all: setup # the quick and the long tests in one run, as CI runs them: what they share is imported and built once
 	$(TEST) -m "not slow and not services" $(PYTEST_OPTIONS)
 
-test-nights: setup # a night with every part killed, a power cut, the wheel: the slow tests that CI runs
-	$(TEST) -m slow tests/flows/service tests/test_wheel.py
+test-nights: setup # a night with every part killed, a power cut, the wheel, each extension deleted: the slow tests that CI runs
+	$(TEST) -m slow tests/flows/service tests/test_wheel.py tests/test_extensions.py
 
 test-slow: setup
 	$(VENV)/bin/python -m pytest -m slow

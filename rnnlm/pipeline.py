@@ -24,7 +24,8 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, TrainedRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
-from rnnlm.tracking.mlflow_runs import log_run_results, open_tracker, tracked_run
+from rnnlm.tracking.mlflow_runs import open_tracker, tracked_run
+from rnnlm.tracking.run_results import log_run_results
 from rnnlm.training.time_budget import fit_to_minutes
 from rnnlm.training.training_run import OpenTracker, run_training
 

@@ -13,7 +13,7 @@ from rnnlm.generation import generate
 from rnnlm.storage.home import find_home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, LoggedRecord, SamplesRecord
-from rnnlm.tracking import mlflow_runs
+from rnnlm.tracking.run_results import log_run_results
 from tasks.operations.mlflow_pages import server_of_links
 
 
@@ -54,7 +54,7 @@ def log_results(
     The pages are named only if another home's server does not answer at their address.
     """
     home = find_home()
-    logged = mlflow_runs.log_run_results(home, run, evaluation, samples, pictures)
+    logged = log_run_results(home, run, evaluation, samples, pictures)
     if run.mlflow_run_id and server_of_links(home, run.mlflow_run_id) == "another":
         return logged.model_copy(update={"run_url": None, "run_list_url": None})
     return logged

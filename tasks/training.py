@@ -16,7 +16,8 @@ from rnnlm.config import PipelineConfig
 from rnnlm.pipeline import train_tracked
 from rnnlm.storage.home import find_home
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker, run_url
+from rnnlm.tracking.mlflow_addresses import run_url
+from rnnlm.tracking.mlflow_runs import RunOrigin, open_tracker
 from rnnlm.tracking.run_names import page_key
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.time_budget import fit_to_minutes

@@ -48,14 +48,10 @@ from rnnlm.registry.version_tags import (
 from rnnlm.storage.home import Home, write_json
 from rnnlm.storage.result_records import Alias, RegisteredVersion
 from rnnlm.storage.stages import mark_complete, stage
-from rnnlm.tracking.mlflow_runs import (
-    ensure_mlflow_run,
-    log_decision,
-    log_model_scores,
-    shown_parameters,
-    version_address,
-)
+from rnnlm.tracking.mlflow_addresses import version_address
+from rnnlm.tracking.mlflow_runs import ensure_mlflow_run, shown_parameters
 from rnnlm.tracking.mlflow_store import ignoring, reaching_mlflow
+from rnnlm.tracking.run_results import log_decision, log_model_scores
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -11,7 +11,8 @@ from typing import Any
 
 from rnnlm.config import TrackingConfig
 from rnnlm.storage.home import Home
-from rnnlm.tracking.mlflow_runs import as_text, run_address
+from rnnlm.tracking.mlflow_addresses import run_address
+from rnnlm.tracking.mlflow_runs import as_text
 from rnnlm.tracking.mlflow_store import best_effort, experiment_id, reaching_mlflow
 
 PARENT = "mlflow.parentRunId"  # tag that MLflow's pages nest runs by

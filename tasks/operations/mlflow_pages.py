@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from rnnlm.storage.home import Home, read_json
-from rnnlm.tracking.mlflow_runs import ui_address, ui_answers
+from rnnlm.tracking.mlflow_addresses import ui_address, ui_answers
 from rnnlm.tracking.mlflow_store import is_embedded
 
 ANSWER_SECONDS = 5.0

@@ -16,7 +16,8 @@ from rnnlm.registry.version_tags import Candidate
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
-from rnnlm.tracking.mlflow_runs import open_tracker, run_url
+from rnnlm.tracking.mlflow_addresses import run_url
+from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.rnnlm.registry.contest import Contest
 from tests.tracking_server import TrackingServer

@@ -12,16 +12,10 @@ import pytest
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord, Sample
 from rnnlm.storage.result_records import EvaluationRecord, SamplesRecord
-from rnnlm.tracking.mlflow_runs import (
-    log_run_results,
-    open_tracker,
-    parameters,
-    run_address,
-    run_url,
-    ui_address,
-    ui_answers,
-)
+from rnnlm.tracking.mlflow_addresses import run_address, run_url, ui_address, ui_answers
+from rnnlm.tracking.mlflow_runs import open_tracker, parameters
 from rnnlm.tracking.mlflow_store import embedded_uri, reaching_mlflow
+from rnnlm.tracking.run_results import log_run_results
 from rnnlm.tracking.tracker import RunTracker
 from rnnlm.training.history import HISTORY, TRACKING, History, Measurement
 from tests.configs import plain_config

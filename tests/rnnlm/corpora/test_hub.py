@@ -16,7 +16,7 @@ from rnnlm.corpora.hub import find_revision, look_at_hub
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.hub_server import HubServer
-from tests.rnnlm.corpora.packing import parquet_of
+from tests.rnnlm.corpora.packed_files import parquet_of
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from rnnlm.extensions.documents.document_prose import (
     rst_prose,
 )
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.packing import COMPRESSIONS, zip_of
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS, zip_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 
 MARKDOWN = """\

@@ -211,21 +211,34 @@ def copy_chain(home: Home, chain_template: tuple[Home, Chain]) -> Chain:
     return {name: moved(record) for name, record in chain.items()}
 
 
-def stage_fixture(stage: str, record: type[StageRecord]) -> Any:
-    """A fixture `toy_STAGE`: the record of a stage in this test's home."""
-
-    def found(toy_chain: Chain) -> StageRecord:
-        return record.model_validate(toy_chain[stage])
-
-    return pytest.fixture(found, name=f"toy_{stage}")
+@pytest.fixture
+def toy_corpus(toy_chain: Chain) -> CorpusRecord:
+    return CorpusRecord.model_validate(toy_chain["corpus"])
 
 
-toy_corpus = stage_fixture("corpus", CorpusRecord)
-toy_tokenizer = stage_fixture("tokenizer", TokenizerRecord)
-toy_dataset = stage_fixture("dataset", DatasetRecord)
-toy_run = stage_fixture("run", RunRecord)
-toy_evaluation = stage_fixture("evaluation", EvaluationRecord)
-toy_samples = stage_fixture("samples", SamplesRecord)
+@pytest.fixture
+def toy_tokenizer(toy_chain: Chain) -> TokenizerRecord:
+    return TokenizerRecord.model_validate(toy_chain["tokenizer"])
+
+
+@pytest.fixture
+def toy_dataset(toy_chain: Chain) -> DatasetRecord:
+    return DatasetRecord.model_validate(toy_chain["dataset"])
+
+
+@pytest.fixture
+def toy_run(toy_chain: Chain) -> RunRecord:
+    return RunRecord.model_validate(toy_chain["run"])
+
+
+@pytest.fixture
+def toy_evaluation(toy_chain: Chain) -> EvaluationRecord:
+    return EvaluationRecord.model_validate(toy_chain["evaluation"])
+
+
+@pytest.fixture
+def toy_samples(toy_chain: Chain) -> SamplesRecord:
+    return SamplesRecord.model_validate(toy_chain["samples"])
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from rnnlm.runtime.ports import free_port
 from tests.conftest import write_toy_corpus
-from tests.rnnlm.corpora.packing import COMPRESSIONS
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS
 from tests.rnnlm.extensions.scoring.test_strange_documents import usual_lines
 from tests.test_tutorial import ROOT, in_one_shell, shell_lines
 

@@ -127,6 +127,26 @@ def test_names_of_tests_are_short() -> None:
     assert [name for name in re.findall(r"def (test_\w+)", tests) if name.count("_") > 12] == []
 
 
+def test_every_helper_is_listed() -> None:
+    """tests/README.md has a row for each module that is no test, and no row of a module that is gone."""
+    helpers = {path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")}
+    page = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    listed = {ROOT / name for name in re.findall(r"^\| `(tests/[\w/]+\.py)`", page, re.MULTILINE)}
+    kept = {path for path in listed if path.parent.is_dir()}  # folders of extensions may be deleted
+    assert {str(path.relative_to(ROOT)) for path in helpers ^ kept} == set()
+
+
+def test_every_fixture_is_a_decorated_function() -> None:
+    """A search for `def NAME(` finds it: none is made by a call or has another name."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        decorators = [item for node in nodes if isinstance(node, ast.FunctionDef) for item in node.decorator_list]
+        fixtures = [item for item in decorators if ast.unparse(item).startswith("pytest.fixture")]
+        mentions = [node for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.fixture"]
+        assert len(mentions) == len(fixtures), path
+        assert not any("name=" in ast.unparse(item) for item in fixtures), path
+
+
 # Type variables, and what a module repeats that travels alone with every model.
 REPEATED = {"LOWEST_TEMPERATURE", "R", "SAMPLING_DEFAULTS", "T"}
 

@@ -17,7 +17,7 @@ from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.storage.home import Home
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from tests.configs import changed
-from tests.rnnlm.extensions.serving.live import LiveServer
+from tests.rnnlm.extensions.serving.live_server import LiveServer
 from tests.rnnlm.registry.contest import contest_config, write_contest_corpus
 
 TEXT = "the cat sees the zebra near the river .\nthe bird likes the fox .\n"

@@ -13,8 +13,8 @@ from rnnlm.config import CorpusConfig
 from rnnlm.reports.pipeline_page import pipeline_summary
 from rnnlm.storage.home import Home
 from tests.conftest import toy_pipeline_config, write_toy_corpus
-from tests.rnnlm.corpora.loopback import Server
-from tests.rnnlm.corpora.packing import tar_of
+from tests.rnnlm.corpora.faulty_server import FaultyServer
+from tests.rnnlm.corpora.packed_files import tar_of
 
 SECRETS = ("hunter2", "s3cr3tsignature")
 
@@ -40,7 +40,7 @@ def test_no_file_of_a_home_holds_an_address_secret(
     prefect_server: None, tracked_home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = write_toy_corpus(tmp_path / "toy")
-    with Server() as server:
+    with FaultyServer() as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         server.body = tar_of({path.name: path.read_bytes() for path in folder.iterdir()})
         address = server.url.replace("//", f"//user:{SECRETS[0]}@") + f".tar?name=toy&sig={SECRETS[1]}"

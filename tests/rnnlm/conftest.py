@@ -12,7 +12,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from tests.built_once import built_once
 from tests.configs import plain_config
-from tests.rnnlm.stories import NAMES, write_stories
+from tests.rnnlm.story_corpus import NAMES, write_stories
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import yaml
 from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
-from tests.services.database import Database, unprivileged
+from tests.services.postgres_server import Database, unprivileged
 from tests.tracking_server import answers
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.database import server_programs
+from tests.services.postgres_server import server_programs
 
 
 @pytest.fixture(scope="session", autouse=True)
-def extra() -> None:
+def services_extra() -> None:
     """Skip if the extra is missing: other commands than `make test-services` may collect these tests."""
     for module in ("moto", "psycopg2", "prefect_kubernetes", "kubernetes_validate"):
         if importlib.util.find_spec(module) is None:

@@ -9,7 +9,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from tasks.comparison import compare_costs, log_compared_models, report_comparison
 from tests.configs import plain_config
-from tests.tasks.comparisons import PNG, tracked
+from tests.tasks.tracked_probes import PNG, tracked
 
 CONFIG = CompareConfig(
     pipeline=plain_config({"model.hidden_size": 8, "training.epochs": 1}),

@@ -21,7 +21,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.probes import log_probe, probe_abilities, probe_ability, probe_echo, probe_gradients
 from tests.ability_scores import ability_score
-from tests.tasks.comparisons import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, tracked
+from tests.tasks.tracked_probes import ABILITIES, ECHO, GRADIENTS, PNG, artifacts, tracked
 
 PROGRAM = """
 import sys

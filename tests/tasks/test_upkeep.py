@@ -2,7 +2,7 @@ from rnnlm.extensions.upkeep.retention_config import RetentionConfig
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from tasks.upkeep import prune
-from tests.rnnlm.extensions.upkeep.registered_home import write_folder
+from tests.rnnlm.extensions.upkeep.registry_histories import write_folder
 
 
 def test_the_older_dataset_and_its_corpus_go(home: Home) -> None:

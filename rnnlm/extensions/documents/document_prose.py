@@ -6,11 +6,12 @@ navigation and pictures are left out. Documents are not trusted: nothing is fetc
 
 import io
 import logging
+import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import PurePosixPath
+from itertools import groupby
 from typing import Any
 from urllib.parse import unquote
 
@@ -38,6 +39,9 @@ INLINE_ELEMENTS = frozenset((  # all others end a line
 ))
 # fmt: on
 TABLE_CELLS = frozenset(("td", "th"))
+# Word stores a text box twice, the second time for older programs, and a moved paragraph at both places.
+REPEATED_IN_DOCX = ("{*}Fallback", "{*}moveFrom")
+TEXT_IN_DOCX = ("{*}t", "{*}tab", "{*}br", "{*}noBreakHyphen")
 END_OF_WORD = re.compile(r"[^\W\d_]-$")  # a word divided at the end of a line
 
 
@@ -245,10 +249,18 @@ class ZipParts:
 
 
 def docx_prose(data: bytes) -> str:
-    """Text of the paragraphs in the body of a Word document."""
+    """Text of the paragraphs in the body of a Word document. Those of a table row are one line."""
     body = ZipParts(data).xml("word/document.xml")
-    paragraphs = (paragraph.iter("{*}t", "{*}tab", "{*}br") for paragraph in body.iter("{*}p"))
-    return joined("".join(part.text or " " for part in parts) for parts in paragraphs)
+    for repeated in list(body.iter(*REPEATED_IN_DOCX)):
+        repeated.getparent().remove(repeated)
+    lines = groupby(body.iter("{*}p"), key=lambda paragraph: next(paragraph.iterancestors("{*}tr"), paragraph))
+    return joined(" ".join(map(docx_paragraph, paragraphs)) for _, paragraphs in lines)
+
+
+def docx_paragraph(paragraph: Any) -> str:
+    """The text of a paragraph, without that of the text boxes in it, which have paragraphs of their own."""
+    own = (part for part in paragraph.iter(*TEXT_IN_DOCX) if next(part.iterancestors("{*}p")) is paragraph)
+    return "".join("-" if part.tag.endswith("}noBreakHyphen") else part.text or " " for part in own)
 
 
 def epub_prose(data: bytes) -> str:
@@ -259,7 +271,8 @@ def epub_prose(data: bytes) -> str:
     root = parts.xml(path)
     files = {item.get("id"): item.get("href") for item in root.iter("{*}item")}
     chapters = (unquote(files[item.get("idref")]) for item in root.iter("{*}itemref"))
-    pages = (parts.read(str(PurePosixPath(path).parent / chapter)) for chapter in chapters)
+    folder = posixpath.dirname(path)
+    pages = (parts.read(posixpath.normpath(posixpath.join(folder, chapter))) for chapter in chapters)
     return "".join(html_prose(page.decode("utf-8", "replace")) for page in pages)
 
 

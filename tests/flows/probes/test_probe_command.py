@@ -8,7 +8,7 @@ from prefect.artifacts import Artifact
 
 from flows.command_line import main
 from rnnlm.storage.home import Home
-from tests.tasks.comparisons import PNG, artifacts, tracked
+from tests.tasks.tracked_probes import PNG, artifacts, tracked
 
 ECHO = "echo --distances 1,3 --nonlinearity tanh --hidden 8 --training-steps 3"
 GRADIENTS = "gradients --hidden 8 --steps 12 --rows 4 --corpus"

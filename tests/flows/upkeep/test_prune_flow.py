@@ -10,7 +10,7 @@ from flows.operations.run_locks import lock_folder, oldest_living_run
 from flows.upkeep_flow import prune_flow
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
 from rnnlm.storage.home import Home
-from tests.rnnlm.extensions.upkeep.registered_home import write_folder
+from tests.rnnlm.extensions.upkeep.registry_histories import write_folder
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 

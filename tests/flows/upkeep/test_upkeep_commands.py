@@ -19,7 +19,7 @@ from flows.operations.home_servers import LOCK, RunningHome, write_running
 from flows.operations.run_locks import lock_restored_runs
 from rnnlm.storage.home import Home
 from tasks.operations.registry_turn import registry_turn
-from tests.rnnlm.extensions.upkeep.registered_home import age_versions, register_night
+from tests.rnnlm.extensions.upkeep.registry_histories import age_versions, register_night
 from tests.rnnlm.extensions.upkeep.test_prune import names_in
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,7 +4,7 @@ import json
 import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.rnnlm.corpora.packing import parquet_of
+from tests.rnnlm.corpora.packed_files import parquet_of
 
 COMMIT = "a" * 40
 README = """---

@@ -10,13 +10,13 @@ from rnnlm.corpora.download import check_source, obtain_corpus
 from rnnlm.corpora.source_names import corpus_name
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.loopback import QUICK, Server
+from tests.rnnlm.corpora.faulty_server import QUICK, FaultyServer
 
 BOOK = "\ufeffTitle\r\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\r\nWell, Prince\r\n*** a star ***\r\n"
 END = "*** END OF THE PROJECT GUTENBERG EBOOK X ***\r\nlicence\r\n"
 
 
-def moved(monkeypatch: pytest.MonkeyPatch, name: str, server: Server, body: bytes) -> CorpusConfig:
+def moved(monkeypatch: pytest.MonkeyPatch, name: str, server: FaultyServer, body: bytes) -> CorpusConfig:
     """The catalogue's entry with the loopback server for its location."""
     monkeypatch.setattr(http_download, "POLICY", QUICK)
     monkeypatch.setitem(catalogue.CATALOGUE, name, dataclasses.replace(catalogue.CATALOGUE[name], location=server.url))
@@ -38,14 +38,14 @@ def test_every_entry_is_a_source_with_all_its_facts() -> None:
         assert bool(entry.write) == bool(entry.versions) == (entry.location == catalogue.INSTALLATION)
 
 
-def test_a_gutenberg_book_loses_its_frame(home: Home, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gutenberg_book_loses_its_frame(home: Home, server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     config = moved(monkeypatch, "war-and-peace", server, (BOOK + END).encode())
     assert text_of(home, config) == "Well, Prince\n*** a star ***\n"
 
 
 @pytest.mark.parametrize(("body", "missing"), [(BOOK, "END"), ("a text\n", "START")])
 def test_a_gutenberg_book_without_its_frame_is_refused(
-    home: Home, server: Server, monkeypatch: pytest.MonkeyPatch, body: str, missing: str
+    home: Home, server: FaultyServer, monkeypatch: pytest.MonkeyPatch, body: str, missing: str
 ) -> None:
     with pytest.raises(CorpusError, match=f"{missing} OF"):
         obtain_corpus(home, moved(monkeypatch, "war-and-peace", server, body.encode()))

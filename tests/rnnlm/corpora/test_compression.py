@@ -12,7 +12,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.packing import COMPRESSIONS, parquet_of, regular, special, tar_of, tar_of_infos, zip_of
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS, parquet_of, regular, special, tar_of, tar_of_infos, zip_of
 
 MEBIBYTE = 1 << 20
 TEXT = b"the cat sees the dog .\n"

@@ -16,7 +16,7 @@ from rnnlm.errors import CorpusError
 from rnnlm.extensions.documents.document_prose import library_versions
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord
-from tests.rnnlm.corpora.packing import COMPRESSIONS, csv_of, json_of, parquet_of, tar_of, zip_of
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS, csv_of, json_of, parquet_of, tar_of, zip_of
 
 TEXTS = ["the cat sees\nthe dog", 'a "quoted", comma\n', "", "Zürich\ttab\r\nlast"]
 LINES = 'the cat sees\nthe dog\na "quoted", comma\n\nZürich\ttab\nlast\n'

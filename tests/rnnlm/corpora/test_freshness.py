@@ -20,7 +20,7 @@ from rnnlm.reports.pipeline_page import corpus_report
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord
 from rnnlm.storage.shared_storage import VARIABLE
-from tests.rnnlm.corpora.loopback import QUICK, TEXT, Server
+from tests.rnnlm.corpora.faulty_server import QUICK, TEXT, FaultyServer
 
 TODAY = datetime.now(UTC).date().isoformat()
 
@@ -46,7 +46,7 @@ def age(home: Home, **ago: int) -> None:
     [('"one"', None, '"one"'), (None, "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00 GMT")],
 )
 def test_new_text_at_the_same_url_is_seen_by_the_next_run(
-    server: Server, home: Home, etag: str | None, modified: str | None, condition: str
+    server: FaultyServer, home: Home, etag: str | None, modified: str | None, condition: str
 ) -> None:
     server.etag, server.modified = etag, modified
     first = obtain(home, server.url)
@@ -65,7 +65,7 @@ def test_new_text_at_the_same_url_is_seen_by_the_next_run(
 
 @pytest.mark.parametrize("failure", ["away", "status 503", "status 404"])
 def test_a_server_that_does_not_answer_leaves_the_known_copy_in_use(
-    server: Server, home: Home, caplog: pytest.LogCaptureFixture, failure: str
+    server: FaultyServer, home: Home, caplog: pytest.LogCaptureFixture, failure: str
 ) -> None:
     first = obtain(home, server.url)
     if failure == "away":
@@ -83,7 +83,7 @@ def test_a_server_that_does_not_answer_leaves_the_known_copy_in_use(
         assert obtain(home, server.url).freshness.startswith("unchanged since")
 
 
-def test_refresh_limits_how_often_the_server_is_asked(server: Server, home: Home) -> None:
+def test_refresh_limits_how_often_the_server_is_asked(server: FaultyServer, home: Home) -> None:
     obtain(home, server.url, refresh="never")
     age(home, days=400)
     obtain(home, server.url, refresh="never")
@@ -101,7 +101,7 @@ def test_refresh_limits_how_often_the_server_is_asked(server: Server, home: Home
 
 
 def test_a_text_that_another_machine_has_downloaded_is_taken_from_the_storage(
-    server: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: FaultyServer, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, (tmp_path / "storage").as_uri())
     first, other = obtain(home, server.url), Home(tmp_path / "other")

@@ -13,7 +13,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord
-from tests.rnnlm.corpora.packing import COMPRESSIONS, csv_of, json_of, parquet_of, tar_of, zip_of
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS, csv_of, json_of, parquet_of, tar_of, zip_of
 
 TEXTS = ["the cat sees the dog .", 'a "quoted"\nline', "", "Zürich ½ \u0301"]
 PLAIN = {

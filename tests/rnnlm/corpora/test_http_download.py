@@ -18,7 +18,7 @@ from rnnlm.corpora.http_download import fetch
 from rnnlm.corpora.http_request import FetchPolicy, refuse_redirect
 from rnnlm.errors import CorpusError, FetchError, HomeError
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.loopback import HALF, QUICK, TEXT, Server
+from tests.rnnlm.corpora.faulty_server import HALF, QUICK, TEXT, FaultyServer
 
 SHA256 = hashlib.sha256(TEXT).hexdigest()
 
@@ -29,7 +29,7 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "text"
 
 
-def get(server: Server, target: Path, sha256: str | None = None, policy: FetchPolicy = QUICK) -> bytes:
+def get(server: FaultyServer, target: Path, sha256: str | None = None, policy: FetchPolicy = QUICK) -> bytes:
     fetch(server.url, target, target.parent / "downloads", sha256, policy)
     return target.read_bytes()
 
@@ -38,7 +38,7 @@ def left(target: Path) -> list[str]:
     return sorted(path.name for path in (target.parent / "downloads").iterdir())
 
 
-def interrupted(server: Server, target: Path) -> None:
+def interrupted(server: FaultyServer, target: Path) -> None:
     """A first run whose download breaks off halfway, for a later run to resume."""
     server.behaviour = "breaks off"
     with pytest.raises(FetchError, match=f"{HALF} bytes|IncompleteRead|broke off"):
@@ -47,7 +47,7 @@ def interrupted(server: Server, target: Path) -> None:
     server.behaviour = "good"
 
 
-def test_redirects_have_an_end(server: Server, target: Path) -> None:
+def test_redirects_have_an_end(server: FaultyServer, target: Path) -> None:
     server.behaviour = "redirect /elsewhere"
     with pytest.raises(CorpusError, match="more than 5 redirects"):
         get(server, target)
@@ -55,7 +55,7 @@ def test_redirects_have_an_end(server: Server, target: Path) -> None:
 
 
 @pytest.mark.parametrize("behaviour", ["breaks off once", "stalls once"])  # it stalls until the read times out
-def test_an_interrupted_download_is_resumed_in_the_same_run(server: Server, target: Path, behaviour: str) -> None:
+def test_an_interrupted_download_is_resumed_in_the_same_run(server: FaultyServer, target: Path, behaviour: str) -> None:
     server.behaviour = behaviour
     assert get(server, target, SHA256) == TEXT
     assert [asked for _, asked in server.asked] == [None, f"bytes={HALF}-"]
@@ -71,7 +71,7 @@ def test_an_interrupted_download_is_resumed_in_the_same_run(server: Server, targ
     ],
 )
 def test_kept_bytes_are_resumed_or_replaced_by_a_later_run(
-    server: Server, target: Path, kept: bytes, asked: list[str | None]
+    server: FaultyServer, target: Path, kept: bytes, asked: list[str | None]
 ) -> None:
     interrupted(server, target)
     (partial,) = (target.parent / "downloads").glob("*.download")
@@ -81,21 +81,21 @@ def test_kept_bytes_are_resumed_or_replaced_by_a_later_run(
 
 
 @pytest.mark.parametrize("behaviour", ["ignores Range", "sends another range"])
-def test_a_server_that_does_not_resume_starts_over(server: Server, target: Path, behaviour: str) -> None:
+def test_a_server_that_does_not_resume_starts_over(server: FaultyServer, target: Path, behaviour: str) -> None:
     interrupted(server, target)
     server.behaviour = behaviour
     assert get(server, target, SHA256) == TEXT
 
 
 @pytest.mark.parametrize("body", [TEXT.upper(), TEXT.upper() + b"longer\n", TEXT[:HALF].upper()])
-def test_versions_of_a_file_are_not_mixed_between_two_runs(server: Server, target: Path, body: bytes) -> None:
+def test_versions_of_a_file_are_not_mixed_between_two_runs(server: FaultyServer, target: Path, body: bytes) -> None:
     interrupted(server, target)
     server.behaviour = "ignores If-Range"
     server.body, server.etag = body, '"two"'
     assert get(server, target) == body
 
 
-def test_without_a_validator_nothing_is_resumed(server: Server, target: Path) -> None:
+def test_without_a_validator_nothing_is_resumed(server: FaultyServer, target: Path) -> None:
     server.etag = None
     interrupted(server, target)
     assert left(target) == []
@@ -105,7 +105,7 @@ def test_without_a_validator_nothing_is_resumed(server: Server, target: Path) ->
 
 @pytest.mark.parametrize(("after", "least"), [("1", 0.4), ("0", 0.0), ("soon", 0.0)])
 def test_retry_after_is_kept_up_to_the_longest_wait(
-    server: Server, target: Path, caplog: pytest.LogCaptureFixture, after: str, least: float
+    server: FaultyServer, target: Path, caplog: pytest.LogCaptureFixture, after: str, least: float
 ) -> None:
     server.behaviour = f"busy {after}"
     assert get(server, target) == TEXT
@@ -119,7 +119,7 @@ def test_retry_after_is_kept_up_to_the_longest_wait(
     [(503, FetchError, 3), (429, FetchError, 3), (404, CorpusError, 1), (403, CorpusError, 1)],
 )
 def test_only_transient_errors_are_retried_and_not_for_ever(
-    server: Server, target: Path, status: int, error: type[Exception], requests: int
+    server: FaultyServer, target: Path, status: int, error: type[Exception], requests: int
 ) -> None:
     server.behaviour = f"status {status}"
     with pytest.raises(error, match=f"answered {status}") as caught:
@@ -130,7 +130,7 @@ def test_only_transient_errors_are_retried_and_not_for_ever(
     assert left(target) == []
 
 
-def test_a_wrong_digest_is_named_and_not_retried(server: Server, target: Path) -> None:
+def test_a_wrong_digest_is_named_and_not_retried(server: FaultyServer, target: Path) -> None:
     with pytest.raises(CorpusError, match=rf"{SHA256[:12]}, expected 000000000000"):
         get(server, target, "0" * 64)
     assert len(server.asked) == 1
@@ -144,7 +144,7 @@ def test_an_invalid_address_is_not_worth_another_try(target: Path, url: str) -> 
         fetch(url, target, target.parent / "downloads", policy=QUICK)
 
 
-def test_a_url_is_downloaded_once(server: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_is_downloaded_once(server: FaultyServer, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_download, "POLICY", QUICK)
     config = CorpusConfig(source=server.url, sha256=SHA256)  # which settles that the text cannot change
     first = obtain_corpus(home, config)
@@ -157,7 +157,7 @@ def test_a_url_is_downloaded_once(server: Server, home: Home, monkeypatch: pytes
 
 
 def test_the_downloaded_file_is_used_while_the_server_is_away(
-    server: Server, home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: FaultyServer, home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(http_download, "POLICY", FetchPolicy(attempts=1))
     obtain_corpus(home, CorpusConfig(source=server.url))
@@ -166,7 +166,7 @@ def test_the_downloaded_file_is_used_while_the_server_is_away(
     assert "downloaded before is used" in caplog.text
 
 
-def test_a_kept_file_that_was_changed_is_downloaded_again(server: Server, target: Path) -> None:
+def test_a_kept_file_that_was_changed_is_downloaded_again(server: FaultyServer, target: Path) -> None:
     assert get(server, target) == TEXT
     target.unlink()
     (kept,) = (target.parent / "downloads").glob("*.download")
@@ -175,7 +175,7 @@ def test_a_kept_file_that_was_changed_is_downloaded_again(server: Server, target
     assert server.conditions == [None, None]
 
 
-def test_simultaneous_runs_download_a_url_once(server: Server, home: Home) -> None:
+def test_simultaneous_runs_download_a_url_once(server: FaultyServer, home: Home) -> None:
     settings: tuple[dict[str, object], ...] = ({}, {}, {"lowercase": True})
     with ThreadPoolExecutor(3) as pool:
         configs = [CorpusConfig.model_validate({"source": server.url} | changed) for changed in settings]
@@ -185,12 +185,12 @@ def test_simultaneous_runs_download_a_url_once(server: Server, home: Home) -> No
     assert sorted(server.conditions, key=str) == ['"one"', None]  # of one file
 
 
-def limited(server: Server, home: Home, **limits: object) -> CorpusConfig:
+def limited(server: FaultyServer, home: Home, **limits: object) -> CorpusConfig:
     return CorpusConfig.model_validate({"source": server.url} | limits)
 
 
 @pytest.mark.parametrize("behaviour", ["good", "no length"])
-def test_a_download_of_more_than_the_maximum_is_refused(server: Server, home: Home, behaviour: str) -> None:
+def test_a_download_of_more_than_the_maximum_is_refused(server: FaultyServer, home: Home, behaviour: str) -> None:
     server.behaviour = behaviour
     with pytest.raises(CorpusError, match=r"larger than 1,000 bytes \(corpus\.maximum_download_bytes\)"):
         obtain_corpus(home, limited(server, home, maximum_download_bytes=1_000))
@@ -198,7 +198,7 @@ def test_a_download_of_more_than_the_maximum_is_refused(server: Server, home: Ho
 
 
 def test_a_download_larger_than_the_disk_is_refused_at_once(
-    server: Server, target: Path, monkeypatch: pytest.MonkeyPatch
+    server: FaultyServer, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Full:
         free = len(TEXT) - 1
@@ -232,7 +232,7 @@ def test_unsafe_redirects_are_refused(url: str, target: str, refusal: str | None
             refuse_redirect(url, url, target)
 
 
-def test_a_refused_redirect_is_not_followed(server: Server, target: Path) -> None:
+def test_a_refused_redirect_is_not_followed(server: FaultyServer, target: Path) -> None:
     server.behaviour = "redirect file:///etc/hostname"
     with pytest.raises(CorpusError, match="only http and https"):
         get(server, target)
@@ -240,14 +240,14 @@ def test_a_refused_redirect_is_not_followed(server: Server, target: Path) -> Non
     assert left(target) == []
 
 
-def test_an_unconfirmed_rest_is_not_appended(server: Server, target: Path) -> None:
+def test_an_unconfirmed_rest_is_not_appended(server: FaultyServer, target: Path) -> None:
     interrupted(server, target)
     server.body, server.etag, server.behaviour = TEXT.upper(), '"two"', "does not confirm"
     assert get(server, target) == TEXT.upper()
     assert [begin for _, begin in server.asked] == [f"bytes={HALF}-", None]
 
 
-def test_304_without_a_condition_is_an_error(server: Server, target: Path) -> None:
+def test_304_without_a_condition_is_an_error(server: FaultyServer, target: Path) -> None:
     server.behaviour = "status 304"
     with pytest.raises(CorpusError, match="304"):
         get(server, target)

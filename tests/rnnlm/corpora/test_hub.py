@@ -17,7 +17,7 @@ from rnnlm.corpora.source_names import corpus_name
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.hub_server import HubServer
-from tests.rnnlm.corpora.packing import parquet_of
+from tests.rnnlm.corpora.packed_files import parquet_of
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.packing import zip_of
+from tests.rnnlm.corpora.packed_files import zip_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 
 

@@ -10,7 +10,7 @@ from rnnlm.corpora import preflight
 from rnnlm.corpora.download import check_source
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.packing import COMPRESSIONS, csv_of, tar_of, zip_of
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS, csv_of, tar_of, zip_of
 
 BAD = b"caf\xe9\n"
 

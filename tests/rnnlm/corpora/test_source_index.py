@@ -7,7 +7,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.corpora.splits import CorpusDocument, corpus_documents
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.packing import csv_of, json_of, parquet_of, tar_of, zip_of
+from tests.rnnlm.corpora.packed_files import csv_of, json_of, parquet_of, tar_of, zip_of
 
 REVIEWS = ["".join(f"line {line} of review {review}\n" for line in range(5 + review % 60)) for review in range(150)]
 SETTINGS = {"valid_share": 0.2, "test_share": 0.2}

@@ -7,7 +7,7 @@ import pytest
 
 from rnnlm.corpora.split_names import named_splits
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.packing import tar_of, zip_of
+from tests.rnnlm.corpora.packed_files import tar_of, zip_of
 from tests.rnnlm.corpora.test_file_formats import stored, write
 
 

@@ -11,7 +11,7 @@ from rnnlm.corpora.download import check_source
 from rnnlm.errors import CorpusError
 from rnnlm.reports.pipeline_page import corpus_report
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.packing import csv_of, parquet_of
+from tests.rnnlm.corpora.packed_files import csv_of, parquet_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 
 GERMAN = "Der Müller läuft über die schöne Straße, sagte die Großmutter.\n" * 5

@@ -13,7 +13,7 @@ from rnnlm.models.model_factory import load_model
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer, load_tokenizer
-from tests.slow_reading import log_probabilities_of
+from tests.reference_log_probabilities import log_probabilities_of
 
 Mode = Literal["sentence", "stream"]
 TEXTS = [

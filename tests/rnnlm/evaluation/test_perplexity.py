@@ -20,7 +20,7 @@ from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS, load
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
-from tests.slow_reading import log_probabilities_of
+from tests.reference_log_probabilities import log_probabilities_of
 
 
 def test_the_score_is_the_sum_over_sentences_one_by_one(

@@ -13,7 +13,7 @@ from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel
 from tests.configs import new_model, plain_model
-from tests.rnnlm.losses.precisions import (
+from tests.rnnlm.losses.loss_cases import (
     TEXT_SHARE,
     in_both_precisions,
     in_each_precision,

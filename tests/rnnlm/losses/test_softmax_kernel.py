@@ -12,7 +12,7 @@ from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss, exact_cross_entropy, target_shares
 from rnnlm.losses.softmax_kernel import subtract_targets
 from tests.configs import new_model
-from tests.rnnlm.losses.precisions import TEXT_SHARE, with_targets
+from tests.rnnlm.losses.loss_cases import TEXT_SHARE, with_targets
 
 LOSS_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROW_SHAPES = [(1, 7, 1), (3, 7, 2), (5, 1000, 9), (2, 40_000, 1), (2, 70_000, 3)]  # rows, classes, targets

@@ -11,7 +11,7 @@ from rnnlm.config import ModelKind
 from rnnlm.extensions.exports.hugging_face import RnnlmForCausalLM
 from tests.configs import KINDS, random_model
 from tests.rnnlm.conftest import Storyteller
-from tests.rnnlm.models.references import beam_search, greedy
+from tests.rnnlm.models.reference_generation import beam_search, greedy
 
 MAXIMUM = 14  # new ids: enough for a sentence and its end
 EOS = 3

@@ -21,9 +21,9 @@ from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
 from tests.conftest import untracked
+from tests.reference_log_probabilities import log_probabilities_of
 from tests.registrar import Registrar
 from tests.rnnlm.conftest import Storyteller
-from tests.slow_reading import log_probabilities_of
 
 OWN_CELL = '''
 import torch

@@ -16,8 +16,8 @@ from rnnlm.models.mixture import histories, load_mixture
 from rnnlm.models.model_factory import load_model, save_model
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.shift import contexts
+from tests.reference_log_probabilities import log_probabilities_of
 from tests.rnnlm.conftest import Storyteller
-from tests.slow_reading import log_probabilities_of
 
 Arrays = dict[str, np.ndarray]
 

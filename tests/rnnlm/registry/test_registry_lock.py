@@ -14,7 +14,7 @@ import pytest
 from rnnlm.registry.registry_lock import registry_lock
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import embedded_uri
-from tests.exclusion import assert_one_at_a_time
+from tests.lock_assertions import assert_one_at_a_time
 
 HOLDER = """
 import time

@@ -19,7 +19,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
-from tests.rnnlm.corpora.packing import zip_of
+from tests.rnnlm.corpora.packed_files import zip_of
 
 TRAIN = "a b a b a b\n\na c\na c\nd\n"
 VALID = "a c\nzz a zz\n"

@@ -46,7 +46,7 @@ def test_an_error_about_an_address_holds_no_secret(
     home: Home, source: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from rnnlm.corpora import http_download
-    from tests.rnnlm.corpora.loopback import QUICK
+    from tests.rnnlm.corpora.faulty_server import QUICK
 
     monkeypatch.setattr(http_download, "POLICY", QUICK)
     with pytest.raises(CorpusError) as caught:

@@ -11,7 +11,7 @@ import pytest
 from rnnlm.registry.model_lookup import list_models
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import prepare_store
-from tests.rnnlm.extensions.upkeep.registered_home import register_night
+from tests.rnnlm.extensions.upkeep.registry_histories import register_night
 
 
 def dump_of(database: Path) -> str:

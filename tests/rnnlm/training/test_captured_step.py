@@ -20,7 +20,7 @@ from rnnlm.training.optimizer_step import BatchLoss, MicroBatch, Step, Updater, 
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 from tests.configs import plain_model
-from tests.rnnlm.losses.precisions import with_one_target_and_several, with_targets
+from tests.rnnlm.losses.loss_cases import with_one_target_and_several, with_targets
 
 CLASSES = 40
 RATES = (2.0**-9, 2.0**-8, 2.0**-10)  # the same in float32 and float64

@@ -26,7 +26,7 @@ from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Step, Updater, 
 from rnnlm.training.optimizers import prepare_updates
 from rnnlm.training.seeding import step_generator
 from tests.configs import KINDS, plain_model, plain_training, random_model
-from tests.rnnlm.losses.precisions import TEXT_SHARE, with_one_target_and_several, with_targets
+from tests.rnnlm.losses.loss_cases import TEXT_SHARE, with_one_target_and_several, with_targets
 from tests.rnnlm.training.checkpointing.test_resuming import check_bit_identity, configured
 from tests.rnnlm.training.trainer import Trainer
 

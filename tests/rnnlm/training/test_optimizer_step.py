@@ -19,7 +19,7 @@ from rnnlm.training.optimizer_step import NO_DROPOUT, BatchLoss, Step, Updater, 
 from rnnlm.training.optimizers import make_optimizer
 from rnnlm.training.seeding import step_generator
 from tests.configs import plain_model
-from tests.rnnlm.losses.precisions import TEXT_SHARE, with_one_target_and_several, with_targets
+from tests.rnnlm.losses.loss_cases import TEXT_SHARE, with_one_target_and_several, with_targets
 
 VOCABULARY = 40
 LOSSES: dict[str, Loss] = {

@@ -8,7 +8,7 @@ from torch import nn
 
 from rnnlm.config import OptimizerConfig
 from rnnlm.training.optimizers import LazyAdamW, clip_gradients, make_optimizer
-from tests.rnnlm.training.loops import network
+from tests.rnnlm.training.small_training_loop import network
 
 
 def sparse_gradient(rows: list[int], values: torch.Tensor, height: int) -> torch.Tensor:

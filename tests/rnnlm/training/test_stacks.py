@@ -10,7 +10,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.training.training_run import run_training
 from tests.conftest import untracked
-from tests.rnnlm.stories import write_stories
+from tests.rnnlm.story_corpus import write_stories
 
 WIDE_AND_DEEP = ["tokenizer.kind=char", "model.hidden_size=1024", "model.layers=4", "model.counts=0"]
 SHORT = ["training.maximum_tokens=20000", "training.validation.evaluations=1", "training.validation.tokens=3000"]

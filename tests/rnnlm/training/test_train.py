@@ -19,7 +19,7 @@ from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.history import Measurement
 from rnnlm.training.training_loop import TrainingLoop
 from tests.configs import KINDS
-from tests.rnnlm.training.loops import batch, make_loop, network
+from tests.rnnlm.training.small_training_loop import batch, make_loop, network
 
 ONE = batch([2, 4, 5, 3])
 SAMPLED = SampledCrossEntropy(np.array([0, 1, 0, *range(9, 0, -1)]), 5)  # each step draws new classes

@@ -4,7 +4,7 @@ import pytest
 
 from rnnlm.storage.home import Home
 from tasks.operations.registry_turn import registry_turn
-from tests.exclusion import assert_one_at_a_time
+from tests.lock_assertions import assert_one_at_a_time
 
 
 @pytest.mark.long

@@ -19,17 +19,17 @@ VALID = ["a fox runs .\n\n", "the dog sees .\n\n", "a bird runs .\n\n", "a fox r
 
 
 @dataclass(frozen=True)
-class Ground:
+class StoredDocuments:
     dataset: DatasetRecord
     corpus_folder: Path
 
 
 @pytest.fixture(scope="session")
-def ground_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Ground]:
-    return built_once(tmp_path_factory, short_documents)
+def stored_documents_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, StoredDocuments]:
+    return built_once(tmp_path_factory, store_short_documents)
 
 
-def short_documents(below: Path) -> tuple[Home, Ground]:
+def store_short_documents(below: Path) -> tuple[Home, StoredDocuments]:
     home, folder = Home(below / "home"), below / "short"
     folder.mkdir()
     for split, texts in (("train", TRAIN), ("valid", VALID), ("test", ["the cat runs .\n"])):
@@ -37,13 +37,13 @@ def short_documents(below: Path) -> tuple[Home, Ground]:
     config = CorpusConfig(source=str(folder))
     corpus = obtain_corpus(home, config)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
-    return home, Ground(store_sequences(home, corpus, tokenizer, SequencesConfig()), corpus.folder)
+    return home, StoredDocuments(store_sequences(home, corpus, tokenizer, SequencesConfig()), corpus.folder)
 
 
 @pytest.fixture
-def ground(home: Home, ground_template: tuple[Home, Ground]) -> Ground:
+def stored_documents(home: Home, stored_documents_template: tuple[Home, StoredDocuments]) -> StoredDocuments:
     """Validation: five documents; one of them repeats another, and one is in the training text, too."""
-    template, there = ground_template
+    template, there = stored_documents_template
     shutil.copytree(template.root, home.root, dirs_exist_ok=True)
     dataset = there.dataset.model_copy(update={"folder": home.root / there.dataset.folder.relative_to(template.root)})
-    return Ground(dataset, home.root / there.corpus_folder.relative_to(template.root))
+    return StoredDocuments(dataset, home.root / there.corpus_folder.relative_to(template.root))

@@ -21,7 +21,7 @@ from rnnlm.evaluation.paired.holdout_documents import (
     read_texts,
 )
 from rnnlm.evaluation.paired.seen_text import write_seen_text
-from tests.rnnlm.evaluation.paired.conftest import VALID, Ground
+from tests.rnnlm.evaluation.paired.conftest import VALID, StoredDocuments
 
 
 def sha256(text: str) -> str:
@@ -34,30 +34,36 @@ def others(path: Path, *texts: str) -> Path:
     return path
 
 
-def own(ground: Ground, folder: Path) -> Path:
-    write_seen_text(ground.dataset, folder / "own.parquet")
+def own(stored_documents: StoredDocuments, folder: Path) -> Path:
+    write_seen_text(stored_documents.dataset, folder / "own.parquet")
     return folder / "own.parquet"
 
 
-def test_documents_seen_by_either_model_and_repetitions_are_left_out(ground: Ground, tmp_path: Path) -> None:
-    seen = own(ground, tmp_path)
-    left = holdout_documents(ground.dataset, [seen, others(tmp_path / "others.parquet", "a bird runs .\n\n", "else")])
+def test_documents_seen_by_either_model_and_repetitions_are_left_out(
+    stored_documents: StoredDocuments, tmp_path: Path
+) -> None:
+    seen = own(stored_documents, tmp_path)
+    left = holdout_documents(
+        stored_documents.dataset, [seen, others(tmp_path / "others.parquet", "a bird runs .\n\n", "else")]
+    )
     assert [document.sha256 for document in left] == [sha256(VALID[number]) for number in (0, 4)]
     everything = others(tmp_path / "everything.parquet", *VALID)
-    assert holdout_documents(ground.dataset, [seen, everything]) == []
+    assert holdout_documents(stored_documents.dataset, [seen, everything]) == []
 
 
-def test_a_sample_is_random_repeatable_and_in_the_corpus_s_order(ground: Ground, tmp_path: Path) -> None:
-    none = [others(tmp_path / "none.parquet"), own(ground, tmp_path)]
-    whole = holdout_documents(ground.dataset, none)
-    assert holdout_documents(ground.dataset, none, len(whole), 5) == whole
-    drawn = [holdout_documents(ground.dataset, none, 2, seed) for seed in range(40)]
-    assert drawn[:3] == [holdout_documents(ground.dataset, none, 2, seed) for seed in range(3)]
+def test_a_sample_is_random_repeatable_and_in_the_corpus_s_order(
+    stored_documents: StoredDocuments, tmp_path: Path
+) -> None:
+    none = [others(tmp_path / "none.parquet"), own(stored_documents, tmp_path)]
+    whole = holdout_documents(stored_documents.dataset, none)
+    assert holdout_documents(stored_documents.dataset, none, len(whole), 5) == whole
+    drawn = [holdout_documents(stored_documents.dataset, none, 2, seed) for seed in range(40)]
+    assert drawn[:3] == [holdout_documents(stored_documents.dataset, none, 2, seed) for seed in range(3)]
     assert {(one.document_id, other.document_id) for one, other in drawn} == {
         (one.document_id, other.document_id) for index, one in enumerate(whole) for other in whole[index + 1 :]
     }
     without_one = [*none, others(tmp_path / "one.parquet", VALID[0])]  # what stays is drawn again
-    assert set(holdout_documents(ground.dataset, without_one, 3, 1)) >= set(drawn[1]) - {whole[0]}
+    assert set(holdout_documents(stored_documents.dataset, without_one, 3, 1)) >= set(drawn[1]) - {whole[0]}
 
 
 LINES = [f"the {number}th line says {number * number}" for number in range(40)]
@@ -104,10 +110,10 @@ def test_lines_split_at_line_feeds_alone(tmp_path: Path) -> None:
     assert document.judging[-1] == 2
 
 
-def test_text_that_repeats_itself_is_judged_by_its_documents(ground: Ground, tmp_path: Path) -> None:
+def test_text_that_repeats_itself_is_judged_by_its_documents(stored_documents: StoredDocuments, tmp_path: Path) -> None:
     """No line of the validation documents that training has not seen is new to the other model."""
-    seen = [own(ground, tmp_path)]
-    documents = judging_documents(ground.dataset, ground.corpus_folder, seen, fewest_lines=0)
+    seen = [own(stored_documents, tmp_path)]
+    documents = judging_documents(stored_documents.dataset, stored_documents.corpus_folder, seen, fewest_lines=0)
     texts = [text for text in (VALID[0], VALID[2], VALID[4]) if not chooses(line_digest(text.encode()))]
     assert [document.sha256 for document in documents] == [sha256(text) for text in texts]
     assert texts
@@ -115,8 +121,14 @@ def test_text_that_repeats_itself_is_judged_by_its_documents(ground: Ground, tmp
     digests = sorted(f"{line_digest(text.encode()):016x}" for text in VALID)
     rows = pa.table({"sha256": digests, "is_line": [True] * len(digests)})
     pq.write_table(rows.replace_schema_metadata({b"lines": b"listed"}), everything)
-    assert judging_documents(ground.dataset, ground.corpus_folder, [*seen, everything], fewest_lines=0) == []
-    assert judging_documents(ground.dataset, ground.corpus_folder, [*seen, everything], fewest_lines=1) == documents
+    assert (
+        judging_documents(stored_documents.dataset, stored_documents.corpus_folder, [*seen, everything], fewest_lines=0)
+        == []
+    )
+    assert (
+        judging_documents(stored_documents.dataset, stored_documents.corpus_folder, [*seen, everything], fewest_lines=1)
+        == documents
+    )
 
 
 def test_only_whole_paragraphs_have_the_fingerprints_of_older_versions(tmp_path: Path) -> None:
@@ -134,23 +146,23 @@ def test_numbers_are_looked_up_in_a_sorted_array(numbers: list[int], found: list
 
 
 def test_document_texts_are_the_bytes_of_the_corpus(
-    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored_documents: StoredDocuments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    documents = holdout_documents(ground.dataset, [own(ground, tmp_path)])
+    documents = holdout_documents(stored_documents.dataset, [own(stored_documents, tmp_path)])
     for at_once in (1, 30, 1 << 20):
         monkeypatch.setattr(grounds, "TEXT_BYTES_AT_ONCE", at_once)
-        parts = list(read_texts(ground.corpus_folder, documents))
+        parts = list(read_texts(stored_documents.corpus_folder, documents))
         assert [text for part in parts for _, text in part] == [VALID[number] for number in (0, 2, 4)]
     assert len(parts) == 1
 
 
-def test_a_missing_or_changed_corpus_is_refused(ground: Ground, tmp_path: Path) -> None:
-    documents = holdout_documents(ground.dataset, [own(ground, tmp_path)])
-    text = ground.corpus_folder / "valid.txt"
+def test_a_missing_or_changed_corpus_is_refused(stored_documents: StoredDocuments, tmp_path: Path) -> None:
+    documents = holdout_documents(stored_documents.dataset, [own(stored_documents, tmp_path)])
+    text = stored_documents.corpus_folder / "valid.txt"
     text.chmod(0o644)
     text.write_text("".join(VALID).replace("bird", "boar"))
     with pytest.raises(CorpusError, match="have changed since the dataset was made"):
-        list(read_texts(ground.corpus_folder, documents))
+        list(read_texts(stored_documents.corpus_folder, documents))
     text.unlink()
     with pytest.raises(CorpusError, match="cannot be read"):
-        list(read_texts(ground.corpus_folder, documents))
+        list(read_texts(stored_documents.corpus_folder, documents))

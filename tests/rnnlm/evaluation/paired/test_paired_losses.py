@@ -17,34 +17,36 @@ from rnnlm.sequences.dataset_reader import training_counts
 from rnnlm.storage.home import read_json, write_json
 from rnnlm.training.train import write_model
 from tests.configs import plain_model
-from tests.rnnlm.evaluation.paired.conftest import VALID, Ground
+from tests.rnnlm.evaluation.paired.conftest import VALID, StoredDocuments
 
 
 @pytest.fixture
-def folder(ground: Ground, tmp_path: Path) -> Path:
-    return new_model(ground, tmp_path / "model", seed=0)
+def folder(stored_documents: StoredDocuments, tmp_path: Path) -> Path:
+    return new_model(stored_documents, tmp_path / "model", seed=0)
 
 
-def new_model(ground: Ground, folder: Path, seed: int) -> Path:
-    counts = training_counts(ground.dataset)
-    write_model(build_model(plain_model({"hidden_size": 4}), len(counts), seed), folder, ground.dataset)
+def new_model(stored_documents: StoredDocuments, folder: Path, seed: int) -> Path:
+    counts = training_counts(stored_documents.dataset)
+    write_model(build_model(plain_model({"hidden_size": 4}), len(counts), seed), folder, stored_documents.dataset)
     return folder
 
 
-def compare(ground: Ground, candidate: Path, champion: Path, folder: Path) -> Path:
+def compare(stored_documents: StoredDocuments, candidate: Path, champion: Path, folder: Path) -> Path:
     seen, losses = folder / "seen.parquet", folder / "losses.parquet"
-    write_seen_text(ground.dataset, seen)
+    write_seen_text(stored_documents.dataset, seen)
     contestants = {"candidate": load_contestant(candidate), "champion": load_contestant(champion)}
-    documents = judging_lines(ground.corpus_folder, holdout_documents(ground.dataset, [seen]), None)
-    write_paired_losses(contestants, documents, ground.corpus_folder, losses)
+    documents = judging_lines(stored_documents.corpus_folder, holdout_documents(stored_documents.dataset, [seen]), None)
+    write_paired_losses(contestants, documents, stored_documents.corpus_folder, losses)
     return losses
 
 
-def test_each_judging_line_has_its_loss_within_its_document(ground: Ground, folder: Path, tmp_path: Path) -> None:
-    champion = new_model(ground, tmp_path / "other", seed=1)
+def test_each_judging_line_has_its_loss_within_its_document(
+    stored_documents: StoredDocuments, folder: Path, tmp_path: Path
+) -> None:
+    champion = new_model(stored_documents, tmp_path / "other", seed=1)
     facts = read_json(champion / "rnnlm.json")
     write_json(champion / "rnnlm.json", facts | {"mode": "stream"})  # reads the blank lines, too
-    rows = pq.read_table(compare(ground, folder, champion, tmp_path)).to_pylist()
+    rows = pq.read_table(compare(stored_documents, folder, champion, tmp_path)).to_pylist()
     assert [(row["role"], row["line"]) for row in rows] == [("candidate", 0)] * 2 + [("champion", 0)] * 2
     for role, model, cut in (
         ("candidate", folder, SequencesConfig()),
@@ -64,6 +66,6 @@ def test_each_judging_line_has_its_loss_within_its_document(ground: Ground, fold
     assert zebra["total_nats"] == pytest.approx(zebra["nll_nats"] + zebra["restoration_bits"] * math.log(2))
 
 
-def test_the_same_models_give_the_same_file(ground: Ground, folder: Path, tmp_path: Path) -> None:
-    once = compare(ground, folder, folder, tmp_path).read_bytes()
-    assert compare(ground, folder, folder, tmp_path).read_bytes() == once
+def test_the_same_models_give_the_same_file(stored_documents: StoredDocuments, folder: Path, tmp_path: Path) -> None:
+    once = compare(stored_documents, folder, folder, tmp_path).read_bytes()
+    assert compare(stored_documents, folder, folder, tmp_path).read_bytes() == once

@@ -24,7 +24,7 @@ from rnnlm.training.training_run import run_training
 from tests.configs import changed, plain_training
 from tests.conftest import UntrackedRun
 
-RANKS = Path(__file__).parent / "ranks.py"
+RANKS = Path(__file__).parent / "rank_programs.py"
 
 
 def launched(folder: Path, what: str, restarts: int = 0) -> Launch:

@@ -16,7 +16,7 @@ from rnnlm.extensions.documents.document_prose import (
     rst_prose,
 )
 from rnnlm.storage.home import Home
-from tests.rnnlm.corpora.packing import COMPRESSIONS, zip_of
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS, zip_of
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 
 MARKDOWN = """\
@@ -202,6 +202,38 @@ def test_docx_and_epub_give_their_paragraphs_in_reading_order(home: Home, tmp_pa
     write(folder / "c.zip", zip_of({"d.epub": epub_of()}))
     book = "Erstes\n\nGröße zählt.\n\nThe end.\n\n"
     assert stored(home, folder / "*") == {"text": f"One line here.\n\nGröße.\n\n{book}{book}"}
+
+
+TEXT_BOX = """<w:p xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"><w:r><w:t>Around </w:t></w:r>
+<mc:AlternateContent>
+<mc:Choice><w:txbxContent><w:p><w:r><w:t>In the box.</w:t></w:r></w:p></w:txbxContent></mc:Choice>
+<mc:Fallback><w:txbxContent><w:p><w:r><w:t>In the box.</w:t></w:r></w:p></w:txbxContent></mc:Fallback>
+</mc:AlternateContent><w:r><w:t>it.</w:t></w:r></w:p>"""
+
+
+def docx_lines(body: str) -> list[str]:
+    return lines_of(document_prose("docx", docx_of(body), ""))
+
+
+def test_each_text_of_a_docx_is_read_once() -> None:
+    assert docx_lines(TEXT_BOX) == ["Around it.", "In the box."]
+    moved = "<w:p><w:{0}><w:r><w:t>Moved.</w:t></w:r></w:{0}></w:p>"
+    assert docx_lines(moved.format("moveFrom") + moved.format("moveTo")) == ["Moved."]
+    deleted = "<w:p><w:r><w:t>Kept.</w:t></w:r><w:del><w:r><w:delText>Gone.</w:delText></w:r></w:del></w:p>"
+    assert docx_lines(deleted) == ["Kept."]
+    assert docx_lines("<w:p><w:r><w:t>well</w:t><w:noBreakHyphen/><w:t>known</w:t></w:r></w:p>") == ["well-known"]
+
+
+def test_a_table_row_of_a_docx_is_one_line() -> None:
+    cell = "<w:tc><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:tc>"
+    row = "<w:tr>" + cell.format("a") + cell.format("b") + "</w:tr>"
+    assert docx_lines(f"<w:tbl>{row}{row}</w:tbl>") == ["a b", "a b"]
+
+
+def test_chapters_of_an_epub_may_be_beside_its_package() -> None:
+    package = BOOK["OEBPS/content.opf"].replace("a.xhtml", "../text/a.xhtml")
+    book = epub_of(BOOK | {"OEBPS/content.opf": package, "text/a.xhtml": "<p>Outside.</p>"})
+    assert lines_of(document_prose("epub", book, "")) == ["Outside.", "The end."]
 
 
 def test_a_zip_that_unpacks_to_too_much_is_left_out(

@@ -5,7 +5,7 @@ from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
-from tests.slow_reading import log_probabilities_of
+from tests.reference_log_probabilities import log_probabilities_of
 
 GREEDY = Sampling(maximum_tokens=12, temperature=0)
 CONTEXTS = ["the cat", "the dog sees the bird near the", "", "the fox likes the cat near the house .\n" * 40 + "the"]

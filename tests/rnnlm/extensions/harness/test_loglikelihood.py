@@ -13,7 +13,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
-from tests.slow_reading import log_probabilities_of
+from tests.reference_log_probabilities import log_probabilities_of
 
 STREAM, SENTENCE = SequencesConfig(mode="stream"), SequencesConfig(mode="sentence")
 TEXT = "the cat sees the dog near the river .\n\nthe zebra likes the naïve fox .\nthe bird follows the cat\n"

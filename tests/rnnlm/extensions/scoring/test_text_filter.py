@@ -24,7 +24,7 @@ from rnnlm.extensions.scoring.reference_scores import keep_references
 from rnnlm.extensions.scoring.text_filter import FilterRecord, check_filter, filter_texts, scoring_of
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from tests.rnnlm.corpora.packing import COMPRESSIONS
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS
 from tests.rnnlm.extensions.scoring.conftest import LINES
 
 Filter = Callable[..., FilterRecord]

@@ -13,7 +13,7 @@ from typing import Any
 
 from websockets.sync.client import connect
 
-from tests.rnnlm.extensions.serving.live import wait_until
+from tests.rnnlm.extensions.serving.live_server import wait_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = (

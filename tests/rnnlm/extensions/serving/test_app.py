@@ -27,7 +27,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import EOS
 from tests.conftest import Chain
-from tests.rnnlm.extensions.serving.live import LiveServer, serving, wait_until
+from tests.rnnlm.extensions.serving.live_server import LiveServer, serving, wait_until
 
 JSON = {"Content-Type": "application/json"}
 TOKEN = "a token of the test's own"

@@ -14,7 +14,7 @@ from rnnlm.extensions.harness.recurrent_lm import RecurrentLM
 from rnnlm.extensions.serving.completions import StopText
 from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.extensions.serving.text_scorer import score_text
-from tests.rnnlm.extensions.serving.live import LiveServer, serving
+from tests.rnnlm.extensions.serving.live_server import LiveServer, serving
 
 TEXT = "the cat sees the dog near the river ."
 

@@ -10,7 +10,7 @@ import pytest
 from rnnlm.extensions.serving import text_scorer
 from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.extensions.serving.request_batcher import BusyError
-from tests.rnnlm.extensions.serving.live import LiveServer, serving, wait_until
+from tests.rnnlm.extensions.serving.live_server import LiveServer, serving, wait_until
 
 
 def leave(live: LiveServer, path: str, body: str) -> socket.socket:

@@ -24,7 +24,7 @@ from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tests.built_once import built_once
 from tests.configs import plain_model
 from tests.conftest import Chain, copy_home, copy_store, home_in, toy_registrar
-from tests.rnnlm.extensions.serving.live import LiveServer, wait_until
+from tests.rnnlm.extensions.serving.live_server import LiveServer, wait_until
 
 NAME = "rnnlm-toy"
 Crown = Callable[[], int]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.rnnlm.extensions.serving.browser import CHROMIUM, Browser
-from tests.rnnlm.extensions.serving.live import LiveServer, serving
+from tests.rnnlm.extensions.serving.live_server import LiveServer, serving
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 TOKEN = "a token of the test's own"

@@ -18,7 +18,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.extensions.serving.server import serve_model
 from rnnlm.extensions.serving.serving_config import ServingConfig, bound_socket
 from rnnlm.storage.home import Home
-from tests.rnnlm.extensions.serving.live import serving
+from tests.rnnlm.extensions.serving.live_server import serving
 
 ROOT = Path(__file__).resolve().parents[4]
 

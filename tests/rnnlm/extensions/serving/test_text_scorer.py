@@ -18,7 +18,7 @@ from rnnlm.extensions.serving.text_scorer import explain_text, score_ids, score_
 from rnnlm.models.ensemble import joined
 from rnnlm.storage.home import Home
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
-from tests.slow_reading import log_probabilities_of
+from tests.reference_log_probabilities import log_probabilities_of
 
 TEXTS = [
     "the cat sees the dog near the river .\nthe bird likes the fox near the tree .\n",

@@ -16,7 +16,7 @@ from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow, tracking_uri
 from tests.registrar import Registrar
-from tests.rnnlm.extensions.serving.live import serving
+from tests.rnnlm.extensions.serving.live_server import serving
 from tests.tracking_server import answers
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ from rnnlm.sequences.dataset_lookup import find_dataset
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.storage.stages import is_complete
-from tests.rnnlm.extensions.upkeep.registered_home import (
+from tests.rnnlm.extensions.upkeep.registry_histories import (
     lineage_damage,
     register_night,
     write_folder,

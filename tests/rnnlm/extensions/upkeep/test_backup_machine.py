@@ -24,7 +24,7 @@ from rnnlm.registry.stored_versions import read_store
 from rnnlm.storage.home import Home
 from rnnlm.storage.stages import find_damage
 from rnnlm.tracking.mlflow_store import make_database
-from tests.rnnlm.extensions.upkeep.registered_home import lineage_damage, register_night
+from tests.rnnlm.extensions.upkeep.registry_histories import lineage_damage, register_night
 
 
 @dataclass

@@ -19,7 +19,7 @@ from rnnlm.storage.home import Home, write_json
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.stages import COMPLETE, is_complete, write_once
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from tests.rnnlm.extensions.upkeep.registered_home import (
+from tests.rnnlm.extensions.upkeep.registry_histories import (
     age_versions,
     check_aliases,
     make_older,

@@ -14,7 +14,7 @@ from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.divergence import DivergedError, DivergenceCheck
 from rnnlm.training.history import Measurement
 from rnnlm.training.training_loop import TrainingLoop
-from tests.rnnlm.training.loops import batch, make_loop, network
+from tests.rnnlm.training.small_training_loop import batch, make_loop, network
 
 STEPS = 20
 RATE = 0.01

@@ -14,7 +14,7 @@ from rnnlm.sequences.batches import Batch
 from rnnlm.training.checkpointing.checkpoints import Checkpoints, pack, unpack
 from rnnlm.training.seeding import preserve_random_states, random_states, seed_everything, set_random_states
 from rnnlm.training.training_loop import TrainingLoop
-from tests.rnnlm.training.loops import make_loop, network
+from tests.rnnlm.training.small_training_loop import make_loop, network
 
 STEPS = 30
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rnnlm.models.language_model import LanguageModel
-from tests.slow_reading import log_probabilities_of
+from tests.reference_log_probabilities import log_probabilities_of
 
 Text = list[int]
 

@@ -1,4 +1,4 @@
-"""Programs that test_launcher.py runs in each of two processes: python ranks.py PROGRAM FOLDER."""
+"""Programs that test_launcher.py runs in each of two processes: python rank_programs.py PROGRAM FOLDER."""
 
 import json
 import os

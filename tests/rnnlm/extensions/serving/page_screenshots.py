@@ -1,6 +1,6 @@
 """Draws the docs' pictures of the page, as headless Chromium shows it: docs/images/serve.png and serve-explain.png.
 
-python -m tests.rnnlm.extensions.serving.picture MODEL docs/images "Return the" [--width 1080] [--scheme light]
+python -m tests.rnnlm.extensions.serving.page_screenshots MODEL docs/images "Return the" [--width 1080] [--scheme light]
 """
 
 import argparse
@@ -10,7 +10,7 @@ from pathlib import Path
 from rnnlm.extensions.serving.model_loader import resolve_reference
 from rnnlm.storage.home import find_home
 from tests.rnnlm.extensions.serving.browser import Browser
-from tests.rnnlm.extensions.serving.live import LiveServer
+from tests.rnnlm.extensions.serving.live_server import LiveServer
 
 
 def draw_pages(browser: Browser, live: LiveServer, folder: Path, prompt: str) -> None:

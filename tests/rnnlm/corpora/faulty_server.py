@@ -10,7 +10,7 @@ HALF = len(TEXT) // 2
 QUICK = FetchPolicy(attempts=3, connect_seconds=2, read_seconds=0.3, backoff_seconds=0.01, maximum_wait_seconds=0.4)
 
 
-class Server(ThreadingHTTPServer):
+class FaultyServer(ThreadingHTTPServer):
     """A server of one file; `behaviour` says how it is served."""
 
     daemon_threads = True
@@ -31,7 +31,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Server
+    server: FaultyServer
 
     def do_GET(self) -> None:
         server, first = self.server, not self.server.asked

@@ -25,7 +25,6 @@ from rnnlm.evaluation.explanation import explain
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
 from rnnlm.generation.generate import continue_prompts
 from rnnlm.models.devices import choose_device
-from rnnlm.models.ensemble import networks_of
 from rnnlm.models.model_factory import load_model
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import full_reference, model_folder, registered_version
@@ -186,7 +185,7 @@ def shape(model: "LanguageModel") -> str:
     counts = [] if model.mixture is None else [f"{model.mixture.counts.order}-gram counts"]
     if model.mixture is not None and model.mixture.is_alone:
         return counts[0]
-    first, *others = networks_of(model)
+    first, *others = model.networks
     size = f"{kind_of(first.config['kind']).name}, {len(first.stack.cells)} × {first.stack.hidden_size}"
     parts = [f"ensemble of {1 + len(others)} networks" if others else size]
     return ", mixed with ".join(parts + counts)

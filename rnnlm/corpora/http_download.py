@@ -153,12 +153,17 @@ class Download:
         return True
 
     def reaction(self, headers: dict[str, str], response: requests.Response, version: ResourceVersion) -> Reaction:
-        """The reaction to the answer to a request with these headers. CorpusError for a 304 that nothing asked for.
+        """The reaction to the answer to a request with these headers.
 
-        kept file      200    206                304              416
-        none           store  start over         nothing          start over    nothing: if a version is known
-        begun          store  resume if it fits  -                keep if it is complete
-        whole          store  start over         keep or nothing  start over    nothing: if it is the known version
+        | kept file | 200   | 206                    | 304                 | 416                         |
+        |-----------|-------|------------------------|---------------------|-----------------------------|
+        | none      | STORE | START_OVER             | NOTHING             | START_OVER                  |
+        | begun     | STORE | RESUME, or START_OVER  | CorpusError         | KEEP if it is whole, or     |
+        |           |       | if it does not fit     |                     | START_OVER                  |
+        | whole     | STORE | START_OVER             | KEEP, or NOTHING if | as of a begun file          |
+        |           |       |                        | it is the known one |                             |
+
+        CorpusError for a 304 whenever the headers have no condition.
         """
         kept, begun, status = self.kept, self.kept.version, response.status_code
         if status == 200:

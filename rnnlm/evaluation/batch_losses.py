@@ -7,7 +7,6 @@ import numpy as np
 import torch
 
 from rnnlm.evaluation.full_softmax import LogNormalizer
-from rnnlm.models.ensemble import Ensemble
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch
 
@@ -18,10 +17,12 @@ def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterato
 
     A stream's state is carried from batch to batch. Long rows go through the model window by window.
     """
-    if isinstance(model, Ensemble):
-        copies = zip(model.networks, tee(batches, len(model.networks)), strict=True)
-        yield from map(model.nll_of_mean, zip(*(nll_of_each_batch(*copy) for copy in copies), strict=True))
-        return
+    copies = zip(model.networks, tee(batches, len(model.networks)), strict=True)
+    yield from map(model.nll_of_networks, zip(*(nll_of_network(*copy) for copy in copies), strict=True))
+
+
+def nll_of_network(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[np.ndarray]:
+    """Like nll_of_each_batch(), of one network."""
     device = model.embedding.weight.device
     log_normalizer, state = LogNormalizer(model), None
     for batch in batches:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from rnnlm.evaluation.document_losses import Cut, DocumentLoss, document_losses
 from rnnlm.evaluation.text_tokens import scored_rows, spelling, token_positions
-from rnnlm.models.ensemble import networks_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.mixture import histories
 from rnnlm.sequences.shift import shifted
@@ -68,7 +67,7 @@ def explain(
     places = zip(token_positions(tokenizer, cut, text), loss.nll_nats.tolist(), strict=True)
     count = min(alternatives, tokenizer.vocabulary_size)
     steps: list[ExplanationStep] = []
-    stack = networks_of(model)[0].stack
+    stack = model.networks[0].stack
     states = [np.zeros((0, len(stack.cells), stack.hidden_size), np.float32)]
     for row in scored_rows(tokenizer, cut, text):
         starts_row = True
@@ -110,7 +109,7 @@ def read_row(model: LanguageModel, row: Tensor) -> Iterator[tuple[int, int, Tens
     One token at a time: the outputs of all layers are needed; that of an Elman layer is its state. The outputs of an
     ensemble are those of its first network.
     """
-    networks = networks_of(model)
+    networks = model.networks
     states = [network.stack.initial_state(1) for network in networks]
     contexts = histories(row[None, :-1].numpy(), model.context_length)[0]
     for input_id, target_id, context in zip(*shifted(row), contexts, strict=True):

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..models.ensemble import Ensemble
 from ..models.language_model import LanguageModel
 from ..sequences.batches import EVALUATION_WINDOW, by_length, length_groups, padded
 from ..sequences.segmentation import TokenRows, ends
@@ -29,9 +28,11 @@ def nll_of_rows_sharing_prefixes(
 
     batch_size changes only rounding. tail_dtype: see LogNormalizer.
     """
-    if isinstance(model, Ensemble):
-        parts = [nll_of_rows_sharing_prefixes(one, rows, batch_size, tail_dtype) for one in model.networks]
-        return model.nll_of_mean(parts)
+    return model.nll_of_networks([nll_of_network(one, rows, batch_size, tail_dtype) for one in model.networks])
+
+
+def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype) -> np.ndarray:
+    """The same of one network."""
     first = first_with_same_context(rows)
     is_first = first == np.arange(len(first))
     log_z, logit = np.zeros((2, len(first)), np.float32)

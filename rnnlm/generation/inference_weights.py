@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from ..models.elman import ElmanCell
-from ..models.ensemble import Ensemble
 from ..models.language_model import LanguageModel
 from ..models.mixture import CountMixture
 from .sampling import Stepper
@@ -22,7 +21,7 @@ class InferenceWeights:
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
-        if isinstance(model, Ensemble):
+        if len(model.networks) > 1:
             self.members = [InferenceWeights(network) for network in model.networks]
             return
         # Not isinstance: a subclass may compute something else.
@@ -43,7 +42,7 @@ class InferenceWeights:
 
     def network_stepper(self, rows_in_products: int) -> Stepper:
         """A stepper without counts."""
-        if isinstance(self.model, Ensemble):
+        if len(self.model.networks) > 1:
             return EnsembleStepper(self.model, [one.network_stepper(rows_in_products) for one in self.members])
         return (ElmanStepper if self.cells else StackStepper)(self, rows_in_products)
 
@@ -121,20 +120,20 @@ class ElmanStepper(StackStepper):
 class EnsembleStepper:
     """sampling.Stepper for an ensemble: its members, step by step."""
 
-    def __init__(self, ensemble: Ensemble, members: list[Stepper]) -> None:
+    def __init__(self, ensemble: LanguageModel, members: list[Stepper]) -> None:
         self.ensemble, self.members = ensemble, members
 
     def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
         states = [None] * len(self.members) if state is None else state
         both = [member.read(token_ids, one) for member, one in zip(self.members, states, strict=True)]
-        return self.ensemble.logits_of_mean([logits for logits, _ in both]), [after for _, after in both]
+        return self.ensemble.logits_of_networks([logits for logits, _ in both]), [after for _, after in both]
 
     def join(self, state: Any) -> None:
         for member, one in zip(self.members, state, strict=True):
             member.join(one)
 
     def step(self, token_ids: list[int]) -> Tensor:
-        return self.ensemble.logits_of_mean([member.step(token_ids) for member in self.members])
+        return self.ensemble.logits_of_networks([member.step(token_ids) for member in self.members])
 
     def keep(self, rows: list[int]) -> None:
         for member in self.members:

@@ -21,14 +21,18 @@ class Ensemble(LanguageModel):
 
     shares: Tensor  # (members,) float32: not every device has float64
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def build(self, config: Mapping[str, Any]) -> None:
         """config: the contents of config.json, whose "members" are those of networks."""
-        nn.Module.__init__(self)
-        self.config = config
-        self.pad_id = config["pad_token_id"]
-        self.members = nn.ModuleList([LanguageModel(member) for member in config[MEMBERS]])
-        self.networks: list[LanguageModel] = list(self.members)  # type: ignore[arg-type]  # of a ModuleList
-        self.register_buffer(SHARES, torch.full((len(self.networks),), 1 / len(self.networks)))
+        self.average([LanguageModel(member) for member in config[MEMBERS]])
+        self.register_buffer(SHARES, torch.full((len(self.averaged),), 1 / len(self.averaged)))
+
+    def average(self, networks: Sequence[LanguageModel]) -> None:
+        """Average these networks from now on."""
+        self.averaged, self.members = list(networks), nn.ModuleList(networks)
+
+    @property
+    def networks(self) -> Sequence[LanguageModel]:
+        return self.averaged
 
     @property
     def embedding(self) -> nn.Embedding:  # type: ignore[override]
@@ -67,9 +71,9 @@ class Ensemble(LanguageModel):
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden: (…, ΣH or E) → (…, V) natural logarithms of the mean probabilities."""
         parts = hidden.split([network.head.in_features for network in self.networks], dim=-1)
-        return self.logits_of_mean(network.logits(part) for network, part in zip(self.networks, parts, strict=True))
+        return self.logits_of_networks(network.logits(part) for network, part in zip(self.networks, parts, strict=True))
 
-    def logits_of_mean(self, logits: Iterable[Tensor]) -> Tensor:
+    def logits_of_networks(self, logits: Iterable[Tensor]) -> Tensor:
         """The members' logits, (…, V) each → (…, V) natural logarithms of their mean probabilities.
 
         They are added one by one, so an iterator needs memory for few of them.
@@ -82,7 +86,7 @@ class Ensemble(LanguageModel):
         assert total is not None
         return total.masked_fill(never, float("-inf"))
 
-    def nll_of_mean(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
+    def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
         """The members' losses of the same tokens, (tokens,) nats each → (tokens,) float32: those of the ensemble."""
         with np.errstate(divide="ignore"):  # log 0: that network has no share
             shares = np.log(self.shares.cpu().numpy().astype(np.float64))
@@ -96,17 +100,12 @@ def make_network(config: Mapping[str, Any]) -> LanguageModel:
     return Ensemble(config) if MEMBERS in config else LanguageModel(config)
 
 
-def networks_of(model: LanguageModel) -> list[LanguageModel]:
-    """The networks that give the model's probabilities, without its counts."""
-    return model.networks if isinstance(model, Ensemble) else [model]
-
-
 def joined(networks: Sequence[LanguageModel], shares: np.ndarray) -> Ensemble:
     """An ensemble, without counts, of networks with the same vocabulary. shares: (networks,), which sum to 1."""
     first = networks[0].config
     ids = {name: first[name] for name in ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id")}
     members = [dict(network.config) for network in networks]
     ensemble = Ensemble({"model_type": "rnnlm-ensemble", "dtype": "float32", MEMBERS: members, **ids})
-    ensemble.members, ensemble.networks = nn.ModuleList(networks), list(networks)
+    ensemble.average(networks)
     ensemble.shares.copy_(torch.from_numpy(shares))
     return ensemble

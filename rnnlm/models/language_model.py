@@ -3,9 +3,10 @@
 Shapes: batch b, time t, layers L, hidden size H, state size S, embedding size E, vocabulary V.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -58,10 +59,14 @@ class LanguageModel(nn.Module):
         """config: the contents of config.json, with Hugging Face's names; see model_factory.architecture."""
         super().__init__()
         self.config = config
+        self.pad_id = config["pad_token_id"]
+        self.build(config)
+
+    def build(self, config: Mapping[str, Any]) -> None:
+        """Make the layers."""
         vocabulary_size, embedding_size, hidden_size = (
             config[name] for name in ("vocab_size", "embedding_size", "hidden_size")
         )
-        self.pad_id = config["pad_token_id"]
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=self.pad_id)
         self.embedding.weight.requires_grad_(not config["one_hot"])
         self.stack = make_stack(config)
@@ -73,6 +78,21 @@ class LanguageModel(nn.Module):
         never = torch.zeros(vocabulary_size, dtype=torch.bool)
         never[[self.pad_id, config["bos_token_id"]]] = True
         self.register_buffer("never_predicted", never, persistent=False)
+
+    @property
+    def networks(self) -> "Sequence[LanguageModel]":
+        """The networks whose probabilities it gives: itself; those of an ensemble are several (ensemble.py)."""
+        return [self]
+
+    def logits_of_networks(self, logits: Iterable[Tensor]) -> Tensor:
+        """The logits of each network, (…, V) → those of the model, (…, V)."""
+        (own,) = logits
+        return own
+
+    def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
+        """The losses that each network has of the same tokens, (tokens,) nats → those of the model."""
+        (own,) = nll_nats
+        return own
 
     def saved_weights(self) -> dict[str, Tensor]:
         """The contents of model.safetensors. Tied weights are saved once."""

@@ -12,7 +12,7 @@ from torch import nn
 from rnnlm.config.kinds import MEMBERS, kind_of
 from rnnlm.config.model_config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.models.ensemble import Ensemble, make_network
+from rnnlm.models.ensemble import make_network
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel, layer_class
 from rnnlm.models.mixture import load_mixture, save_mixture
@@ -122,9 +122,9 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
 def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
     """Like load_model(), for callers that read the layers of one network. ModelError for an ensemble."""
     model = load_model(folder, device)
-    if isinstance(model, Ensemble):
+    if len(model.networks) > 1:
         raise ModelError(
-            f"{folder}: an ensemble of {len(model.members)} networks, where one is needed;\ngive the run of a member"
+            f"{folder}: an ensemble of {len(model.networks)} networks, where one is needed;\ngive the run of a member"
         )
     return model
 

@@ -15,21 +15,26 @@ from rnnlm.models.language_model import LanguageModel
 
 
 def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: int = 1) -> "LazyAdamW":
-    """Set how gradients are computed and which rows are updated, as the loss and the device ask; the optimizer.
+    """Set the precision of the model's products and the form of its gradients; make the optimizer.
 
     model: already on its device.
     """
+    set_product_precision(model, getattr(torch, training.product_precision))
     by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"  # a GPU updates all rows
-    # With several ranks gradients are dense, and the optimizer finds the rows that are not zero: DDP supports sparse
-    # gradients only of embeddings, and gloo takes longer to add 3,000 sparse rows of 128 (34 ms) than all 32,000 rows
-    # of a vocabulary (18 ms).
+    # SampledCrossEntropy gives the head's gradient the form of the embedding's. With several ranks gradients are dense,
+    # and the optimizer finds the rows that are not zero: DDP supports sparse gradients only of embeddings, and gloo
+    # takes longer to add 3,000 sparse rows of 128 (34 ms) than all 32,000 rows of a vocabulary (18 ms).
     model.embedding.sparse = by_rows and processes == 1
-    for module in model.stack.modules():
-        if isinstance(module, Cell | Linear):
-            module.precision = getattr(torch, training.product_precision)
     optimizer = make_optimizer(model, training.optimizer)
     optimizer.by_rows = (model.embedding.weight, model.head.weight) if by_rows else ()
     return optimizer
+
+
+def set_product_precision(model: LanguageModel, precision: torch.dtype) -> None:
+    """precision: of the products in the layers while they are trained."""
+    for module in model.stack.modules():
+        if isinstance(module, Cell | Linear):
+            module.precision = precision
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
@@ -56,47 +61,43 @@ class LazyAdamW(AdamW):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        sparse = []
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                if parameter.grad.is_sparse or any(parameter is one for one in self.by_rows):
-                    self.step_rows(parameter, group)
-                    sparse.append((parameter, parameter.grad))
-                    parameter.grad = None  # hidden from AdamW's own step
-        super().step()
-        for parameter, gradient in sparse:
-            parameter.grad = gradient
+        changed = [(one, group) for group in self.param_groups for one in group["params"] if one.grad is not None]
+        if not any(self.is_lazy(parameter) for parameter, _ in changed):
+            super().step()  # one kernel for all parameters
+            return
+        for parameter, group in changed:
+            state = self.state_of(parameter)
+            tensors = (parameter, state["exp_avg"], state["exp_avg_sq"])
+            if not self.is_lazy(parameter):
+                apply_adamw(tensors, parameter.grad, state["step"], group)
+                continue
+            rows, gradient = nonzero_rows(parameter.grad)
+            copies = tuple(tensor[rows] for tensor in tensors)
+            apply_adamw(copies, gradient, state["step"], group)
+            for tensor, updated in zip(tensors, copies, strict=True):
+                tensor[rows] = updated
 
-    def step_rows(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        """Apply AdamW's kernel to copies of the rows."""
-        state = self.state[parameter]
+    def is_lazy(self, parameter: Tensor) -> bool:
+        """True if only the rows of the parameter are updated that its gradient changes."""
+        is_sparse = parameter.grad is not None and parameter.grad.is_sparse
+        return is_sparse or any(parameter is one for one in self.by_rows)
+
+    def state_of(self, parameter: Tensor) -> dict[str, Tensor]:
+        """The step count and the moments, which begin as AdamW's do."""
+        state: dict[str, Tensor] = self.state[parameter]
         if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)  # as AdamW has it
+            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
-        rows, gradient = nonzero_rows(parameter.grad)  # type: ignore[arg-type]
-        tensors = (parameter, state["exp_avg"], state["exp_avg_sq"])
-        weight, mean, square = (tensor[rows] for tensor in tensors)
-        adamw(
-            [weight],
-            [gradient],
-            [mean],
-            [square],
-            [],
-            [state["step"]],
-            fused=True,
-            amsgrad=False,
-            maximize=False,
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-        )
-        for tensor, updated in zip(tensors, (weight, mean, square), strict=True):
-            tensor[rows] = updated
+        return state
+
+
+def apply_adamw(tensors: tuple[Tensor, ...], gradient: Tensor, step: Tensor, group: dict[str, Any]) -> None:
+    """Update a weight and its two moments in place, and count the step. group: of the optimizer, with its settings."""
+    weight, mean, square = tensors
+    beta1, beta2 = group["betas"]
+    settings = {name: group[name] for name in ("lr", "weight_decay", "eps", "amsgrad", "maximize")}
+    adamw([weight], [gradient], [mean], [square], [], [step], fused=True, beta1=beta1, beta2=beta2, **settings)
 
 
 def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:

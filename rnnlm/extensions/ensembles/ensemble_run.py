@@ -109,7 +109,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
         shares = best_shares(nll_nats[:, choosing_tokens(dataset)])
         networks = [load_network(member.run.model_folder) for member in members]
         ensemble = joined(networks, shares)
-        together, seconds = ensemble.nll_of_mean(nll_nats), None
+        together, seconds = ensemble.nll_of_networks(nll_nats), None
         if order:
             ensemble.mixture, seconds = fit_mixture(dataset, order, together)
         write_model(ensemble, folder / "model", dataset)

@@ -10,7 +10,6 @@ from typing import Any
 
 from rnnlm.extensions.serving.messages import ModelFacts
 from rnnlm.metrics import finite_or_none
-from rnnlm.models.ensemble import networks_of
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.registry.model_lookup import registered_version
 from rnnlm.storage.contained_paths import inside
@@ -27,7 +26,7 @@ def read_model_facts(
     run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
     provenance = read_json(folder / "rnnlm.json") or {}
     scores = held_out_scores(run)
-    networks = networks_of(model)
+    networks = model.networks
     return ModelFacts(
         model=label,
         corpus=tags.get("corpus_name") or provenance.get("corpus_name"),

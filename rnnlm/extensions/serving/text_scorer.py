@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,27 +38,23 @@ STATE_DECIMALS = 3
 TopTokens = list[tuple[int, float]]  # (token id, probability), most probable first
 
 
-class InterruptibleModel:
-    """A language model that calls `check` before each window it reads; an exception from `check` ends the work."""
-
-    def __init__(self, model: LanguageModel, check: Callable[[], None]) -> None:
-        self._model, self._check = model, check
-
-    def hidden(self, *arguments: Any, **options: Any) -> Any:
-        self._check()
-        return self._model.hidden(*arguments, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-
 def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
-    """The model, calling `check` before each window that it, or each network of an ensemble, reads."""
-    if not isinstance(model, Ensemble):
-        return cast(LanguageModel, InterruptibleModel(model, check))
-    ensemble = copy.copy(model)
-    ensemble.networks = [interruptible(network, check) for network in model.networks]
-    return ensemble
+    """A copy with the same weights that calls `check` before each window that it, or each network of it, reads.
+
+    An exception from `check` ends the work.
+    """
+    checked = copy.copy(model)
+    if isinstance(checked, Ensemble):
+        # Not average(): it would change the modules, which the copy shares with the model.
+        checked.averaged = [interruptible(network, check) for network in model.networks]
+        return checked
+
+    def hidden(token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        check()
+        return model.hidden(token_ids, state, mask)
+
+    checked.hidden = hidden  # type: ignore[method-assign]
+    return checked
 
 
 def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None]) -> Scored | ScoredTexts:

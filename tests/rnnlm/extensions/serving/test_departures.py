@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from rnnlm.extensions.serving import text_scorer
 from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.extensions.serving.request_batcher import BusyError
+from rnnlm.models.language_model import LanguageModel
 from tests.rnnlm.extensions.serving.live_server import LiveServer, serving, wait_until
 
 
@@ -19,6 +21,20 @@ def leave(live: LiveServer, path: str, body: str) -> socket.socket:
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
     return client
+
+
+def before_each_check(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], None]) -> None:
+    """Call `wait` before each window that a model reads to score a text, and before the check that precedes it."""
+    interruptible = text_scorer.interruptible
+
+    def slower(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
+        def wait_then_check() -> None:
+            wait()
+            check()
+
+        return interruptible(model, wait_then_check)
+
+    monkeypatch.setattr(text_scorer, "interruptible", slower)
 
 
 def test_prompts_of_clients_that_left_give_their_places_back(endless_model: Path) -> None:
@@ -42,13 +58,11 @@ def test_prompts_of_clients_that_left_give_their_places_back(endless_model: Path
 def test_texts_of_clients_that_left_are_not_scored(toy_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hold, begun = threading.Event(), threading.Event()
 
-    def held(self: text_scorer.InterruptibleModel, *arguments: object, **options: object) -> object:
+    def wait() -> None:
         begun.set()
         hold.wait(60)
-        self._check()
-        return self._model.hidden(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(text_scorer.InterruptibleModel, "hidden", held)
+    before_each_check(monkeypatch, wait)
     with serving(toy_model) as live:
         clients = [leave(live, "/score", '{"text": "the cat"}') for _ in range(10)]
         wait_until(lambda: begun.is_set() and live.service.texts_waiting == 9)
@@ -62,13 +76,7 @@ def test_texts_of_clients_that_left_are_not_scored(toy_model: Path, monkeypatch:
 
 @pytest.mark.long
 def test_scoring_ends_with_its_time(toy_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = text_scorer.InterruptibleModel.hidden
-
-    def slow(self: text_scorer.InterruptibleModel, *arguments: object, **options: object) -> object:
-        time.sleep(2.1)
-        return read(self, *arguments, **options)
-
-    monkeypatch.setattr(text_scorer.InterruptibleModel, "hidden", slow)
+    before_each_check(monkeypatch, lambda: time.sleep(2.1))
     with serving(toy_model, maximum_seconds=2) as live:
         answer = live.client.post("/score", json={"text": "the cat"})
         assert answer.status_code == 503

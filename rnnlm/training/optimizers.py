@@ -61,43 +61,53 @@ class LazyAdamW(AdamW):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        changed = [(one, group) for group in self.param_groups for one in group["params"] if one.grad is not None]
-        if not any(self.is_lazy(parameter) for parameter, _ in changed):
+        if not any(self.is_lazy(one) for group in self.param_groups for one in group["params"] if one.grad is not None):
             super().step()  # one kernel for all parameters
             return
-        for parameter, group in changed:
-            state = self.state_of(parameter)
-            tensors = (parameter, state["exp_avg"], state["exp_avg_sq"])
-            if not self.is_lazy(parameter):
-                apply_adamw(tensors, parameter.grad, state["step"], group)
-                continue
-            rows, gradient = nonzero_rows(parameter.grad)
-            copies = tuple(tensor[rows] for tensor in tensors)
-            apply_adamw(copies, gradient, state["step"], group)
-            for tensor, updated in zip(tensors, copies, strict=True):
-                tensor[rows] = updated
+        for group in self.param_groups:
+            whole = [one for one in group["params"] if one.grad is not None and not self.is_lazy(one)]
+            apply_adamw(group, [(one, one.grad, *self.state_of(one)) for one in whole])  # one kernel for all of them
+            for parameter in group["params"]:
+                if parameter.grad is not None and self.is_lazy(parameter):
+                    self.update_rows(parameter, group)
+
+    def update_rows(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        """Update the rows that the gradient changes."""
+        assert parameter.grad is not None
+        rows, gradient = nonzero_rows(parameter.grad)
+        mean, square, step = self.state_of(parameter)
+        tensors = (parameter, mean, square)
+        weights, means, squares = copies = tuple(tensor[rows] for tensor in tensors)
+        apply_adamw(group, [(weights, gradient, means, squares, step)])
+        for tensor, updated in zip(tensors, copies, strict=True):
+            tensor[rows] = updated
 
     def is_lazy(self, parameter: Tensor) -> bool:
         """True if only the rows of the parameter are updated that its gradient changes."""
         is_sparse = parameter.grad is not None and parameter.grad.is_sparse
         return is_sparse or any(parameter is one for one in self.by_rows)
 
-    def state_of(self, parameter: Tensor) -> dict[str, Tensor]:
-        """The step count and the moments, which begin as AdamW's do."""
+    def state_of(self, parameter: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The two moments and the step count, which begin as AdamW's do."""
         state: dict[str, Tensor] = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = torch.zeros_like(parameter)
-        return state
+        return state["exp_avg"], state["exp_avg_sq"], state["step"]
 
 
-def apply_adamw(tensors: tuple[Tensor, ...], gradient: Tensor, step: Tensor, group: dict[str, Any]) -> None:
-    """Update a weight and its two moments in place, and count the step. group: of the optimizer, with its settings."""
-    weight, mean, square = tensors
+def apply_adamw(group: dict[str, Any], updates: list[tuple[Tensor, ...]]) -> None:
+    """Update weights and their moments in place, and count the step.
+
+    group: of the optimizer, with its settings. updates: weight, gradient, first and second moment, step count of each.
+    """
+    if not updates:
+        return
+    weights, gradients, means, squares, steps = ([*column] for column in zip(*updates, strict=True))
     beta1, beta2 = group["betas"]
     settings = {name: group[name] for name in ("lr", "weight_decay", "eps", "amsgrad", "maximize")}
-    adamw([weight], [gradient], [mean], [square], [], [step], fused=True, beta1=beta1, beta2=beta2, **settings)
+    adamw(weights, gradients, means, squares, [], steps, fused=True, beta1=beta1, beta2=beta2, **settings)
 
 
 def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:

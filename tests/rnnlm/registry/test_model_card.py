@@ -72,9 +72,9 @@ def test_a_later_version_names_its_parent(decided: Contest) -> None:
 
 @pytest.mark.long
 def test_the_card_names_the_teacher_of_a_distilled_network(contest: Contest) -> None:
-    assert "taught it" not in card_of(contest)
+    assert "taught by" not in card_of(contest)
     contest.config = changed(contest.config, {"training.teacher.run": "0123", "training.teacher.share": 0.3})
-    assert "run `0123` taught it: 30% of the loss" in card_of(contest)
+    assert "taught by run 0123, 30% of the loss" in card_of(contest)
 
 
 @pytest.mark.long

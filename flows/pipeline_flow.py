@@ -24,7 +24,9 @@ import logging
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.operations.flow_start import rnnlm_flow, start_flow_run, tag_run, with_schedules_policy
+from flows.operations.deployment_values import with_schedules_policy
+from flows.operations.flow_start import rnnlm_flow, start_flow_run
+from flows.operations.run_labels import tag_run
 from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig, Promote
 from rnnlm.config.presets import with_choices

@@ -5,6 +5,7 @@ The kernel releases the lock however the process ends, so a free lock tells that
 
 import contextlib
 import fcntl
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -34,6 +35,16 @@ def lock_file(home: Home, run_id: UUID) -> Path:
 def unlocked_name(final: Path) -> Path:
     """The file's name until its process has locked it. A process killed before that leaves it under this name."""
     return final.with_name(f".{final.name}")
+
+
+def hold_until_end(home: Home, run_id: UUID) -> None:
+    """Lock the flow run's file. The lock is never released: it goes with the process, however that ends."""
+    final = lock_file(home, run_id)
+    home.make(final.parent)
+    partial = unlocked_name(final)
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)  # stays open
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    partial.replace(final)  # renamed only once locked: under its final name, an unlocked file means a dead run
 
 
 def run_id_of(path: Path) -> UUID:

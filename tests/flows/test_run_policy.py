@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flows.operations.flow_start import policy_of_run
+from flows.operations.deployment_values import policy_of_run
 from rnnlm.config import PipelineConfig
 from rnnlm.config.presets import build_config, with_choices
 

@@ -5,6 +5,7 @@ who start it when training stalls). `exponential` is the exponential moving aver
 step into account, because neighbouring steps differ little.
 """
 
+import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, get_swa_multi_avg_fn
 
 from rnnlm.config.training_config import AveragingConfig
+
+logger = logging.getLogger(__name__)
 
 
 class WeightAveraging:
@@ -37,6 +40,15 @@ class WeightAveraging:
     @property
     def updates(self) -> int:
         return int(self.averaged.n_averaged)
+
+    def warn_if_unused(self) -> None:
+        """Call it after training."""
+        if not self.updates:
+            logger.warning(
+                "training: no weights were averaged, because training ended before step %d "
+                "(training.averaging.start_share); the trained weights are saved",
+                self.start_step + 1,
+            )
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:

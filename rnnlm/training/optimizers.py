@@ -162,3 +162,9 @@ def gradient_values(modules: Iterable[nn.Module]) -> list[Tensor]:
     return [
         gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in found if gradient is not None
     ]
+
+
+def norms_before_clipping(model: LanguageModel, norm: float, clip_norm: float | None) -> dict[str, float]:
+    """gradient_norms_by_part() after clipping, as they were before. norm: of all gradients before clipping."""
+    clipping = 1.0 if clip_norm is None else max(1.0, norm / clip_norm)
+    return {name: float(value) * clipping for name, value in gradient_norms_by_part(model).items()}

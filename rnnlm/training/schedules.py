@@ -93,3 +93,8 @@ class Schedule(LambdaLR):
             self.factor.plateaus += 1
         for group, peak in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
             group["lr"] = peak * self.factor(self.last_epoch)
+
+
+def validation_steps(total_steps: int, count: int) -> frozenset[int]:
+    """Evenly spaced steps after which to validate, without the last step, which the loop adds."""
+    return frozenset(total_steps * index // count for index in range(1, count)) - {0}

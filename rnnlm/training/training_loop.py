@@ -2,9 +2,8 @@
 
 import logging
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,10 +23,11 @@ from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.divergence import DivergedError, DivergenceCheck
 from rnnlm.training.history import Measurement
 from rnnlm.training.optimizer_step import BatchLoss, Step, take_step
-from rnnlm.training.optimizers import gradient_norms_by_part, prepare_updates
+from rnnlm.training.optimizers import norms_before_clipping, prepare_updates
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
-from rnnlm.training.schedules import Patience, Schedule
+from rnnlm.training.schedules import Patience, Schedule, validation_steps
 from rnnlm.training.seeding import preserve_random_states, random_states, set_random_states, step_generator
+from rnnlm.training.speed_meter import SpeedMeter
 
 logger = logging.getLogger(__name__)
 MEASUREMENTS = 200  # per run at most: each waits for the device
@@ -85,7 +85,7 @@ class TrainingLoop:
         self.note_process_change()
         # State that it does not hold.
         self.divergence = DivergenceCheck(self.loss_limit)
-        self.interval_start, self.interval_tokens = time.perf_counter(), 0
+        self.speed = SpeedMeter()
 
     def run(self) -> tuple[dict[str, Tensor], float]:
         """Train to the end; the weights with the best validation perplexity, and it.
@@ -101,13 +101,8 @@ class TrainingLoop:
             except DivergedError as error:
                 if not self.roll_back(error):
                     raise
-        averaging = self.averaging
-        if averaging is not None and not averaging.updates and self.process_group.is_main:
-            logger.warning(
-                "training: no weights were averaged, because training ended before step %d "
-                "(training.averaging.start_share); the trained weights are saved",
-                averaging.start_step + 1,
-            )
+        if self.averaging is not None and self.process_group.is_main:
+            self.averaging.warn_if_unused()
         assert self.best_perplexity is not None
         assert self.best_weights is not None
         return self.best_weights, self.best_perplexity
@@ -145,35 +140,31 @@ class TrainingLoop:
         if self.averaging is not None:
             self.averaging.update(self.model, self.step)
         self.tokens += batch.predicted_tokens
-        self.interval_tokens += batch.predicted_tokens
+        self.speed.tokens += batch.predicted_tokens
         progress.update()
         if measured:
             self.measure(step, rate, progress)
 
     def measure(self, step: Step, rate: float, progress: Progress) -> None:
-        now = time.perf_counter()
-        speed = self.interval_tokens / (now - self.interval_start)
-        clip_norm = self.config.optimizer.clip_norm
-        # Norms are reported as before clipping.
-        clipping = 1.0 if clip_norm is None else max(1.0, float(step.norm) / clip_norm)
+        speed = self.speed.restart()
         metrics = {
             "train_loss_nats": float(step.loss),
             "gradient_norm": float(step.norm),
             "learning_rate": rate,
             "tokens_per_second": speed,
             "trained_tokens": float(self.tokens),
-        } | {name: float(value) * clipping for name, value in gradient_norms_by_part(self.model).items()}
+            **norms_before_clipping(self.model, float(step.norm), self.config.optimizer.clip_norm),
+        }
         with preserve_random_states():
             self.record(Measurement(self.step, metrics, "training", self.rollbacks))
         best = self.best_perplexity
         validated = "" if best is None else f"best sampled validation perplexity {best:.2f}"
         progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s", validated)
-        self.interval_start, self.interval_tokens = now, 0
 
     def validate_and_record(self) -> None:
         """Write a checkpoint, then validate: so a signal may interrupt validation at any moment."""
         self.save_checkpoint()
-        with self.exclude_time(), self.evaluated_weights():
+        with self.speed.paused(), self.evaluated_weights():
             with self.interruption.deferred(False), preserve_random_states():
                 self.model.eval()
                 perplexity = self.validate(self.step)
@@ -200,13 +191,6 @@ class TrainingLoop:
     def evaluated_weights(self) -> AbstractContextManager[None]:
         """Inside, the model has the weights that are evaluated and saved."""
         return nullcontext() if self.averaging is None else self.averaging.applied(self.model)
-
-    @contextmanager
-    def exclude_time(self) -> Iterator[None]:
-        """Leave the time inside the context out of the measured speed."""
-        start = time.perf_counter()
-        yield
-        self.interval_start += time.perf_counter() - start
 
     def roll_back(self, error: DivergedError) -> bool:
         """Load the last good checkpoint, with half the learning rate of the failed attempt. False if no retry is left.
@@ -257,7 +241,7 @@ class TrainingLoop:
             weights = (value for value in self.model.state_dict().values() if value.is_floating_point())
             if not all(bool(value.isfinite().all()) for value in weights):
                 raise DivergedError(self.step, math.nan, math.nan)
-            with self.exclude_time():
+            with self.speed.paused():
                 self.checkpoints.write(self.step, self.state_dict())
         self.interruption.raise_if_received()
 
@@ -323,8 +307,3 @@ class TrainingLoop:
         # Older checkpoints lack it: then their run's number of processes has never changed.
         self.process_changes = [ProcessChange(**change) for change in state.get("process_changes", ())]
         self.note_process_change()
-
-
-def validation_steps(total_steps: int, count: int) -> frozenset[int]:
-    """Evenly spaced steps after which to validate, without the last step, which the loop adds."""
-    return frozenset(total_steps * index // count for index in range(1, count)) - {0}

@@ -43,9 +43,7 @@ SAMPLED_CLASSES = 1_024
 FAST = f"sampled {SAMPLED_CLASSES}"
 CAPTURED = ", captured"  # and replayed as a CUDA graph
 TAUGHT = ", taught"  # with a teacher's targets
-TAUGHT_TARGETS = (
-    9  # of a token: 1 + DRAWS_PER_TOKEN of rnnlm/extensions/distillation/drawn_targets.py, which needs DuckDB
-)
+TAUGHT_TARGETS = 9  # of a token: 1 + DRAWS_PER_TOKEN of rnnlm/extensions/distillation/teacher.py, which needs DuckDB
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 ROWS = (
     "textbook",

@@ -48,7 +48,7 @@ with find_home().lock(sys.argv[1]):
     print("held", flush=True)
     time.sleep(600)
 """
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:

@@ -25,7 +25,7 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home
 
 pytestmark = pytest.mark.long
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FLOW = """
 import time
 from prefect import flow, task

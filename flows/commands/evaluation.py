@@ -25,7 +25,6 @@ OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_document
 
 def evaluate_command(
     session: Session,
-    variants: Annotated[tuple[Any, ...], AddedFields("variants")],
     model: Model = None,
     corpus: Corpus = None,
     set: Set = None,
@@ -39,6 +38,7 @@ def evaluate_command(
         Path | None,
         typer.Option(metavar="FILE", help="Parquet file for the probability of each token, in the order of the text."),
     ] = None,
+    variants: Annotated[tuple[Any, ...], AddedFields("variants")] = (),
 ) -> None:
     """Measure a model's perplexity on a corpus.
 

@@ -62,10 +62,11 @@ def prepare_command(
     if options.verify:
         forget_verified(session.home)
     from flows.pipeline_flow import prepare_flow
+    from rnnlm.reports.json_values import prepared_value
     from rnnlm.reports.pipeline_page import prepared_summary
 
     prepared = session.run_flow(prepare_flow, config)
-    session.print_result(prepared_summary(prepared), prepared)
+    session.print_result(prepared_summary(prepared), prepared_value(prepared))
 
 
 def train_command(

@@ -8,8 +8,32 @@ from typing import Any
 from rnnlm.registry.champion_history import Change
 from rnnlm.registry.lineage import VersionDetails
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.storage.result_records import ListedVersion, SplitScore, TrainedRecord
+from rnnlm.storage.result_records import ListedVersion, PreparedRecord, SplitScore, TrainedRecord
 from rnnlm.tracking.run_comparison import RunComparison, RunOverview
+
+
+def prepared_value(record: PreparedRecord) -> dict[str, Any]:
+    """A prepared corpus, as prepare prints it."""
+    corpus, dataset = record.corpus, record.dataset
+    stages = {"corpus": corpus, "tokenizer": record.tokenizer, "sequences": dataset}
+    return {
+        "corpus": dataset.corpus_name,
+        "corpus_digest": dataset.corpus_digest,
+        "corpus_source": corpus.source,
+        "corpus_bytes": corpus.corpus_bytes,
+        "corpus_folder": str(corpus.folder),
+        "left_out": [one.model_dump() for one in corpus.left_out],
+        "tokenizer_kind": record.tokenizer.kind,
+        "vocabulary_size": dataset.vocabulary_size,
+        "dataset_id": dataset.dataset_id,
+        "dataset_folder": str(dataset.folder),
+        "train_tokens": dataset.predicted_tokens["train"],
+        "validation_tokens": dataset.predicted_tokens["valid"],
+        "test_tokens": dataset.predicted_tokens["test"],
+        "warnings": list(record.score_warnings),
+        "skipped": [name for name, stage in stages.items() if stage.skipped],
+        "seconds": {name: round(stage.seconds, 3) for name, stage in stages.items()},
+    }
 
 
 def run_value(record: TrainedRecord, dataset: DatasetRecord) -> dict[str, Any]:

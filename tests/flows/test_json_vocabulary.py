@@ -37,7 +37,12 @@ def answer(capsys: pytest.CaptureFixture[str], tracked_home: Home) -> Any:
 def test_a_run_a_score_and_a_version_look_the_same_everywhere(answer: Any, toy_folder: Path, tmp_path: Path) -> None:
     settings = [part for path, value in QUICK.items() for part in ("--set", f"{path}={value}")]
     corpus = ["--corpus", str(toy_folder), *settings]
+    prepared = answer("prepare", *corpus)
+    assert set(prepared) == documented("A prepared text")
     run = answer("run", *corpus)
+    same = ("corpus", "corpus_digest", "dataset_id", "train_tokens")
+    assert {name: run[name] for name in same} == {name: prepared[name] for name in same}
+    assert (prepared["skipped"], run["skipped"]) == ([], ["corpus", "tokenizer", "sequences"])
     other = answer("train", *corpus, "--set", "training.seed=1")
     mixed = answer("mix", run["run_id"], other["run_id"])
     for value in (run, other, mixed):

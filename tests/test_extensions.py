@@ -6,6 +6,7 @@ Tests and benchmarks of other names that import what is deleted go with it.
 """
 
 import ast
+import functools
 import os
 import re
 import shutil
@@ -49,8 +50,13 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(tree: Path, path: Path) -> Iterator[str]:
+@functools.cache
+def imported(tree: Path, path: Path) -> frozenset[str]:
     """Dotted names of modules, and of what is imported from them."""
+    return frozenset(imports(tree, path))
+
+
+def imports(tree: Path, path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse((tree / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -64,7 +70,7 @@ def imported(tree: Path, path: Path) -> Iterator[str]:
 def importers(tree: Path, files: Iterable[Path], deleted: Iterable[Path]) -> set[Path]:
     """Those of the files that import one of the deleted ones, also through each other."""
     gone = {module_of(path) for path in deleted if path.suffix == ".py"}
-    names = {path: set(imported(tree, path)) for path in files if path.suffix == ".py"}
+    names = {path: imported(tree, path) for path in files if path.suffix == ".py"}
     found: set[Path] = set()
     while more := {path for path in names.keys() - found if names[path] & gone}:
         found |= more

@@ -74,13 +74,14 @@ def own_schedule(context: FlowRunContext) -> str:
 def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
     """Corpus and preset of a flow's parameters; "" for what they do not have."""
     for given in parameters.values():
-        if isinstance(given, PipelineConfig):
-            given = with_choices(
-                with_deployment_values(given), parameters.get("corpus", ""), parameters.get("preset", "")
-            )
-        if isinstance(given, Section):
-            source, preset = with_deployment_values(given).subject()
-            return (corpus_name(source) if source is not None else ""), preset
+        if not isinstance(given, Section) or given.subject() is None:
+            continue
+        config = with_deployment_values(given)
+        if isinstance(config, PipelineConfig):
+            config = with_choices(config, parameters.get("corpus", ""), parameters.get("preset", ""))
+        if (subject := config.subject()) is not None:
+            corpus, preset = subject
+            return corpus_name(corpus), preset
     return "", ""
 
 

@@ -34,9 +34,9 @@ class Section(BaseModel):
         """Facts for the pages about a run: name → text. Empty if the section's defaults say nothing of interest."""
         return {}
 
-    def subject(self) -> tuple[Any, str]:
-        """CorpusConfig and preset that a flow run with this parameter is named for; None and "" if it has none."""
-        return None, ""
+    def subject(self) -> tuple[Any, str] | None:
+        """CorpusConfig and preset that a flow run with this parameter is named for; None: it is about no text."""
+        return None
 
     @classmethod
     def of(cls, parent: "Section") -> Self:

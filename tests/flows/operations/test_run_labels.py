@@ -1,12 +1,17 @@
-"""Runs that begin within the same minute have different names."""
+"""Runs are named for their text and preset, and those that begin within the same minute have different names."""
 
 import threading
 
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.flow_engine import run_flow
 
 from flows.operations.flow_start import rnnlm_flow
+from flows.operations.run_labels import subject_of
+from rnnlm.config import CorpusConfig, EngineConfig, PipelineConfig
 from rnnlm.storage.home import Home
+
+ZEN = PipelineConfig(corpus=CorpusConfig(source="zen"), preset="smoke")
 
 
 @rnnlm_flow("naming")
@@ -26,3 +31,33 @@ def test_runs_of_one_minute_have_different_names(home: Home, prefect_server: Non
     assert len(set(names)) == 4
     # All in the same minute, or in two if the clock has just moved on.
     assert 2 <= sum(name.endswith(")") for name in names) <= 3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "subject"),
+    [
+        ({"config": ZEN}, ("zen", "smoke")),
+        ({"config": ZEN, "corpus": "counting", "preset": "ptb"}, ("counting", "ptb")),
+        ({"config": EngineConfig(), "pipeline": ZEN}, ("zen", "smoke")),  # the first section is about no text
+        ({"config": EngineConfig()}, ("", "")),
+        ({"seeds": 3}, ("", "")),
+    ],
+)
+def test_a_run_is_named_for_its_text_and_preset(parameters: dict[str, object], subject: tuple[str, str]) -> None:
+    assert subject_of(parameters) == subject
+
+
+@rnnlm_flow("labelling")
+def labelling_flow(config: PipelineConfig = PipelineConfig(), corpus: str = "", preset: str = "") -> None: ...
+
+
+@pytest.mark.long
+def test_choices_in_the_form_of_a_deployment_name_its_run(home: Home, prefect_server: None) -> None:
+    with get_client(sync_client=True) as client:
+        flow_id = client.create_flow(labelling_flow)
+        deployed = {"config": {"preset": "smoke", "corpus": {"source": "zen"}}}
+        deployment = client.create_deployment(flow_id, "labelling", parameters=deployed)
+        for choices, name in (({}, "zen · smoke"), ({"corpus": "counting", "preset": "ptb"}, "counting · ptb")):
+            run = client.create_flow_run_from_deployment(deployment, parameters=choices)
+            run_flow(labelling_flow, flow_run=run, parameters=run.parameters, return_type="state")
+            assert client.read_flow_run(run.id).name.startswith(f"labelling {name} · ")

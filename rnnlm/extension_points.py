@@ -1,8 +1,8 @@
 """Where extensions plug in. The spine asks here for what they add, and imports none of them by name.
 
 An extension is a package rnnlm/extensions/NAME. Its __init__.py may have EXTENSION, an `Extension` that lists what it
-adds as "module:object", so that nothing is imported before it is used. Without the folder nothing is added: delete
-what bears its name, and the rest works.
+adds by name, so that nothing is imported before it is used. Without the folder nothing is added: delete what bears its
+name, and the rest works.
 """
 
 import importlib
@@ -28,7 +28,7 @@ class AddedSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """Everything that an extension adds, by place."""
+    """Everything that an extension adds, by place. Places are written module:object, or module."""
 
     sections: tuple[AddedSection, ...] = ()
     # ModelMeasurement, evaluation/measurements.py: of a trained model, after its evaluation.
@@ -37,7 +37,7 @@ class Extension:
     targets: tuple[str, ...] = ()
     # Launcher, training/training_run.py: where a run is trained instead of in this process.
     launchers: tuple[str, ...] = ()
-    # DocumentReader, corpora/document_formats.py: prose of PDF, HTML and other files.
+    # DocumentReader, corpora/document_formats.py, a module: prose of PDF, HTML and other files.
     documents: tuple[str, ...] = ()
     # ModelVariants, evaluation/variants.py, a Section: a model that does more than predict, with options of `evaluate`.
     variants: tuple[str, ...] = ()

@@ -5,17 +5,18 @@ it: rnnlm/extensions/scoring/, flows/scoring_flow.py, flows/commands/scoring.py,
 Tests and benchmarks of other names that import what is deleted go with it.
 """
 
-import ast
 import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
+from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_FLOWS_ALONE = ("service",)  # rnnlm up and what it watches: it has no part without Prefect
@@ -29,7 +30,7 @@ TRAINED = """
 import sys
 import rnnlm
 settings = {"training.epochs": 1, "model.hidden_size": 16, "tokenizer.vocabulary_size": 300}
-model = rnnlm.train(sys.argv[1], preset="smoke", home=sys.argv[2], settings=settings)
+model = rnnlm.train(sys.argv[1], preset="smoke", settings=settings)
 print(model.name, len(model.score(["the cat sees the dog"])))
 """
 
@@ -53,18 +54,10 @@ def module_of(path: Path) -> str:
 @functools.cache
 def imported(tree: Path, path: Path) -> frozenset[str]:
     """Dotted names of modules, and of what is imported from them."""
-    return frozenset(imports(tree, path))
-
-
-def imports(tree: Path, path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse((tree / path).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = path.parts[: len(path.parts) - node.level] if node.level else ()
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+    names: set[str] = set()
+    for module, parts in imports((tree / path).read_text(encoding="utf-8"), path.parent.parts):
+        names |= {module, *(f"{module}.{part}" for part in parts)}
+    return frozenset(names)
 
 
 def importers(tree: Path, files: Iterable[Path], deleted: Iterable[Path]) -> set[Path]:
@@ -120,9 +113,9 @@ def text(tmp_path: Path) -> Path:
 
 
 def run(tree: Path, *command: str) -> str:
-    """The program's output; its code is the tree's. AssertionError if it fails."""
+    """The program's output; its code is the tree's, its home lies beside that. AssertionError if it fails."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "MLFLOW"))}
-    environment |= {"PYTHONPATH": str(tree)}
+    environment |= {"PYTHONPATH": str(tree), "RNNLM_HOME": str(tree.with_name("home"))}
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
     return done.stdout
@@ -134,16 +127,16 @@ def tool(name: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_without_an_extension_text_still_becomes_a_model(name: str, clone: Path, text: Path, tmp_path: Path) -> None:
+def test_without_an_extension_text_still_becomes_a_model(name: str, clone: Path, text: Path) -> None:
     delete(clone, [name])
     run(clone, tool("ruff"), "check", ".")
     run(clone, tool("lint-imports"))
-    assert run(clone, sys.executable, "-c", TRAINED, str(text), str(tmp_path / "home")).split()[-1] == "1"
+    assert run(clone, sys.executable, "-c", TRAINED, str(text)).split()[-1] == "1"
     assert "run " in run(clone, sys.executable, "-m", "flows.command_line", "--help")
 
 
 @pytest.mark.slow
-def test_without_all_extensions_lint_and_the_nightly_flow_succeed(clone: Path, text: Path, tmp_path: Path) -> None:
+def test_without_all_extensions_lint_and_the_nightly_flow_succeed(clone: Path, text: Path) -> None:
     delete(clone, NAMES)
     assert sorted(path.name for path in (clone / "rnnlm" / "extensions").iterdir()) == ["__init__.py"]
     run(clone, tool("ruff"), "check", ".")
@@ -152,7 +145,4 @@ def test_without_all_extensions_lint_and_the_nightly_flow_succeed(clone: Path, t
     run(clone, tool("mypy"))
     command = [sys.executable, "-m", "flows.command_line", "run", "--corpus", str(text), "--preset", "smoke"]
     settings = ["--set", "training.epochs=1", "--set", "tokenizer.vocabulary_size=300"]
-    environment = os.environ | {"PYTHONPATH": str(clone), "RNNLM_HOME": str(tmp_path / "home")}
-    done = subprocess.run([*command, *settings], cwd=clone, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "champion" in done.stdout
+    assert "champion" in run(clone, *command, *settings)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rnnlm.registry.bundle import REQUIREMENTS, portable_modules
+from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("flows", "tasks", "rnnlm")
@@ -22,13 +23,8 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("
 
 
 def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
-    """Absolute dotted names of all imports in a file of `package`, including relative ones and those in functions."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            yield ".".join([*base, *([node.module] if node.module else [])])
+    """Absolute dotted names of all imported modules."""
+    return (module for module, _ in imports(source, package))
 
 
 def test_portable_modules_need_what_a_version_requires_and_each_other() -> None:

@@ -1,6 +1,6 @@
 """Documents: files with prose that a reader has to find, such as PDF and HTML. An extension brings the reader."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rnnlm.extension_points import plugged
@@ -11,19 +11,16 @@ class DocumentError(Exception):
 
 
 class DocumentReader(Protocol):
-    """Reads documents of the kinds of split_names.DOCUMENT_SUFFIXES."""
+    """A module that reads documents of the kinds of split_names.DOCUMENT_SUFFIXES."""
 
-    def maximum_bytes(self, kind: str) -> int:
-        """Size of the largest document that is read."""
-
-    def is_binary(self, kind: str) -> bool:
-        """True if it is read from bytes; False: it is text with markup, and has to be decoded before."""
+    MAXIMUM_BYTES: dict[str, int]  # kind → size of the largest document that is read
+    BINARY_KINDS: dict[str, Callable[[bytes], str]]  # kinds that are read from bytes; others are decoded before
 
     def declared_charset(self, head: bytes) -> str | None:
         """The encoding that an HTML page declares for itself in its first bytes."""
 
-    def prose(self, kind: str, data: bytes, markup: str) -> str:
-        """The prose of `data` if the kind is binary, else of `markup`. DocumentError if there is none."""
+    def document_prose(self, kind: str, data: bytes, text: str) -> str:
+        """The prose of `data` if the kind is one of BINARY_KINDS, else of `text`. DocumentError if there is none."""
 
     def library_versions(self, names: Iterable[str]) -> dict[str, str]:
         """Libraries that the prose of files with these names depends on, with their versions; "" if not installed."""

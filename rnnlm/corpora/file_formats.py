@@ -167,15 +167,15 @@ class TextReader:
         encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
         if kind in DOCUMENT_KINDS:
             reader = document_reader()
-            data = read_document(opened, reader.maximum_bytes(kind))
+            data = read_document(opened, reader.MAXIMUM_BYTES[kind])
             if kind == "html" and encoding == self.config.encoding:  # without a byte-order mark
                 encoding = reader.declared_charset(data[:4096]) or encoding
             markup = ""
-            if not reader.is_binary(kind):
+            if kind not in reader.BINARY_KINDS:
                 markup = "".join(text_pieces(io.BytesIO(data), label, self.decoding._replace(encoding=encoding)))
             self.report.any_piece = True
-            prose = reader.prose(kind, data, markup) if self.convert else markup or "…"
-            return Text(role, label, iter([prose]), kind, "" if reader.is_binary(kind) else encoding)
+            prose = reader.document_prose(kind, data, markup) if self.convert else markup or "…"
+            return Text(role, label, iter([prose]), kind, "" if kind in reader.BINARY_KINDS else encoding)
         if kind == "text":
             pieces = text_pieces(opened, label, self.decoding)
         else:

@@ -2,8 +2,11 @@
 
 from typing import TYPE_CHECKING, Self
 
+from rnnlm.config import PipelineConfig
+from rnnlm.storage.home import read_json
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.history import HISTORY, History, Measurement, Tracker
+from rnnlm.training.job import Job
 from rnnlm.training.samples import write_samples
 
 if TYPE_CHECKING:
@@ -63,3 +66,9 @@ class RunListener(TrainingListener):
     def track(self) -> None:
         if self.tracker is not None:
             self.tracker()
+
+
+def listener_of_run(job: Job, tracker: Tracker | None = None) -> RunListener:
+    """A listener that also writes samples, by the configuration in the run's folder."""
+    config = PipelineConfig.model_validate(read_json(job.folder / "config.json"))
+    return RunListener(job.folder, tracker).with_samples(job.dataset, config.generation)

@@ -1,18 +1,16 @@
 """Choose where a run is trained: in other processes, or in this one after others have begun it."""
 
-from rnnlm.config import PipelineConfig
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.extensions.distributed.distributed_config import DistributedConfig
 from rnnlm.extensions.distributed.launcher import train_in_processes
 from rnnlm.models.devices import choose_device
 from rnnlm.runtime.extras import need_extra
-from rnnlm.storage.home import read_json
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.history import Tracker
 from rnnlm.training.job import Job, TrainingResult, former_processes_ended
 from rnnlm.training.process_group import ProcessGroup
 from rnnlm.training.train import train
-from rnnlm.training.training_listener import RunListener
+from rnnlm.training.training_listener import listener_of_run
 from rnnlm.training.training_run import TrainElsewhere
 
 
@@ -33,8 +31,8 @@ def launch_choice(training: TrainingConfig) -> TrainElsewhere | None:
 
 def continue_alone(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
     """Continue in this process a run that several have begun."""
-    config = PipelineConfig.model_validate(read_json(job.folder / "config.json"))
-    listener = RunListener(job.folder, tracker).with_samples(job.dataset, config.generation)
     process_group = ProcessGroup(size_at_start=DistributedConfig.of(job.training).processes_at_start)
     with former_processes_ended(job.folder):
-        return train(job, choose_device(job.training.device), listener, interruption, process_group)
+        return train(
+            job, choose_device(job.training.device), listener_of_run(job, tracker), interruption, process_group
+        )

@@ -31,7 +31,7 @@ from rnnlm.extensions.distributed.launcher import (
     WATCH_STDIN,
     read_worker_errors,
 )
-from rnnlm.storage.home import read_json, write_json
+from rnnlm.storage.home import write_json
 from rnnlm.training.checkpointing.interruption import Interruption, defer_signals
 from rnnlm.training.job import LOCK_FILE, Job
 
@@ -44,11 +44,10 @@ def main(path: Path) -> None:
 def train_rank(path: Path, interruption: Interruption) -> None:
     """Train the job as one rank of the process group. path: of the job."""
     # Here, because worker_process does without torch, whose import takes seconds.
-    from rnnlm.config import PipelineConfig
     from rnnlm.models.devices import choose_rank_device
     from rnnlm.training.process_group import join_process_group
     from rnnlm.training.train import train
-    from rnnlm.training.training_listener import RunListener
+    from rnnlm.training.training_listener import listener_of_run
 
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     device = choose_rank_device(job.training.device)
@@ -63,9 +62,7 @@ def train_rank(path: Path, interruption: Interruption) -> None:
             )
         # Processes whose launcher was killed may still be writing a checkpoint when new ones start.
         with FileLock(path.parent / LOCK_FILE) if process_group.is_main else contextlib.nullcontext():
-            config = PipelineConfig.model_validate(read_json(job.folder / "config.json"))
-            listener = RunListener(job.folder).with_samples(job.dataset, config.generation)
-            result = train(job, device, listener, interruption, process_group)
+            result = train(job, device, listener_of_run(job), interruption, process_group)
             if process_group.is_main:
                 write_json(path.parent / RESULT_FILE, result.model_dump())
 

@@ -2,4 +2,4 @@
 
 from rnnlm.extension_points import Extension
 
-EXTENSION = Extension(documents=("rnnlm.extensions.documents.prose_reader:PROSE_READER",))
+EXTENSION = Extension(documents=("rnnlm.extensions.documents.document_prose",))

@@ -24,12 +24,10 @@ import logging
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.operations.deployment_values import with_schedules_policy
 from flows.operations.flow_start import rnnlm_flow, start_flow_run
 from flows.operations.run_labels import tag_run
 from flows.operations.run_limits import run_limits
 from rnnlm.config import PipelineConfig, Promote
-from rnnlm.config.presets import with_choices
 from rnnlm.errors import ConfigError
 from rnnlm.evaluation.measurements import measurements
 from rnnlm.evaluation.score_tables import score_rows
@@ -81,8 +79,9 @@ def pipeline_flow(
             scores depend on the seed.
 
     """
-    config = with_choices(start_flow_run(config), corpus, preset, maximum_tokens, settings, promote)
-    config = with_schedules_policy(config)
+    config = start_flow_run(
+        config, corpus=corpus, preset=preset, maximum_tokens=maximum_tokens, settings=settings, promote=promote
+    )
     if seeds > 1 and config.training.start_from != "nothing":
         raise ConfigError("several seeds start from random weights: set training.start_from=nothing, or seeds to 1")
     with run_limits(config.limits):

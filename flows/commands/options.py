@@ -8,7 +8,8 @@ from typing import Annotated, Any, get_args
 import typer
 
 from rnnlm.config import STAGES, EngineConfig, PipelineConfig, Promote, Section, changeable_settings
-from rnnlm.config.presets import SHORT_SETTINGS, build_config, is_section, read_presets
+from rnnlm.config.preset_files import preset_files
+from rnnlm.config.presets import SHORT_SETTINGS, build_config, is_section
 from rnnlm.storage.home import find_home
 
 CORPUS_HELP = "A catalogue name (rnnlm corpora), hf:OWNER/NAME[:CONFIG], a file, folder, glob or http(s) URL."
@@ -19,7 +20,7 @@ MODEL_HELP = (
 
 
 def complete_presets() -> list[str]:
-    return list(read_presets())
+    return list(preset_files())
 
 
 def complete_corpora() -> list[str]:
@@ -62,7 +63,7 @@ def pipeline_option(option: str, metavar: str | None, text: str, completion: Any
 
 CORPUS = typer.Option("--corpus", metavar="SOURCE", help=CORPUS_HELP, autocompletion=complete_corpora)
 SET_HELP = "Change one setting, such as model.hidden_size=256; repeatable (rnnlm settings lists them)."
-PRESET_HELP = f"Settings to start from: {', '.join(read_presets())}. Default: default."
+PRESET_HELP = f"Settings to start from: {', '.join(preset_files())}. Default: default."
 RESUME_HELP = (
     "Continue an unfinished run: its id, the start of it, or its folder. "
     f"Only --set {', '.join(changeable_settings())} may change it."

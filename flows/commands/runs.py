@@ -13,7 +13,8 @@ from flows.commands.options import complete_runs
 from rnnlm.config import PipelineConfig
 from rnnlm.config.kinds import NETWORKS
 from rnnlm.config.moved_settings import flatten
-from rnnlm.config.presets import preset_settings, read_presets
+from rnnlm.config.preset_files import preset_files
+from rnnlm.config.presets import preset_settings
 from rnnlm.display.text_layout import LINE_WIDTH, columns
 from rnnlm.storage.home import Home
 
@@ -67,7 +68,7 @@ def change_lines(run: "RunOverview") -> list[str]:
     """Indented lines: the run's preset, and its settings that differ from it."""
     preset = str(run.settings.get("preset", "default"))
     usual = flatten(PipelineConfig().model_dump(mode="json"))
-    usual |= preset_settings(preset) if preset in read_presets() else {}
+    usual |= preset_settings(preset) if preset in preset_files() else {}
     changed = [
         f"{path}={shown(value)}"
         for path, value in run.settings.items()

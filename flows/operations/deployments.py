@@ -16,6 +16,7 @@ import yaml
 from flows.operations.console import show_library_lines
 from flows.operations.home_servers import read_running
 from flows.operations.prefect_query import WORK_POOL, wait_for_server
+from rnnlm.config.preset_files import with_preset_settings
 from rnnlm.storage.home import Home
 from rnnlm.storage.package_files import package_file
 from rnnlm.tracking.mlflow_store import prepare_store
@@ -50,8 +51,15 @@ FORMER_MODEL = "models:/rnnlm-python-docs@champion"  # came with rnnlm before 20
 
 
 def read_plans() -> list[Plan]:
-    """The deployments of prefect.yaml whose flows are there: those of a deleted extension are not."""
+    """Return the deployments of prefect.yaml whose flows are there, with their presets' settings.
+
+    Flows of a deleted extension are not there.
+    """
     plans: list[Plan] = yaml.safe_load(package_file("prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    for plan in plans:
+        config = plan.get("parameters", {}).get("config", {})
+        if "preset" in config:
+            plan["parameters"]["config"] = with_preset_settings(config)
     return [plan for plan in plans if find_spec(plan["entrypoint"].rpartition(".")[0])]
 
 

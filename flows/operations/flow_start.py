@@ -17,7 +17,7 @@ from prefect.context import FlowRunContext
 from prefect.states import Failed
 
 from flows.operations.console import shorten_own_errors, show_library_lines
-from flows.operations.deployment_values import ConfigT, with_deployment_values
+from flows.operations.run_configuration import ConfigT, configuration_of_run
 from flows.operations.run_labels import flow_run_label
 from flows.operations.run_locks import hold_until_end
 from rnnlm.errors import RnnlmError, close_to, is_worth_a_retry
@@ -71,15 +71,15 @@ def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameter
     return run
 
 
-def start_flow_run(config: ConfigT) -> ConfigT:
-    """Lock the run's file and return the configuration to run with: the deployment's, overridden by `config`."""
+def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
+    """Lock the run's file and return the configuration to run with. The arguments are those of configuration_of_run."""
     show_library_lines()  # in a worker's process too
     shorten_own_errors()
     hold_run_lock()
     check_addresses()  # else the run would be trained, and then not registered
     if os.environ.get("PREFECT__FLOW_RUN_ID"):  # a worker started this process, in a temporary folder
         settle_in_home()
-    return with_deployment_values(config)
+    return configuration_of_run(config, **choices)
 
 
 def settle_in_home() -> None:

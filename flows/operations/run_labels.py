@@ -11,9 +11,8 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 from prefect.context import FlowRunContext
 
-from flows.operations.deployment_values import with_deployment_values
-from rnnlm.config import PipelineConfig, Section
-from rnnlm.config.presets import with_choices
+from flows.operations.run_configuration import FORM_FIELDS, configuration_of_run
+from rnnlm.config import Section
 from rnnlm.corpora.source_names import corpus_name
 from rnnlm.storage.home import find_home
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
@@ -76,10 +75,8 @@ def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
     for given in parameters.values():
         if not isinstance(given, Section) or given.subject() is None:
             continue
-        config = with_deployment_values(given)
-        if isinstance(config, PipelineConfig):
-            config = with_choices(config, parameters.get("corpus", ""), parameters.get("preset", ""))
-        if (subject := config.subject()) is not None:
+        choices = {name: parameters[name] for name in FORM_FIELDS if name in parameters}
+        if (subject := configuration_of_run(given, **choices).subject()) is not None:
             corpus, preset = subject
             return corpus_name(corpus), preset
     return "", ""

@@ -1,6 +1,6 @@
 """The pipeline's whole configuration: one frozen section per stage, and the only parameter of its flows.
 
-`PipelineConfig()` is what `rnnlm run` and the nightly deployment do; presets (prefect.yaml) state differences from it.
+`PipelineConfig()` is what `rnnlm run` and the nightly deployment do; presets (presets/) state differences from it.
 Options of single commands live beside their code: probes, evaluation/ngram, evaluation/test_time_adaptation, scoring
 and serving have configuration modules of their own.
 """

@@ -1,6 +1,6 @@
 """All sections together, with those of the whole run: tracking, registration, time limit and retries."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,7 @@ from rnnlm.config.evaluation_config import EvaluationConfig, GenerationConfig
 from rnnlm.config.kinds import KINDS, kind_of
 from rnnlm.config.model_config import ModelConfig
 from rnnlm.config.moved_settings import upgrade
+from rnnlm.config.preset_files import preset_files
 from rnnlm.config.section import Section, setting, with_added_sections
 from rnnlm.config.training_config import TrainingConfig
 
@@ -24,22 +25,10 @@ SIZE_SETTINGS = (  # chosen for training.minutes where they are null
     "training.dropout.outputs",
     "training.optimizer.learning_rate",
 )
-Preset = Literal[  # of prefect.yaml
-    "default",
-    "gpu",
-    "smoke",
-    "ptb",
-    "ptb-long",
-    "ptb-indrnn",
-    "shakespeare",
-    "irnn",
-    "lstm-characters",
-    "counting",
-    "overfit",
-    "textbook",
-    "textbook-transformer",
-    "textbook-brown",
-]
+if TYPE_CHECKING:
+    Preset = str
+else:
+    Preset = Literal[tuple(preset_files())]
 
 
 class TrackingConfig(Section):

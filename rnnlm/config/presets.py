@@ -1,8 +1,7 @@
-"""Presets and `--set` overrides: build a PipelineConfig. The presets are in prefect.yaml."""
+"""Build a PipelineConfig from a preset, a YAML file, settings of Python and `--set` overrides."""
 
 import contextlib
 import difflib
-import functools
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,9 @@ from pydantic import BaseModel
 
 from rnnlm.config import SIZE_SETTINGS, PipelineConfig
 from rnnlm.config.moved_settings import MOVED, flatten, nest, upgrade
+from rnnlm.config.preset_files import preset_files, read_preset
 from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, close_to
-from rnnlm.storage.package_files import package_file
 
 SHORT_SETTINGS = {  # what has an option of its own → its path
     "minutes": "training.minutes",
@@ -25,15 +24,6 @@ SHORT_SETTINGS = {  # what has an option of its own → its path
     "ray_address": "sequences.ray_address",
     "promote": "registry.promote",
 }
-
-
-@functools.cache
-def read_presets() -> dict[str, dict[str, Any]]:
-    """Preset name → nested differences from PipelineConfig()."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # 20 ms faster: every command reads the names
-    plan = yaml.load(package_file("prefect.yaml").read_text(encoding="utf-8"), loader)
-    presets: dict[str, dict[str, Any]] = plan["definitions"]["presets"]
-    return presets
 
 
 def build_config(
@@ -61,10 +51,10 @@ def build_config(
 
 def preset_settings(name: str) -> dict[str, Any]:
     """Dotted path → value, where the preset differs from PipelineConfig(). ConfigError if there is no such preset."""
-    presets = read_presets()
+    presets = preset_files()
     if not isinstance(name, str) or name not in presets:
         raise ConfigError(f"unknown preset {name!r}{close_to(str(name), presets)}; available: {', '.join(presets)}")
-    return flatten(presets[name])
+    return flatten(read_preset(name))
 
 
 def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files that are not Python code: SQL statements and the presets.
+"""Files that are not Python code: SQL statements, presets and deployments.
 
 A checkout keeps them at its top level, where people look for them. A wheel carries them inside this package.
 """
@@ -11,7 +11,10 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 @cache
 def package_file(name: str) -> Path:
-    """The path of `sql` or `prefect.yaml`, in a wheel or in a checkout. FileNotFoundError if neither has it."""
+    """Return the path of `sql`, `presets` or `prefect.yaml`, in a wheel or in a checkout.
+
+    Raise FileNotFoundError if neither has it.
+    """
     for folder in (PACKAGE, PACKAGE.parent):
         if (folder / name).exists():
             return folder / name

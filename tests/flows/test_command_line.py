@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.command_line import app, build_group, main
-from rnnlm.config.presets import read_presets
+from rnnlm.config.preset_files import preset_files
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 
@@ -51,7 +51,7 @@ def test_help_fits_80_columns_and_shows_an_example(monkeypatch: pytest.MonkeyPat
     for name, page in pages.items():
         assert max(map(len, page.splitlines())) <= 80, name
         assert "example" in page or name == "rnnlm probe", name  # probe only has subcommands
-    assert all(preset in pages["rnnlm run"] for preset in read_presets())
+    assert all(preset in pages["rnnlm run"] for preset in preset_files())
 
 
 def test_the_overview_imports_no_command() -> None:
@@ -122,7 +122,7 @@ def completions(words: str) -> list[str]:
 
 def test_the_shell_completes_commands_presets_settings_and_models(toy_run: RunRecord) -> None:
     assert completions("rnnlm ge") == ["generate"]
-    assert completions("rnnlm run --preset ptb") == ["ptb", "ptb-long", "ptb-indrnn"]
+    assert completions("rnnlm run --preset ptb") == ["ptb", "ptb-indrnn", "ptb-long"]
     assert completions("rnnlm run --set model.hid") == ["model.hidden_size="]
     assert completions(f"rnnlm generate {toy_run.run_id[:4]}") == [toy_run.run_id]
     assert completions("rnnlm run --force seq") == ["sequences"]

@@ -29,7 +29,7 @@ from flows.operations.home_servers import LOCK, RunningHome, credentials, home_p
 from flows.service.supervisor import worker_command
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
-from rnnlm.config.presets import read_presets
+from rnnlm.config.preset_files import read_preset
 from rnnlm.errors import DatasetError
 from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
@@ -150,7 +150,7 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     assert used["corpus"]["source"] == str(toy_folder)
     assert (used["training"]["maximum_tokens"], used["training"]["device"]) == (500, "cpu")
     # Settings that were not given are the deployment's.
-    assert flatten(used).items() >= (flatten(read_presets()["smoke"]) | flatten(config)).items()
+    assert flatten(used).items() >= (flatten(read_preset("smoke")) | flatten(config)).items()
     lines = library_lines(server, run_id)
     for part in ("training: step ", "training: done", "rnnlm-toy version 1 becomes champion"):
         assert any(part in line for line in lines), lines
@@ -215,6 +215,8 @@ def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deploy
         assert found["job_configuration"] == JOB_TEMPLATE["job_configuration"]
         properties = JOB_TEMPLATE["variables"]["properties"]
         assert found["variables"]["properties"] == properties | ({"env": given} if "default" in given else {})
+    # The block is not there, so a later test's run could not start with it.
+    server.patch("/work_pools/rnnlm", json={"base_job_template": JOB_TEMPLATE}).raise_for_status()
 
 
 @pytest.mark.slow

@@ -3,25 +3,17 @@
 import copy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from pydantic.fields import FieldInfo
 
-from rnnlm.config import SIZE_SETTINGS, PipelineConfig, Preset, Section, changes_results, result_settings, setting
+from rnnlm.config import SIZE_SETTINGS, PipelineConfig, Section, changes_results, result_settings, setting
 from rnnlm.config.moved_settings import flatten, nest
-from rnnlm.config.presets import build_config, change_preset, parse_override, read_presets, with_choices
+from rnnlm.config.preset_files import read_preset
+from rnnlm.config.presets import build_config, change_preset, parse_override, with_choices
 from rnnlm.config.section import fact_of
 from rnnlm.errors import ConfigError
 from rnnlm.storage.home import digest_of
-
-
-def test_the_form_offers_the_presets_of_prefect_yaml() -> None:
-    presets = read_presets()
-    assert get_args(Preset) == tuple(presets)
-    assert {name: preset.get("preset", "default") for name, preset in presets.items()} == {
-        name: name for name in presets
-    }
 
 
 def test_minutes_chosen_by_hand_replace_a_presets_own_size_and_length() -> None:
@@ -33,9 +25,7 @@ def test_minutes_chosen_by_hand_replace_a_presets_own_size_and_length() -> None:
 
 
 # As Prefect's form submits: every field, with the deployment's value or the default.
-SMOKE_DEPLOYMENT = nest(
-    flatten(read_presets()["smoke"]) | {"corpus.source": "/data/t", "training.maximum_tokens": 5000}
-)
+SMOKE_DEPLOYMENT = nest(flatten(read_preset("smoke")) | {"corpus.source": "/data/t", "training.maximum_tokens": 5000})
 
 
 def shown_by_form(deployed: dict[str, object], **chosen: object) -> dict[str, object]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flows.operations.deployment_values import policy_of_run
+from flows.operations.run_configuration import over_deployment, with_policy
 from rnnlm.config import PipelineConfig
 from rnnlm.config.presets import build_config, with_choices
 
@@ -30,11 +30,18 @@ def test_only_a_run_with_its_deployment_s_settings_follows_the_policy(
     choices: dict[str, Any], policy: str | None
 ) -> None:
     config = with_choices(PipelineConfig.model_validate(NIGHTLY["config"]), **choices)
-    assert policy_of_run(config, NIGHTLY).registry.promote == policy
+    assert with_policy(config, NIGHTLY).registry.promote == policy
 
 
 def test_fields_that_were_filled_in_for_the_deployment_are_its_own_settings() -> None:
     deployed = {"settings": ["model.layers=2"], "preset": "smoke", "corpus": "zen", "maximum_tokens": None}
     config = build_config("smoke", ["model.layers=2"], "zen")
-    assert policy_of_run(config, deployed).registry.promote == "by_policy"
-    assert policy_of_run(build_config("smoke", [], "zen"), deployed).registry.promote is None
+    assert with_policy(config, deployed).registry.promote == "by_policy"
+    assert with_policy(build_config("smoke", [], "zen"), deployed).registry.promote is None
+
+
+def test_a_deployment_that_has_only_a_presets_name_has_its_settings() -> None:
+    """`prefect deploy` stores what prefect.yaml says, and does not read presets/."""
+    values = over_deployment({"preset": "smoke"}, {"model": {"layers": 2}})
+    assert PipelineConfig.model_validate(values) == build_config("smoke", ["model.layers=2"])
+    assert with_policy(build_config("smoke"), {"config": {"preset": "smoke"}}).registry.promote == "by_policy"

@@ -1,0 +1,74 @@
+"""The configuration of a flow run. It is put together here alone, from the deployment, the run and the form."""
+
+from typing import Any, TypeVar, cast
+
+from prefect.client.orchestration import get_client
+from prefect.context import FlowRunContext
+
+from rnnlm.config import PipelineConfig, Section
+from rnnlm.config.preset_files import with_preset_settings
+from rnnlm.config.presets import change_preset, with_choices
+from rnnlm.registry.version_tags import settings_fact
+
+ConfigT = TypeVar("ConfigT", bound=Section)
+FORM_FIELDS = ("corpus", "preset", "maximum_tokens", "settings", "promote")  # parameters of a flow, see with_choices()
+
+
+def configuration_of_run(config: ConfigT, **choices: Any) -> ConfigT:
+    """Return the configuration that the current flow run has to use.
+
+    The deployment's `config` comes first. The run's own values replace it field by field, where Prefect would replace
+    the whole. Then come the fields of the form. Last, `registry.promote` is decided for a run that has its deployment's
+    settings. Without a deployment, only the fields of the form complete `config`.
+
+    Args:
+        config: The flow's parameter of this name.
+        choices: The flow's parameters among FORM_FIELDS.
+
+    """
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    parameters = None
+    if run is not None and run.deployment_id is not None:
+        with get_client(sync_client=True) as client:
+            parameters = client.read_deployment(run.deployment_id).parameters
+        values = over_deployment(parameters.get("config", {}), run.parameters.get("config", {}))
+        config = type(config).model_validate(values)
+    if not isinstance(config, PipelineConfig):
+        return config
+    chosen = with_choices(config, **choices)
+    return cast(ConfigT, chosen if parameters is None else with_policy(chosen, parameters))
+
+
+def over_deployment(deployed: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a run over those of its deployment. Both are nested, as JSON."""
+    if deployed.keys() == {"preset"}:  # created by `prefect deploy`, which does not know presets
+        deployed = with_preset_settings(deployed)
+    preset = deployed.get("preset", "default")
+    if given.get("preset", preset) != preset:
+        return change_preset(deployed, given)
+    return merged(deployed, given)
+
+
+def with_policy(config: PipelineConfig, parameters: dict[str, Any]) -> PipelineConfig:
+    """Return the configuration with registry.promote=by_policy if the run has exactly its deployment's settings.
+
+    A run by hand or from the form with other settings is an experiment: its model has to be better. parameters: of the
+    deployment, in which a person may have filled in the short fields of the form, too.
+    """
+    if config.registry.promote is not None:
+        return config
+    choices = {name: parameters[name] for name in FORM_FIELDS if name != "promote" and parameters.get(name)}
+    deployed = with_choices(PipelineConfig.model_validate(over_deployment(parameters.get("config", {}), {})), **choices)
+    if config.corpus.source != deployed.corpus.source or settings_fact(config) != settings_fact(deployed):
+        return config
+    return config.model_copy(update={"registry": config.registry.model_copy(update={"promote": "by_policy"})})
+
+
+def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+    """`override` over `base`; two dictionaries under one name are merged in the same way."""
+    values = base | override
+    for name in base.keys() & override.keys():
+        if isinstance(base[name], dict) and isinstance(override[name], dict):
+            values[name] = merged(base[name], override[name])
+    return values

@@ -1,21 +1,52 @@
-"""The loss of every predicted token of batches, under the full softmax of the network alone."""
+"""The loss of every predicted token of batches, under the full softmax of the network alone.
+
+All losses of text are computed here: shared_prefix_scoring.py makes batches of rows, document_losses.py rows of texts.
+
+This module travels with every registered model.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import tee
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from rnnlm.evaluation.full_softmax import LogNormalizer
-from rnnlm.models.language_model import LanguageModel
-from rnnlm.sequences.batches import EVALUATION_WINDOW, Batch
+from ..models.language_model import LanguageModel
+from ..sequences.batches import EVALUATION_WINDOW, Batch
+from .full_softmax import LogNormalizer
+
+
+class ReadWindow(NamedTuple):
+    """What the model has read of a batch of b rows, and what it must predict after each of the n predicting tokens."""
+
+    cells: np.ndarray  # (n,) int64: row * columns of the batch + column of each predicted token
+    hidden: Tensor  # (n, H or E): input of the head
+    target_ids: Tensor  # (n,) int64
+    state: Tensor  # (b, L, S) after the window
+
+
+def read_windows(model: LanguageModel, batch: Batch, state: Tensor | None = None) -> Iterator[ReadWindow]:
+    """Read a batch from left to right, window by window, so that long rows need no more memory than short ones.
+
+    state: (b, L, S) before the batch; None: zeros.
+    """
+    device = model.embedding.weight.device
+    cells, predicted = np.arange(batch.target_ids.numel()).reshape(batch.target_ids.shape), batch.mask
+    for first in range(0, cells.shape[1], EVALUATION_WINDOW):
+        window = slice(first, first + EVALUATION_WINDOW)
+        hidden, state = model.hidden(batch.input_ids[:, window].to(device), state)
+        here = predicted[:, window]
+        target_ids = batch.target_ids[:, window][here].to(device)
+        yield ReadWindow(cells[:, window][here.numpy()], hidden[here.to(device)], target_ids, state)
 
 
 @torch.inference_mode()
 def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[np.ndarray]:
-    """(predicted tokens,) float32 nats of each batch, row after row without padding.
+    """Yield (predicted tokens,) float32 nats of each batch, row after row without padding.
 
-    A stream's state is carried from batch to batch. Long rows go through the model window by window.
+    A stream's state is carried from batch to batch.
     """
     copies = zip(model.networks, tee(batches, len(model.networks)), strict=True)
     yield from map(model.nll_of_networks, zip(*(nll_of_network(*copy) for copy in copies), strict=True))
@@ -23,23 +54,18 @@ def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterato
 
 def nll_of_network(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[np.ndarray]:
     """Like nll_of_each_batch(), of one network."""
-    device = model.embedding.weight.device
     log_normalizer, state = LogNormalizer(model), None
     for batch in batches:
         state = state if batch.carries_state else None
-        losses = torch.zeros(batch.target_ids.shape)
-        predicted = batch.mask
-        for first in range(0, batch.target_ids.shape[1], EVALUATION_WINDOW):
-            window = slice(first, first + EVALUATION_WINDOW)
-            hidden, state = model.hidden(batch.input_ids[:, window].to(device), state)
-            here = predicted[:, window]
-            target_ids = batch.target_ids[:, window][here].to(device)
-            losses[:, window][here] = log_normalizer.token_nll(hidden[here.to(device)], target_ids).cpu()
-        yield losses[predicted].numpy()
+        losses = np.zeros(batch.target_ids.numel(), np.float32)
+        for read in read_windows(model, batch, state):
+            losses[read.cells] = log_normalizer.token_nll(read.hidden, read.target_ids).cpu().numpy()
+            state = read.state
+        yield losses[batch.mask.numpy().reshape(-1)]
 
 
 def nll_of_batches(model: LanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
-    """Summed negative log-likelihood in nats, and the number of predicted tokens."""
+    """Return the summed negative log-likelihood in nats, and the number of predicted tokens."""
     total, count = 0.0, 0
     for nll in nll_of_each_batch(model, batches):
         total += float(nll.sum(dtype=np.float64))

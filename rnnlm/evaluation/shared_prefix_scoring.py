@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from ..models.language_model import LanguageModel
-from ..sequences.batches import EVALUATION_WINDOW, by_length, length_groups, padded
+from ..sequences.batches import by_length, length_groups, padded
 from ..sequences.segmentation import TokenRows, ends
-from ..sequences.shift import padding_mask
+from .batch_losses import read_windows
 from .full_softmax import LogNormalizer, target_logits
 
 MAX_SHARED_PREFIX = 64  # tokens; longer common prefixes are not looked for
@@ -66,23 +66,13 @@ def first_with_same_context(rows: TokenRows) -> np.ndarray:
 def hidden_states(
     model: LanguageModel, rows: TokenRows, batch_size: int
 ) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
-    """Every predicted token once: its place in the order of the rows (n,), the hidden state before it (n, H), its id.
+    """Yield every predicted token once: its place in the order of the rows (n,), the hidden state (n, H) and its id.
 
-    The model reads rows sorted by length, and long rows window by window.
+    The model reads rows sorted by length.
     """
-    device = model.embedding.weight.device
     starts = ends(rows.predicted)[:-1]
     for group in length_groups(by_length(np.arange(len(rows)), rows.lengths), rows.lengths, batch_size):
         (batch,) = padded(rows.take(group), len(group))
-        places = starts[group, None] + np.arange(batch.target_ids.shape[1])
-        state = None
-        for begin in range(0, places.shape[1], EVALUATION_WINDOW):
-            window = slice(begin, begin + EVALUATION_WINDOW)
-            target_ids = batch.target_ids[:, window]
-            predicted = padding_mask(target_ids)
-            hidden, state = model.hidden(batch.input_ids[:, window].to(device), state)
-            yield (
-                places[:, window][predicted.numpy()],
-                hidden[predicted.to(device)],
-                target_ids[predicted].to(device),
-            )
+        places = (starts[group, None] + np.arange(batch.target_ids.shape[1])).reshape(-1)
+        for cells, hidden, target_ids, _ in read_windows(model, batch):
+            yield places[cells], hidden, target_ids

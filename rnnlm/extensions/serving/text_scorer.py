@@ -1,14 +1,15 @@
 """Score a text token by token with the model's most probable alternatives, or explain a short text step by step."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from rnnlm.evaluation.document_losses import DocumentLoss, document_losses
 from rnnlm.evaluation.explanation import explain
@@ -86,11 +87,10 @@ def score_text(
     """
     if check is not None:
         loaded = replace(loaded, model=interruptible(loaded.model, check))
-    (loss,) = document_losses(loaded.model, loaded.tokenizer, [text], loaded.cut)
-    positions = list(token_positions(loaded.tokenizer, loaded.cut, text))
-    expected: list[TopTokens] = [[] for _ in positions]
-    if alternatives and positions:
-        expected = top_tokens(loaded, text, alternatives)
+    predictions = list(predicted_tokens(loaded, text, alternatives)) if alternatives else None
+    known_nll = None if predictions is None else (one.nll_nats for one in predictions)
+    (loss,) = document_losses(loaded.model, loaded.tokenizer, [text], loaded.cut, known_nll=known_nll)
+    expected: Iterable[TopTokens] = repeat([]) if predictions is None else (one.top for one in predictions)
     tokens = [
         ScoredToken(
             text=text[start:end],
@@ -101,7 +101,11 @@ def score_text(
             alternatives=named_alternatives(loaded, top),
         )
         for (start, end), token_id, nll, top in zip(
-            positions, loss.token_ids.tolist(), loss.nll_nats.tolist(), expected, strict=True
+            token_positions(loaded.tokenizer, loaded.cut, text),
+            loss.token_ids.tolist(),
+            loss.nll_nats.tolist(),
+            expected,
+            strict=False,
         )
     ]
     return Scored(**sums_of_text(loaded, loss), tokens=tokens)
@@ -123,15 +127,24 @@ def named_alternatives(loaded: LoadedModel, top: TopTokens) -> list[Alternative]
     return [Alternative(text=spelling(loaded.tokenizer, token), probability=share) for token, share in top]
 
 
+class Prediction(NamedTuple):
+    """What the model expects at the place of a token."""
+
+    nll_nats: float  # of the token that is there
+    top: TopTokens
+
+
 @torch.inference_mode()
-def top_tokens(loaded: LoadedModel, text: str, count: int) -> list[TopTokens]:
-    """For each scored token, the `count` most probable tokens at its position (at most all), row by row."""
-    top: list[TopTokens] = []
+def predicted_tokens(loaded: LoadedModel, text: str, count: int) -> Iterator[Prediction]:
+    """Yield each scored token's loss with the `count` most probable tokens at its place, or all if there are fewer."""
     for row in scored_rows(loaded.tokenizer, loaded.cut, text):
+        target_ids = iter(shifted(row)[1].split(1))
         for logits in row_logits(loaded, row):
+            ids = torch.cat(list(islice(target_ids, len(logits))))
+            nll_nats = cross_entropy(logits.float(), ids, reduction="none")
             shares, token_ids = logits.softmax(dim=-1).topk(min(count, logits.shape[-1]))
-            top += [list(zip(*pair, strict=True)) for pair in zip(token_ids.tolist(), shares.tolist(), strict=True)]
-    return top
+            for nll, *pair in zip(nll_nats.tolist(), token_ids.tolist(), shares.tolist(), strict=True):
+                yield Prediction(nll, list(zip(*pair, strict=True)))
 
 
 def row_logits(loaded: LoadedModel, row: Tensor) -> Iterator[Tensor]:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rnnlm.config import ModelKind
-from rnnlm.evaluation import full_softmax, shared_prefix_scoring
+from rnnlm.evaluation import batch_losses, full_softmax, shared_prefix_scoring
 from rnnlm.evaluation.full_softmax import LogNormalizer
 from rnnlm.evaluation.shared_prefix_scoring import first_with_same_context, nll_of_rows_sharing_prefixes
 from rnnlm.models.initialization import initialize
@@ -52,8 +52,8 @@ def test_losses_of_every_kind_are_those_of_the_definition(
     model, rows = random_model(kind, VOCABULARY), random_rows()
     expected = nll_by_definition(model, rows)
     assert nll_of_rows_sharing_prefixes(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)
-    for name, value in {"EVALUATION_WINDOW": 5, "MAX_SHARED_PREFIX": 3}.items():
-        monkeypatch.setattr(shared_prefix_scoring, name, value)
+    monkeypatch.setattr(batch_losses, "EVALUATION_WINDOW", 5)
+    monkeypatch.setattr(shared_prefix_scoring, "MAX_SHARED_PREFIX", 3)
     for name, value in {"BLOCK_ROWS": 4, "BLOCK_CLASSES": 7}.items():
         monkeypatch.setattr(full_softmax, name, value)
     assert nll_of_rows_sharing_prefixes(model, rows, batch_size) == pytest.approx(expected, rel=1e-4, abs=1e-5)

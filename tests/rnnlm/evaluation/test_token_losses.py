@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-import rnnlm.evaluation.shared_prefix_scoring
+import rnnlm.evaluation.batch_losses
 import rnnlm.evaluation.token_losses
 from rnnlm.evaluation.batch_losses import nll_of_batches
 from rnnlm.evaluation.token_losses import (
@@ -42,7 +42,7 @@ def test_each_token_has_its_own_loss_in_the_order_of_the_text(
         logits, _ = model(torch.tensor([row[:-1]]))
         expected += (-logits[0].log_softmax(-1)[torch.arange(len(row) - 1), torch.tensor(row[1:])]).tolist()
     for window in (4_096, 2):
-        for module in (rnnlm.evaluation.token_losses, rnnlm.evaluation.shared_prefix_scoring):
+        for module in (rnnlm.evaluation.token_losses, rnnlm.evaluation.batch_losses):
             monkeypatch.setattr(module, "EVALUATION_WINDOW", window)
         total, count = nll_of_batches(model, evaluation_batches(source, mode, 2))
         assert (count, total) == (len(text), pytest.approx(sum(expected), rel=1e-5))

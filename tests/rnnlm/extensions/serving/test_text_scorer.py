@@ -1,5 +1,6 @@
 """Scores have the figures of the evaluation and each token at its place; explanations show part of the state."""
 
+import copy
 import dataclasses
 import json
 import shutil
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
@@ -14,7 +16,7 @@ from rnnlm.evaluation.document_losses import document_losses
 from rnnlm.extensions.serving.messages import ExplainRequest, ScoreRequest
 from rnnlm.extensions.serving.model_loader import LoadedModel, load_served_model
 from rnnlm.extensions.serving.request_batcher import BusyError
-from rnnlm.extensions.serving.text_scorer import explain_text, score_ids, score_request, score_text, top_tokens
+from rnnlm.extensions.serving.text_scorer import explain_text, predicted_tokens, score_ids, score_request, score_text
 from rnnlm.models.ensemble import joined
 from rnnlm.storage.home import Home
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
@@ -65,8 +67,27 @@ def test_more_alternatives_than_tokens_are_all_tokens(cut_model: LoadedModel) ->
     """A model of four letters has few."""
     everything = cut_model.tokenizer.vocabulary_size
     for count in (everything + 1, everything):
-        assert all(len(top) == everything for top in top_tokens(cut_model, "the cat", count))
+        assert all(len(one.top) == everything for one in predicted_tokens(cut_model, "the cat", count))
         assert score_ids(cut_model, [5, 6], count, lambda: None)[0].top[:-1]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_is_read_once_and_scored_alike_with_alternatives(cut_model: LoadedModel, text: str) -> None:
+    plain = score_text(cut_model, text)
+    model, read = copy.copy(cut_model.model), 0
+
+    def hidden(token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        nonlocal read
+        read += token_ids.numel()
+        return cut_model.model.hidden(token_ids, state, mask)
+
+    model.hidden = hidden  # type: ignore[method-assign]
+    scored = score_text(dataclasses.replace(cut_model, model=model), text, 3)
+    assert read == len(scored.tokens)
+    assert scored.byte_count == plain.byte_count
+    assert [one.token_id for one in scored.tokens] == [one.token_id for one in plain.tokens]
+    losses = [one.surprisal_nats for one in scored.tokens]
+    assert losses == pytest.approx([one.surprisal_nats for one in plain.tokens], abs=1e-4)
 
 
 def test_alternatives_are_the_likeliest_of_a_slow_reading(cut_model: LoadedModel) -> None:

@@ -1,7 +1,7 @@
 """How a function becomes a command: Typer reads its signature, with two kinds of parameters of our own.
 
 A `Session` parameter becomes --json, a `FlowSession` also --verbose and --quiet. A parameter that is annotated with an
-OptionGroup becomes several options: one per field of a config class (`fields`), or some of a dataclass (`some_of`).
+OptionGroup (option_groups.py) becomes several options.
 """
 
 import contextlib
@@ -13,14 +13,12 @@ import logging
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal, Protocol, TextIO, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TextIO, TypeVar, get_args
 
 import typer
-from pydantic.fields import FieldInfo
 from rich.markup import escape
 
-from rnnlm.config.validation import bounds_text, validated
-from rnnlm.extension_points import Point, plugged
+from flows.commands.option_groups import OptionGroup, PlainOption
 from rnnlm.storage.disk_errors import full_disk_explained
 from rnnlm.storage.home import Home, find_home
 
@@ -71,90 +69,6 @@ SESSION_FLAGS = {  # field of a session → its help
 }
 
 
-class OptionGroup(Protocol):
-    """Annotation of a parameter of type `kind` that stands for several options."""
-
-    def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
-        """Field → Typer's annotation, and the default (inspect.Parameter.empty: required)."""
-
-    def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
-        """The parameter's value, from the options' values by field."""
-
-
-@dataclasses.dataclass(frozen=True)
-class SectionFields:
-    """Fields of a config class as options, described by the class; their values reach pydantic as text."""
-
-    names: dict[str, str]  # field → option
-    variables: dict[str, str]  # field → environment variable with its value, unless the option is given
-
-    def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
-        return {
-            field: field_option(option, kind.model_fields[field], self.variables.get(field))
-            for field, option in self.names.items()
-        }
-
-    def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
-        """The section; `model_fields_set` tells which options were given. ConfigError names the wrong option."""
-        given = {
-            field: parsed(value, kind.model_fields[field])
-            for field, value in values.items()
-            if value not in (None, False)
-        }
-        return validated(kind, given, lambda path: self.names.get(path.split(".")[0], path))
-
-
-def fields(*names: str, prefix: str = "", variables: dict[str, str] | None = None, **renamed: str) -> SectionFields:
-    """The options --PREFIX-NAME, and those whose field has another name. renamed: option → field."""
-    options = {name: name for name in names} | {field: option for option, field in renamed.items()}
-    named = {field: f"--{prefix}{option}".replace("_", "-") for field, option in options.items()}
-    return SectionFields(named, variables or {})
-
-
-def parsed(value: str | bool, field: FieldInfo) -> Any:
-    """A flag that was given inverts its field's default; a list is separated by commas."""
-    if isinstance(value, bool):
-        return not field.default
-    return [part.strip() for part in value.split(",")] if takes_list(field) else value
-
-
-@dataclasses.dataclass(frozen=True)
-class AddedFields:
-    """All fields of the sections that extensions add at a point, as options. The value is a tuple of the sections."""
-
-    point: Point
-
-    def groups(self) -> list[tuple[type[Any], SectionFields]]:
-        return [(section, fields(*section.model_fields)) for section in plugged(self.point)]
-
-    def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
-        return {name: option for section, group in self.groups() for name, option in group.options(section).items()}
-
-    def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
-        return tuple(
-            group.value(section, {field: values[field] for field in section.model_fields})
-            for section, group in self.groups()
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class SomeFields:
-    """Fields of a dataclass whose annotations are Typer's."""
-
-    names: tuple[str, ...]
-
-    def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
-        hints = get_type_hints(kind, include_extras=True)
-        return {name: (hints[name], getattr(kind, name)) for name in self.names}
-
-    def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
-        return kind(**values)
-
-
-def some_of(*names: str) -> SomeFields:
-    return SomeFields(names)
-
-
 def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ...]) -> Any:
     """Typer's command for the function NAME_command of a module.
 
@@ -184,44 +98,77 @@ def help_of(function: Callable[..., None]) -> dict[str, Any]:
     return {"help": text, "epilog": escape("\n\n".join([title, *(f"  {line}" for line in lines)]))}
 
 
+@dataclasses.dataclass
+class CommandParameters:
+    """The parameters of a command's function, in their order, and what Typer has to make of them."""
+
+    session: str = ""  # name of the Session parameter
+    session_kind: type[Session] = Session
+    options: dict[str, OptionGroup] = dataclasses.field(default_factory=dict)  # of each other parameter
+    kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # their types
+
+    @classmethod
+    def of(cls, function: Callable[..., None]) -> "CommandParameters":
+        """Read them from the function's signature."""
+        found = cls()
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+            kind, *metadata = get_args(parameter.annotation) or (parameter.annotation,)
+            if isinstance(kind, type) and issubclass(kind, Session):
+                found.session, found.session_kind = name, kind
+                continue
+            is_group = bool(metadata) and hasattr(metadata[0], "options")
+            found.options[name] = metadata[0] if is_group else PlainOption(name, parameter)
+            found.kinds[name] = kind
+        return found
+
+    @property
+    def flags(self) -> list[str]:
+        """The session's flags, such as json."""
+        return [field.name for field in dataclasses.fields(self.session_kind) if field.name in SESSION_FLAGS]
+
+    def signature(self) -> inspect.Signature:
+        """Return the signature with a plain option for each part of a group and each flag of the session."""
+        options: dict[str, tuple[Any, Any]] = {"context": (typer.Context, inspect.Parameter.empty)}
+        for name, group in self.options.items():
+            own = group.options(self.kinds[name])
+            assert options.keys().isdisjoint(own), "two options of one name"
+            options |= own
+        for flag in self.flags:
+            options[flag] = Annotated[bool, typer.Option(f"--{flag}", help=SESSION_FLAGS[flag])], False
+        return inspect.Signature(
+            [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+                for name, (annotation, default) in options.items()
+            ]
+        )
+
+    def arguments(self, session: Session, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the function's arguments. values: of the plain options, without the flags."""
+        arguments: dict[str, Any] = {self.session: session}
+        for name, group in self.options.items():
+            kind = self.kinds[name]
+            arguments[name] = group.value(kind, {field: values[field] for field in group.options(kind)})
+        return arguments
+
+
 def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
-    """The function with its session and groups of options replaced by plain options, as Typer wants it.
+    """Return the function with its session and groups of options replaced by plain options, as Typer wants it.
 
     Running it opens a session: home and environment set, standard output reserved for results.
     """
-    options: dict[str, tuple[Any, Any]] = {"context": (typer.Context, inspect.Parameter.empty)}
-    groups: dict[str, tuple[type[Any], OptionGroup]] = {}  # parameter → its type and its group
-    session_name, session_kind = "", Session
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        kind, *metadata = get_args(parameter.annotation) or (parameter.annotation,)
-        if isinstance(kind, type) and issubclass(kind, Session):
-            session_name, session_kind = name, kind
-        elif metadata and hasattr(metadata[0], "options"):
-            groups[name] = kind, metadata[0]
-            own = metadata[0].options(kind)
-            assert options.keys().isdisjoint(own), "two options of one name"
-            options |= own
-        else:
-            options[name] = parameter.annotation, parameter.default
-    flags = [field.name for field in dataclasses.fields(session_kind) if field.name in SESSION_FLAGS]
-    options |= {flag: (Annotated[bool, typer.Option(f"--{flag}", help=SESSION_FLAGS[flag])], False) for flag in flags}
+    parameters = CommandParameters.of(function)
 
     @functools.wraps(function)
     def run(context: typer.Context, **values: Any) -> None:
-        if context.invoked_subcommand is not None:
-            return
-        with open_session(session_kind, {flag: values.pop(flag) for flag in flags}) as session:
-            for name, (kind, group) in groups.items():
-                values[name] = group.value(kind, {field: values.pop(field) for field in group.options(kind)})
-            function(**values, **{session_name: session})
+        if context.invoked_subcommand is None:
+            with open_session(
+                parameters.session_kind, {flag: values.pop(flag) for flag in parameters.flags}
+            ) as session:
+                function(**parameters.arguments(session, values))
 
-    run.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for name, (annotation, default) in options.items()
-        ]
-    )
+    signature = parameters.signature()
+    run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    run.__signature__ = signature  # type: ignore[attr-defined]
     return run
 
 
@@ -237,50 +184,3 @@ def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Sessio
         logging.basicConfig(level=logging.WARNING, format="rnnlm: %(message)s", stream=sys.stderr)
     with contextlib.redirect_stdout(sys.stderr), full_disk_explained(home.root):
         yield kind(home=home, out=out, **flags)
-
-
-def field_option(option: str, field: FieldInfo, variable: str | None) -> tuple[Any, Any]:
-    """Typer's annotation and default of a field's option. A boolean field becomes a flag that inverts its default."""
-    if isinstance(field.default, bool):
-        return Annotated[bool, typer.Option(option, help=field_help(field))], False
-    settings = typer.Option(
-        option,
-        help=field_help(field),
-        metavar=metavar(option, field.annotation),
-        envvar=variable,
-        show_envvar=False,
-        show_default=False,
-    )
-    if field.is_required():
-        return Annotated[str, settings], inspect.Parameter.empty
-    return Annotated[str | None, settings], None
-
-
-def takes_list(field: FieldInfo) -> bool:
-    return get_origin(field.annotation) is tuple
-
-
-def metavar(option: str, annotation: Any) -> str:
-    """The placeholder of the value in --help: N, a choice, or the option's name."""
-    origin = get_origin(annotation)
-    if origin in (types.UnionType, Union, Annotated):  # X | None, or X with bounds
-        return metavar(option, get_args(annotation)[0])
-    if origin is tuple:
-        return "N,…" if get_origin(get_args(annotation)[0]) is Annotated else "NAME,…"
-    if origin is Literal:
-        return "|".join(get_args(annotation))
-    return "N" if annotation in (int, float) else option.removeprefix("--").upper()
-
-
-def field_help(field: FieldInfo) -> str:
-    """The field's description with its choices (of a tuple), bounds and default."""
-    notes = []
-    item = get_args(field.annotation)[0] if takes_list(field) else None
-    if get_origin(item) is Literal:
-        notes.append(f"of {', '.join(get_args(item))}")
-    notes += filter(None, [bounds_text(field)])
-    default = ",".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
-    if not (field.is_required() or default in (None, "") or isinstance(default, bool)):
-        notes.append(f"default: {default}")
-    text = (field.description or "").removesuffix(".")
-    return f"{text[:1].upper()}{text[1:]} ({'; '.join(notes)})." if notes else f"{text[:1].upper()}{text[1:]}."

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, fields, some_of
+from flows.commands.command import FlowSession
+from flows.commands.option_groups import fields, some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ConfigError

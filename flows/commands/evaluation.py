@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.commands.command import AddedFields, Session
+from flows.commands.command import Session
+from flows.commands.option_groups import AddedFields
 from flows.commands.options import Corpus, Model, Set
 from rnnlm.config import CorpusConfig
 from rnnlm.config.presets import build_config

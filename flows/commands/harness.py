@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from flows.commands.command import Session, fields
+from flows.commands.command import Session
+from flows.commands.option_groups import fields
 from flows.commands.options import Model
 from rnnlm.display.text_layout import columns
 from rnnlm.extensions.harness.harness_config import HarnessConfig

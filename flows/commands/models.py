@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.command import Session, fields
+from flows.commands.command import Session
+from flows.commands.option_groups import fields
 from flows.commands.options import Model
 from rnnlm.config import GenerationConfig
 from rnnlm.display.text_layout import columns, visible

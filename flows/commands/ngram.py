@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from flows.commands.command import Session, fields
+from flows.commands.command import Session
+from flows.commands.option_groups import fields
 from flows.commands.options import RequiredCorpus, Set, dataset_config
 from rnnlm.display.text_layout import columns
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, some_of
+from flows.commands.command import FlowSession
+from flows.commands.option_groups import some_of
 from flows.commands.options import PipelineOptions
 from rnnlm.config import PipelineConfig
 from rnnlm.config.presets import parse_override

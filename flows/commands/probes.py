@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import FlowSession, fields
+from flows.commands.command import FlowSession
+from flows.commands.option_groups import fields
 from flows.commands.options import Corpus, Set, dataset_config
 from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, GradientProbeConfig
 from rnnlm.extensions.probes.probe_page import abilities_page, echo_page, gradients_page

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import httpx
 import typer
 
-from flows.commands.command import Session, some_of
+from flows.commands.command import Session
+from flows.commands.option_groups import some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
 from flows.operations.schedule_times import local_time

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.commands.command import FlowSession, Session, fields
+from flows.commands.command import FlowSession, Session
+from flows.commands.option_groups import fields
 from flows.commands.options import MODEL_HELP, Model, complete_models
 from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig

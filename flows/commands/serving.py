@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from flows.commands.command import Session, fields
+from flows.commands.command import Session
+from flows.commands.option_groups import fields
 from flows.commands.options import Model
 from rnnlm.extensions.serving.serving_config import ServingConfig, bound_socket
 from rnnlm.registry.model_lookup import model_folder

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.command import Session, fields
+from flows.commands.command import Session
+from flows.commands.option_groups import fields
 from flows.operations.home_servers import read_running
 from flows.operations.run_locks import lock_restored_runs, oldest_living_run
 from rnnlm.errors import HomeError

@@ -1,8 +1,8 @@
 """Run a flow from the command line, on the configured Prefect server or on a temporary one in the home."""
 
-import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from flows.operations.console import Detail, set_up_console, show_library_lines
@@ -49,10 +49,23 @@ def run_flow(
                 raise
         logger.warning("lost the Prefect server at %s; finished work is kept, a temporary server runs the rest", server)
         drain_prefect_workers(seconds=1.0)  # their successors read the new address
-    migrate_database(home)
-    with temporary_server():
+    with home_server(home):
         settle_or_warn(home)
         return flow(*arguments, **settings)
+
+
+@contextlib.contextmanager
+def home_server(home: Home) -> Iterator[None]:
+    """Run a temporary server on the home's database inside the block.
+
+    Servers of several commands start one after the other: each creates or migrates the tables and registers Prefect's
+    block types, which fails where another one does the same at that moment.
+    """
+    with contextlib.ExitStack() as stack:
+        with home.lock("prefect"):
+            stack.enter_context(temporary_server())
+            home.keep_private()
+        yield
 
 
 def settle_or_warn(home: Home) -> None:
@@ -61,15 +74,3 @@ def settle_or_warn(home: Home) -> None:
         settle_dead_runs(home)
     except Exception as error:
         logger.warning("could not settle runs that were killed earlier: %s", error)
-
-
-def migrate_database(home: Home) -> None:
-    """Create Prefect's SQLite file under a lock: two temporary servers that migrate it at once fail."""
-    database = home.prefect / "prefect.db"
-    with home.lock("prefect"):
-        if database.exists():
-            return
-        from prefect.server.database import provide_database_interface
-
-        asyncio.run(provide_database_interface().create_db())
-        home.keep_private()

@@ -19,7 +19,7 @@ from .full_softmax import LogNormalizer
 
 
 class ReadWindow(NamedTuple):
-    """What the model has read of a batch of b rows, and what it must predict after each of the n predicting tokens."""
+    """A part of a batch of b rows as the model has read it, with the n tokens that it must predict there."""
 
     cells: np.ndarray  # (n,) int64: row * columns of the batch + column of each predicted token
     hidden: Tensor  # (n, H or E): input of the head

@@ -26,8 +26,7 @@ import sys
 from rnnlm.storage.home import find_home
 from flows.operations.prefect_environment import set_environment
 set_environment(find_home())
-from flows.operations.flow_runner import migrate_database
-migrate_database(find_home())
+from flows.operations.flow_runner import home_server
 from prefect import flow
 
 def run(task, *kinds):
@@ -39,7 +38,8 @@ def run(task, *kinds):
             print("the task raised", type(error).__name__, flush=True)
             raise
 
-    cancelled()
+    with home_server(find_home()):
+        cancelled()
 """
 TOKENIZING = """
 from rnnlm.config import SequencesConfig
@@ -65,8 +65,13 @@ def cancel(folder: Path, code: str, arguments: list[BaseModel], may_stop: Callab
     try:
         while process.poll() is None and not may_stop():
             time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=120) != 0
+        for _ in range(60):
+            # Again if need be: Python drops an exception that Prefect's handler raises while an object is finalized.
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=2)
+                break
+        assert process.wait(timeout=120) != 0, (folder / "said").read_text()
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # its temporary Prefect server outlives it

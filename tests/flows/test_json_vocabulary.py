@@ -68,6 +68,11 @@ def test_a_run_a_score_and_a_version_look_the_same_everywhere(answer: Any, toy_f
     for name in ("bits_per_byte", "network_bits_per_byte", "counts_bits_per_byte", "unigram_perplexity"):
         assert score[name] == pytest.approx(run[name], rel=1e-6)
 
+    adapted = answer("evaluate", run["run_id"], "--cache")
+    assert set(adapted) | set(adapted["variants"][0]) == documented("Scores with adaptation")
+    assert adapted["variants"][0]["perplexity"] == pytest.approx(score["network_perplexity"], rel=1e-5)
+    assert {name: adapted[name] for name in ("split", "tokens")} == {name: score[name] for name in ("split", "tokens")}
+
     scored = answer("score", "--input", str(toy_folder / "test.txt"), "--model", run["run_id"])
     assert set(scored) == {"scoring", "drift", "strange"}
     assert set(scored["scoring"]["totals"]) == documented("A score of texts")

@@ -128,7 +128,7 @@ def named_alternatives(loaded: LoadedModel, top: TopTokens) -> list[Alternative]
 
 
 class Prediction(NamedTuple):
-    """What the model expects at the place of a token."""
+    """The model's expectation at the place of a token."""
 
     nll_nats: float  # of the token that is there
     top: TopTokens

@@ -12,8 +12,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rnnlm.config.kinds import KINDS, MEMBERS, OWN_MODULES, cell_class, kind_of, own_module_name
+from rnnlm.config.kinds import KINDS, OWN_MODULES, cell_class, kind_of, own_module_name
 from rnnlm.models.count_model import FILE as COUNTS
+from rnnlm.models.own_layers import import_known, own_kinds
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.disk_errors import ABSENT
 from rnnlm.storage.home import digest_of, file_digest, read_json
@@ -100,7 +101,8 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
     code, bundle, saved = (folder / name for name in ("code", "model", "saved"))
     copy_portable_modules(code)
     config = read_json(model / "config.json")
-    for kind in {network.get("kind", "elman") for network in config.get(MEMBERS, [config])} - set(KINDS):
+    import_known(kinds := own_kinds(config))
+    for kind in kinds:
         copy_own_cell(kind, code)
     # Hidden files are partial writes of a killed process.
     shutil.copytree(model, bundle, ignore=shutil.ignore_patterns(".*"))

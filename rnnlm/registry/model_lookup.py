@@ -9,6 +9,7 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ModelError
+from rnnlm.models.own_layers import note, own_kinds
 from rnnlm.registry.bundle import (
     BUNDLE,
     CONFIGURATION,
@@ -23,7 +24,7 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import Home, digest_of, expanded, read_json
 from rnnlm.storage.result_records import ListedVersion
 from rnnlm.storage.stages import mark_used, write_once
-from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_empty, reaching_mlflow, tracking_uri
+from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_embedded, is_empty, reaching_mlflow, tracking_uri
 
 SHORT_REFERENCE = re.compile(r"(?P<name>[^/@]+)(@[^/@]+|/[0-9]+)?")
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
@@ -176,6 +177,9 @@ def registered_folder(home: Home, reference: str) -> Path:
             f"Run `rnnlm run` with its settings to write it again if its run is in this home; else roll back to\n"
             f"another version (rnnlm rollback {version.name})."
         )
+    if not is_embedded(home) and "model_sha256" in version.facts:
+        # A server that the user has named knows this bundle. The home's own registry may be a restored one.
+        note(home, own_kinds(read_json(folder / "config.json") or {}))
     return folder
 
 

@@ -69,6 +69,7 @@ class Home:
     artifacts = Below("artifacts")
     prefect = Below("prefect")
     mlflow_database = Below("mlflow.db")
+    own_layers = Below("own_layers.json")  # kinds of layers that are no part of rnnlm, and that this home has trained
 
     def lock(self, name: str) -> FileLock:
         """A lock across processes, to hold for a `with` block; the kernel frees it when its holder dies."""

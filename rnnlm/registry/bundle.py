@@ -41,8 +41,9 @@ def model_digest(folder: Path) -> str:
 
 
 def evidence_folder(bundle: Path) -> Path:
-    """The folder EVIDENCE of the registered model that the folder BUNDLE belongs to."""
-    return bundle.parents[len(Path(BUNDLE).parts) - 1] / EVIDENCE
+    """The folder EVIDENCE of the registered model that the folder BUNDLE belongs to. Beside another it is missing."""
+    above = [bundle.absolute(), *bundle.absolute().parents]
+    return above[min(len(Path(BUNDLE).parts), len(above) - 1)] / EVIDENCE
 
 
 def requirements() -> list[str]:

@@ -23,7 +23,7 @@ from rnnlm.registry.registry_version import RegistryVersion, read_versions, regi
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import Home, digest_of, expanded, read_json
 from rnnlm.storage.result_records import ListedVersion
-from rnnlm.storage.stages import mark_used, write_once
+from rnnlm.storage.stages import COMPLETE, find_new_damage, mark_used, write_once
 from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_embedded, is_empty, reaching_mlflow, tracking_uri
 
 SHORT_REFERENCE = re.compile(r"(?P<name>[^/@]+)(@[^/@]+|/[0-9]+)?")
@@ -120,14 +120,14 @@ def model_folder(home: Home, wanted: str | None) -> Path:
     reference = full_reference(home, wanted)
     if reference.startswith("models:"):
         return registered_folder(home, reference)
-    named = expanded(reference)
+    named = expanded(reference).absolute()  # its neighbours are read, too
     places = [named / "model", named]
     for place in places:
         if is_model(place):
-            return place
+            return unchanged(home, place)
     if len(found := matching_runs(home, reference)) == 1:
         mark_used(found[0].parent)
-        return found[0]
+        return unchanged(home, found[0])
     if found:
         names = ", ".join(run.parent.name for run in found[:MODELS_SHOWN])
         raise ModelError(f"{reference}: {len(found)} runs begin with it: {names}")
@@ -147,12 +147,12 @@ def corpus_settings(folder: Path) -> dict[str, Any]:
 
     Empty if neither its run's configuration nor its registered version's is beside it.
     """
-    stored = read_json(folder.parent / "config.json") or read_json(evidence_folder(folder) / CONFIGURATION) or {}
-    found: dict[str, Any] = stored.get("corpus", {})
+    stored = read_json(folder.parent / "config.json") or read_json(evidence_folder(folder) / CONFIGURATION)
+    found = stored.get("corpus") if isinstance(stored, dict) else None
     known = CorpusConfig.model_fields
     return {
         name: value
-        for name, value in found.items()
+        for name, value in (found if isinstance(found, dict) else {}).items()
         if name in known and (name == "source" or value != known[name].default)
     }
 
@@ -205,6 +205,20 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
         raise ModelError(
             f"{reference}: its run {run_id} was trained again since, and {folder} is another model.\n"
             f"Give {run_id} itself for that model, or a version registered since."
+        )
+    return unchanged(home, folder)
+
+
+def unchanged(home: Home, folder: Path) -> Path:
+    """The model's folder. ModelError if it belongs to a finished run whose files are not as they were written.
+
+    The files are hashed again only if their size or times have changed.
+    """
+    run = folder.parent
+    if (run / "run.json").exists() and (run / COMPLETE).exists() and (damage := find_new_damage(home, run)):
+        raise ModelError(
+            f"{run}: the run is damaged: {damage}.\n"
+            "Run `rnnlm run` with its settings to train it again, or use a registered version of it."
         )
     return folder
 

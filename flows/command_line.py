@@ -226,6 +226,7 @@ def sigterm_raises() -> Iterator[None]:
 
 def console_entry() -> NoReturn:
     """Entry point of the installed `rnnlm` script."""
+    os.umask(os.umask(0o022) | 0o022)  # files of a home are loaded: nobody else may write to them
     fill_standard_streams()
     code = main()
     # Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report

@@ -9,6 +9,7 @@ import importlib
 import io
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -22,6 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rnnlm.errors import RnnlmError, TrackingError
+from rnnlm.storage.disk_errors import FEWEST_FILES, shortage, too_few_files
 
 USER_ERROR = 2
 OPENING = "Train, evaluate, register and serve recurrent language models."
@@ -137,6 +139,11 @@ def main(arguments: list[str] | None = None) -> int:
         return USER_ERROR
     except OSError as error:  # a disk, a path or a pipe without a better message of its own
         return report_system_error(error)
+    except Exception as error:  # of an import, before the command has begun
+        if (reason := shortage(error)) is None:
+            raise
+        print(f"rnnlm: {reason}", file=sys.stderr)
+        return USER_ERROR
     except Terminated:
         return report_interruption(signal.SIGTERM)
 
@@ -146,6 +153,14 @@ def report_system_error(error: OSError) -> int:
     where = f"{ascii(str(error.filename))[1:-1]}: " if error.filename else ""
     print(f"rnnlm: {where}{error.strerror or error}; check the path, its permissions and the disk", file=sys.stderr)
     return USER_ERROR
+
+
+def check_open_files() -> None:
+    """Exit with a sentence if this user may open too few files for a server and a training to end in order."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < FEWEST_FILES:
+        print(f"rnnlm: {too_few_files()}", file=sys.stderr)
+        sys.exit(USER_ERROR)
 
 
 def fill_standard_streams() -> None:
@@ -226,7 +241,9 @@ def sigterm_raises() -> Iterator[None]:
 
 def console_entry() -> NoReturn:
     """Entry point of the installed `rnnlm` script."""
+    os.umask(os.umask(0o022) | 0o022)  # files of a home are loaded: nobody else may write to them
     fill_standard_streams()
+    check_open_files()
     code = main()
     # Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report
     # in fifty lines. So run the exit functions (one stops the temporary server) and leave without a teardown.

@@ -19,7 +19,7 @@ import typer
 from rich.markup import escape
 
 from flows.commands.option_groups import OptionGroup, PlainOption
-from rnnlm.storage.disk_errors import full_disk_explained
+from rnnlm.storage.disk_errors import check_space, full_disk_explained
 from rnnlm.storage.home import Home, find_home
 
 FlowResult = TypeVar("FlowResult")
@@ -53,6 +53,7 @@ class FlowSession(Session):
 
     def run_flow(self, flow: Callable[..., FlowResult], *arguments: Any, **settings: Any) -> FlowResult:
         """Run a flow on the configured Prefect server, or on a temporary one."""
+        check_space(self.home.root)
         if not self.quiet:  # imports and a temporary Prefect server take seconds
             print(f"starting {flow.__name__.removesuffix('_flow')} …", file=sys.stderr, flush=True)
         from flows.operations.console import Detail

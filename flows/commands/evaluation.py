@@ -11,11 +11,16 @@ from flows.commands.option_groups import AddedFields
 from flows.commands.options import Corpus, Model, Set
 from rnnlm.config import CorpusConfig
 from rnnlm.config.presets import build_config
+from rnnlm.corpora.current_text import TEXT_SETTINGS
+from rnnlm.corpora.download import StoredText
+from rnnlm.corpora.source_names import absolute_source
 from rnnlm.display.text_layout import columns
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.evaluation.score_tables import score_table
 from rnnlm.evaluation.variants import ModelVariants
+from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.registry.model_lookup import corpus_settings, model_folder
+from rnnlm.storage.home import expanded
 
 if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
@@ -71,7 +76,10 @@ def evaluate_command(
 
 
 def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:
-    """The corpus as the model's own was read, changed by --set; without --corpus, its own."""
+    """The corpus as the model's own was read, changed by --set; without --corpus, its own text, wherever that lies now.
+
+    ConfigError if --set changes how a text is read that is only known by a path as seen from another folder.
+    """
     own = corpus_settings(folder)
     if corpus is None and "source" not in own:
         raise ConfigError("the settings that this model was trained with are not in this home; give --corpus")
@@ -81,7 +89,21 @@ def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -
         if not override.startswith("corpus."):
             raise ConfigError(f"--set {override}: evaluate takes settings of the corpus, such as corpus.lowercase=true")
     defaults = [f"corpus.{name}={as_override(value)}" for name, value in own.items()]
-    return build_config(None, [*defaults, *overrides], corpus).corpus
+    config = build_config(None, [*defaults, *overrides], corpus).corpus
+    if corpus is not None:
+        return config
+    as_trained = build_config(None, defaults).corpus
+    changed = [name for name in ("source", *TEXT_SETTINGS) if getattr(config, name) != getattr(as_trained, name)]
+    if not changed:
+        digest = read_training_provenance(folder).corpus_digest
+        return StoredText.model_construct(**dict(config), text_digest=digest)
+    source = config.source
+    if "source" not in changed and absolute_source(source) != source and not expanded(source).is_absolute():
+        raise ConfigError(
+            f"--set corpus.{changed[0]} reads the text again, and {source} may be another one in this folder;\n"
+            "name it: --corpus TEXT"
+        )
+    return config
 
 
 def as_override(value: Any) -> str:
@@ -106,7 +128,6 @@ def explain_command(
     folder = model_folder(session.home, model)
     from rnnlm.evaluation.explanation import explain
     from rnnlm.models.model_factory import load_model
-    from rnnlm.models.training_provenance import read_training_provenance
     from rnnlm.reports.explanation_page import explanation_text, explanation_value
     from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 

@@ -108,7 +108,7 @@ def run_row(run: "RunOverview") -> dict[str, Any]:
         "run": run.run_id[:10],
         "corpus": Path(run.corpus).stem[:12],
         "model": f"ensemble of {run.members}" if run.members else model,
-        "state": "finished" if run.finished else f"step {run.steps:,}",
+        "state": "damaged" if run.damage else "finished" if run.finished else f"step {run.steps:,}",
         "test bits/byte": figure(run.bits_per_byte, 3),
         "test perplexity": figure(run.test_perplexity, 2),
         "started": run.started[5:16].replace("T", " "),

@@ -10,6 +10,7 @@ from flows.commands.option_groups import fields
 from flows.operations.home_servers import read_running
 from flows.operations.run_locks import lock_restored_runs, oldest_living_run
 from rnnlm.errors import HomeError
+from rnnlm.extensions.upkeep.archive_checks import check_manifest
 from rnnlm.extensions.upkeep.backup_archive import find_archive_damage, read_manifest
 from rnnlm.extensions.upkeep.retention_config import RetentionConfig
 from tasks.operations.registry_turn import registry_turn
@@ -75,6 +76,7 @@ def verify_backup(session: Session, archive: Path) -> None:
     from rnnlm.extensions.upkeep.upkeep_page import verified_text
 
     manifest = read_manifest(archive)
+    check_manifest(manifest, archive, archive.stat().st_size)
     damaged = find_archive_damage(archive, manifest)
     facts = manifest.model_dump(mode="json", include={"made", "rnnlm", "versions"})
     session.print_result(verified_text(manifest, damaged), {**facts, "damaged": damaged})

@@ -9,6 +9,8 @@ import logging
 import random
 from typing import TYPE_CHECKING
 
+from rnnlm.runtime.login_first import replayed
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,7 +21,7 @@ LOCKED = "database is locked"  # SQLite's message
 
 
 class AgainIfBusy:
-    """ASGI middleware: a request that the application answers with 503 is passed to it again, up to TRIES times."""
+    """ASGI middleware behind BoundedBody: a request that is answered with 503 is passed on again, up to TRIES times."""
 
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
@@ -28,7 +30,7 @@ class AgainIfBusy:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body = await whole_body(receive)
+        body = (await receive()).get("body", b"")  # all of it: BoundedBody has read it
         for _ in range(TRIES - 1):
             if await self.is_answered(scope, replayed(body, receive), send):
                 return
@@ -51,25 +53,6 @@ class AgainIfBusy:
             if not is_busy:
                 raise
         return not is_busy
-
-
-async def whole_body(receive: "Receive") -> bytes:
-    body, more = b"", True
-    while more:
-        message = await receive()
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    return body
-
-
-def replayed(body: bytes, receive: "Receive") -> "Receive":
-    """The request's body once, then what follows it: whether the client has gone."""
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def next_message() -> "Message":
-        return pending.pop() if pending else await receive()
-
-    return next_message
 
 
 def busy_in_one_line(record: logging.LogRecord) -> bool:

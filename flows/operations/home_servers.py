@@ -5,15 +5,21 @@ user of the machine and every page in a browser can reach it, and anyone who rea
 worker run a shell command.
 """
 
+import os
+import re
 import secrets
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from rnnlm.errors import HomeError
 from rnnlm.storage.home import Home, atomic_file, read_json, write_json
 
 LOCK = "up"  # held by the process of `rnnlm up` while it lives
 RECORD_FILE = "up.json"
 USER = "rnnlm"
 PASSWORD_FILE = "password"  # one line, USER:PASSWORD, as Prefect takes it
+SHORTEST_PASSWORD, LONGEST_PASSWORD_BYTES = 8, 1_000
+PASSWORD = re.compile(rb"[\x21-\x39\x3b-\x7e]+:[\x21-\x7e]{%d,}\s*" % SHORTEST_PASSWORD)
 
 
 @dataclass(frozen=True)
@@ -46,21 +52,50 @@ def write_running(home: Home, running: RunningHome) -> None:
 def read_running(home: Home) -> RunningHome | None:
     """None if no `rnnlm up` runs on this home, also if it was killed."""
     stored = read_json(home.root / RECORD_FILE)
-    if stored is None:
+    try:
+        running = RunningHome(**stored)
+        ports = (int(running.prefect_port), int(running.mlflow_port))
+    except (TypeError, ValueError):  # missing, or damaged
+        return None
+    if (running.prefect_port, running.mlflow_port) != ports:
         return None
     with home.lock_if_free(LOCK) as free:
-        return None if free else RunningHome(**stored)
+        return None if free else running
 
 
 def home_password(home: Home) -> str:
-    """`user:password` of the home's servers, made at the first call. Only its owner can read the file."""
+    """`user:password` of the home's servers, made at the first call. Only its owner can read the file.
+
+    HomeError for a file that somebody else may know or have written: whoever has the password runs commands as you.
+    """
     path = home.root / PASSWORD_FILE
     home.make(home.root)
     with home.lock(PASSWORD_FILE):
-        if not path.exists():
+        if not path.exists() and not path.is_symlink():
             with atomic_file(path, private=True) as partial:
                 partial.write_text(f"{new_password()}\n", encoding="utf-8")
+        if (problem := problem_of_password(path)) is not None:
+            raise HomeError(
+                f"{path}: {problem}, so it is not used as the password of this home's servers.\n"
+                f"Delete it, and the next rnnlm up makes another."
+            )
         return path.read_text(encoding="utf-8").strip()
+
+
+def problem_of_password(path: Path) -> str | None:
+    """The reason why somebody else may know or have written the password; None if it is the user's alone."""
+    if path.is_symlink() or not path.is_file():
+        return "it is no file"
+    found = path.stat()
+    if found.st_uid != os.getuid():
+        return "another user owns it"
+    if found.st_mode & 0o077:
+        return f"other users may read or write it (mode {found.st_mode & 0o777:o})"
+    with path.open("rb") as stream:
+        content = stream.read(LONGEST_PASSWORD_BYTES + 1)
+        if len(content) > LONGEST_PASSWORD_BYTES or not PASSWORD.fullmatch(content):
+            return f"it is not one line, {USER}:PASSWORD, of at least {SHORTEST_PASSWORD} letters and digits"
+    return None
 
 
 def new_password() -> str:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rnnlm.storage.home import Home
 
@@ -51,6 +51,15 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
         logger.info("flow run %s was %s; it is started again", last.name, how)
         resumed += 1
     return resumed
+
+
+def crashed_runs(query: "PrefectQuery", since: str) -> list[dict[str, Any]]:
+    """Return the runs that Prefect's worker has called crashed since then (ISO 8601), which may be started again.
+
+    A process that is killed before its flow begins has no lock file, by which run_locks.py would find it.
+    """
+    found = query.flow_runs(["CRASHED"], "END_TIME_DESC", 100, end_time={"after_": since})
+    return [run for run in found if run["deployment_id"] and query.flow_names.get(run["flow_id"]) in RESUMABLE_FLOWS]
 
 
 def is_without_progress(home: Home, run: "FlowRun") -> bool:

@@ -35,6 +35,8 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
     """
     if stores:
         home.make(home.prefect)
+        # By default a folder of a name that anyone can guess and make first, below that of all temporary files.
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(home.temporary / "torchinductor"))
     keep_loopback_from_proxy()
     # With Prefect's default of 5, each call to a lost server takes a minute. A command has a fallback.
     for name, value in (home_defaults(home) | {"PREFECT_CLIENT_MAX_RETRIES": "3"}).items():

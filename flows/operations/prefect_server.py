@@ -11,6 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from rnnlm.runtime.login_first import LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, BoundedBody, LoginFirst
 from rnnlm.runtime.own_origin import LOOPBACK_NAMES, OwnOrigin
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def guarded_app() -> "ASGIApp":
     from flows.operations.busy_database import AgainIfBusy, busy_in_one_line
     from flows.operations.console import console_handlers, full_disk_logged_once
 
-    app = OwnOrigin(AgainIfBusy(create_app(final=True)))
+    bounded = BoundedBody(AgainIfBusy(create_app(final=True)), LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS)
+    app = OwnOrigin(LoginFirst(bounded, os.environ["PREFECT_SERVER_API_AUTH_STRING"]))
     full_disk = full_disk_logged_once()
     for handler in console_handlers():
         handler.addFilter(full_disk)

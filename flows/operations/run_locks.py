@@ -91,7 +91,10 @@ def lock_restored_runs(home: Home) -> int:
         return 0
     with contextlib.closing(sqlite3.connect(database)) as connection:
         rows = connection.execute("select id from flow_run where state_type in ('PENDING', 'RUNNING', 'CANCELLING')")
-        paths = [lock_file(home, UUID(identity)) for (identity,) in rows]
+        paths = []
+        for (identity,) in rows:
+            with contextlib.suppress(ValueError, AttributeError, TypeError):  # a backup may come from anywhere
+                paths.append(lock_file(home, UUID(identity)))
     lock_folder(home).mkdir(parents=True, exist_ok=True)
     for path in paths:
         path.touch()

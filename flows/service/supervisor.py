@@ -12,10 +12,12 @@ Stopping: the worker is paused, the flow runs write their checkpoints and end, t
 import contextlib
 import functools
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -27,7 +29,7 @@ import httpx
 
 from flows.operations.deployments import has_gpu
 from flows.operations.home_servers import LOCK, RunningHome, credentials, home_password, write_running
-from flows.operations.interrupted_runs import mark_stopped
+from flows.operations.interrupted_runs import crashed_runs, mark_stopped
 from flows.operations.prefect_environment import server_variables
 from flows.operations.prefect_query import WORK_POOL, PrefectQuery, health_problem
 from flows.operations.run_locks import find_dead_runs
@@ -40,6 +42,7 @@ from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 
 START_SECONDS = 180.0  # for a server to answer, also on a busy machine
 WATCH_SECONDS = 0.5
+LONGEST_TEMPORARY_FOLDER = 70  # bytes: sockets lie in it, whose whole paths have at most 107
 DEAD_RUN_SECONDS = 20.0  # between two looks for flow runs whose process was killed
 # Type of a dead run's state → what is said of it; of others what is said of RUNNING.
 WHAT_HAPPENED = {
@@ -63,6 +66,7 @@ class Supervisor:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         self.running = RunningHome(os.getpid(), started, prefect_port, mlflow_port)
         self.stopping = threading.Event()
+        self.noticed: set[str] = set()  # ids of dead flow runs that were told of
         self.password = home_password(home)
         self.query = PrefectQuery(self.running.prefect_api, self.password, trust_env=False)
         environment = service_environment(home, self.running)
@@ -105,6 +109,7 @@ class Supervisor:
             self.say(f"stopped {left} processes that a killed `rnnlm up` had left")
         check_port(self.running.prefect_port, "--port")
         check_port(self.running.mlflow_port, "--mlflow-port")
+        self.worker.environment["TMPDIR"] = temporary_folder(self.home)
         self.mlflow.environment |= login_variables(self.home, *credentials(self.password))
         prepare_store(self.home)  # before MLflow's server and a first run could create it at the same time
         for server in self.servers:
@@ -174,11 +179,16 @@ class Supervisor:
     def restart_dead_runs(self) -> None:
         """Notice flow runs whose process was killed while the worker lives: out of memory, or `kill -9`."""
         with contextlib.suppress(httpx.HTTPError):  # Prefect is being started again; the next look will tell
-            if self.deploy.exit_code() is not None and (dead := find_dead_runs(self.home, self.query)):
-                for run in dead:
-                    self.say(
-                        f"flow run {run['name']}: {WHAT_HAPPENED.get(run['state']['type'], WHAT_HAPPENED['RUNNING'])}"
-                    )
+            if self.deploy.exit_code() is None:
+                return
+            crashed = crashed_runs(self.query, self.running.started)
+            new = [run for run in crashed if run["id"] not in self.noticed]
+            self.noticed |= {run["id"] for run in new}
+            dead = {run["id"]: run for run in (*find_dead_runs(self.home, self.query), *new)}
+            for run in dead.values():
+                state = run["state"]["type"]
+                self.say(f"flow run {run['name']}: {WHAT_HAPPENED.get(state, WHAT_HAPPENED['RUNNING'])}")
+            if dead:
                 self.settle_and_resume()
 
     def settle_and_resume(self) -> None:
@@ -217,6 +227,20 @@ class Supervisor:
         except (httpx.HTTPError, ValueError):
             return False
         return worker_name(self.running) in {one["name"] for one in workers if one["status"] == "ONLINE"}
+
+
+def temporary_folder(home: Home) -> str:
+    """Make an empty folder for temporary files of the worker and its flow runs, which only this user can enter.
+
+    Prefect's worker makes a folder of fixed name among them: below the common one, the second user's would fail.
+    """
+    folder = home.temporary / "worker"
+    if len(os.fsencode(folder)) > LONGEST_TEMPORARY_FOLDER:
+        return tempfile.mkdtemp(prefix="rnnlm-worker-")
+    home.make(home.temporary)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return str(folder)
 
 
 def answers(address: str) -> bool:

@@ -19,10 +19,16 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import Home, read_json
 from rnnlm.storage.records import CorpusRecord, LeftOut
 from rnnlm.storage.shared_storage import find_storage
-from rnnlm.storage.stages import stage
+from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used, stage
 
 logger = logging.getLogger(__name__)
 LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
+
+
+class StoredText(CorpusConfig):
+    """The settings of a corpus whose text is known by its digest: what lies in the home counts, not its source."""
+
+    text_digest: str
 
 
 @stage("corpus")
@@ -33,6 +39,8 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     changed. A server or hub is asked for changes as often as config.refresh says; if it is unavailable, the stored copy
     is used, with a warning. CorpusError if there is no text; FetchError if a download failed and may be retried.
     """
+    if isinstance(config, StoredText):
+        return sample_training(home, known_text(home, config), config.maximum_documents)
     source = configured_source(config)
     note, skipped = current_note(home, config, source, force)
     corpus = sample_training(home, corpus_record(home, config, source, note, skipped), config.maximum_documents)
@@ -95,26 +103,61 @@ def configured_source(config: CorpusConfig) -> Source:
 
 def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, skipped: bool) -> CorpusRecord:
     """The record of a noted corpus. skipped: its text was already stored."""
-    folder = inside(home.corpora, note.digest[:16])
+    return stored_text(home, config, note.digest).model_copy(
+        update={
+            "before": note.before,
+            "freshness": freshness_of(note, source),
+            "skipped": skipped,
+            "left_out": limited((*source.left_out, *note.left_out)),
+        }
+    )
+
+
+def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
+    """The record of the text with this digest, which must be in the home."""
+    folder = inside(home.corpora, digest[:16])
     about = read_json(folder / "corpus.json")
     for file_name in about["files"].values():
         inside(folder, file_name)
     corpus = CorpusRecord(
         name=corpus_name(config),
-        digest=note.digest,
+        digest=digest,
         folder=folder,
         files=about["files"],
         shares=(config.valid_share, config.test_share),
         corpus_bytes=about["corpus_bytes"],
-        before=note.before,
         source_counts=about["source_counts"],
         licence=about["licence"],
         source=config.public_source,
-        freshness=freshness_of(note, source),
-        skipped=skipped,
-        left_out=limited((*source.left_out, *note.left_out)),
+        skipped=True,
     )
     return fill_splits(corpus)
+
+
+def known_text(home: Home, config: StoredText) -> CorpusRecord:
+    """The text with the configured digest, from the home or its storage, else from its source if that still has it.
+
+    CorpusError if the text is damaged, or its source has another text by now.
+    """
+    folder, digest = inside(home.corpora, config.text_digest[:16]), config.text_digest
+    if find_storage() is not None and not folder.exists():
+        with home.lock(f"{home.corpora.name}-{folder.name}"):
+            fetch_folder(folder)
+    if folder.exists():
+        mark_used(folder)
+        if (damage := find_new_damage(home, folder)) is not None:
+            raise CorpusError(f"{folder}: the text is damaged: {damage}.\nRun rnnlm prepare with its corpus again.")
+        return stored_text(home, config, digest)
+    told = f"{config.public_source}: the text that the model was trained on, sha256 {digest[:12]}, is not in this home"
+    try:
+        corpus = obtain_corpus(home, CorpusConfig.model_construct(**dict(config)))
+    except CorpusError as error:
+        raise CorpusError(f"{told}:\n{str(error).splitlines()[0]};\ngive a text: --corpus TEXT") from error
+    if corpus.digest != digest:
+        raise CorpusError(
+            f"{told},\nand its source has another by now, sha256 {corpus.digest[:12]};\ngive a text: --corpus TEXT"
+        )
+    return corpus
 
 
 def limited(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:

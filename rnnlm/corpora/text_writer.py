@@ -70,17 +70,19 @@ class CorpusWriter:
         last = b"\n"
         begin, digest = file.byte_count, hashlib.sha256()
         with file.path.open("ab") as text, file.index_path.open("ab") as index:
-            for piece in cleaned(breaker(pieces), self.config):
-                data = piece.encode()
-                file.write(data, text)
-                digest.update(data)
-                self.any_text = self.any_text or not (piece.isspace() or not piece)
-                last = data[-1:] or last
-                if rows:
-                    file.end_source(index)
-            if last != b"\n":
-                file.write(b"\n", text)
-            file.end_source(index)
+            try:
+                for piece in cleaned(breaker(pieces), self.config):
+                    data = piece.encode()
+                    file.write(data, text)
+                    digest.update(data)
+                    self.any_text = self.any_text or not (piece.isspace() or not piece)
+                    last = data[-1:] or last
+                    if rows:
+                        file.end_source(index)
+            finally:  # inspection reads what was written before an error, too
+                if last != b"\n":
+                    file.write(b"\n", text)
+                file.end_source(index)
         count = file.byte_count - begin
         part = Part(label=printable(label), role=role, begin=begin, byte_count=count, digest=digest.hexdigest()[:16])
         self.parts.append(part)

@@ -83,7 +83,24 @@ def markdown_table(rows: TableRows) -> str:
 
 
 def markdown_cell(value: object) -> str:
-    return f"`{value}`" if isinstance(value, Code | Path) else markdown_text(str(value))
+    """One cell. A line break would end its row, and a bar the cell, in code too."""
+    if isinstance(value, Code | Path):
+        return markdown_code(str(value)).replace("|", "\\|")
+    return markdown_text(visible(str(value)))
+
+
+def markdown_code(text: str) -> str:
+    """Text as code in a line of Markdown, whatever is in it: a name of a file may hold backticks and line breaks."""
+    text = visible(text)
+    mark = ticks(text, 1)
+    space = " " if "`" in text else ""  # otherwise a backtick at either end would join the marks
+    return f"{mark}{space}{text}{space}{mark}" if text else ""
+
+
+def ticks(text: str, at_least: int) -> str:
+    """A run of backticks longer than any in the text, so that the text cannot end the code."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    return "`" * max(at_least, longest + 1)
 
 
 def markdown_text(text: str) -> str:

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 FILE = "counts.safetensors"  # in a model's folder, if counts are part of the model
+LONGEST_NGRAM = 5  # the largest setting model.counts
 
 
 @dataclass(frozen=True)
@@ -139,25 +140,48 @@ class CountModel:
 
 
 def count_model_of(arrays: Mapping[str, np.ndarray], vocabulary_size: int) -> CountModel:
-    """The model whose arrays() these are. KeyError or ValueError if they do not fit together."""
-    discounts = arrays["discounts"]
+    """The model whose arrays() these are. KeyError or ValueError if they are not: a file may be damaged."""
+    discounts, predictable = arrays["discounts"], arrays["predictable"]
+    if discounts.ndim != 2 or discounts.shape[1] != 3 or not 1 <= len(discounts) <= LONGEST_NGRAM:
+        raise ValueError(
+            f"{FILE}: expected discounts of 1 to {LONGEST_NGRAM} orders, found the shape {discounts.shape}"
+        )
+    if not ((discounts > 0) & (discounts <= np.arange(1, 4))).all():  # not NaN either
+        raise ValueError(f"{FILE}: a discount is not between 0 and the count that it is taken from")
     names = ("tokens", "first_child", "first_word", "words", "counts")
     levels = [Level(**{name: arrays[f"{length}.{name}"] for name in names}) for length in range(len(discounts))]
+    for name, array in [("predictable", predictable), *(pair for level in levels for pair in vars(level).items())]:
+        if array.ndim != 1 or array.dtype.kind != "u":
+            raise ValueError(f"{FILE}: {name}: expected a row of unsigned numbers, found {array.dtype}{array.shape}")
     check_levels(levels, vocabulary_size)
-    return CountModel(levels, discounts, vocabulary_size, arrays["predictable"])
+    if not len(predictable) or not is_ascending(predictable) or predictable[-1] >= vocabulary_size:
+        raise ValueError(f"{FILE}: expected the predictable tokens in ascending order, each in the vocabulary")
+    return CountModel(levels, discounts, vocabulary_size, predictable)
 
 
 def check_levels(levels: list[Level], vocabulary_size: int) -> None:
-    """ValueError for places that lie outside of their arrays: files may be damaged or made by others."""
+    """ValueError for places outside of their arrays, and for an order in which a binary search would miss some."""
+    if len(levels[0].tokens) != 1:
+        raise ValueError(f"{FILE}: expected one empty context, found {len(levels[0].tokens)}")
     for level, below in zip(levels, [*levels[1:], None], strict=True):
         for first, values in ((level.first_word, level.words), (level.first_child, below.tokens if below else ())):
             ordered = (np.diff(first.astype(np.int64)) >= 0).all()
             if len(first) != len(level.tokens) + 1 or first[0] or first[-1] != len(values) or not ordered:
-                raise ValueError("the counts do not fit together")
+                raise ValueError(f"{FILE}: the counts do not fit together")
         if (np.diff(level.first_word.astype(np.int64)) < 1).any() or len(level.words) != len(level.counts):
-            raise ValueError("a context without words")  # the sums of contexts need one each
+            raise ValueError(f"{FILE}: a context without words")  # the sums of contexts need one each
         if max(level.words.max(), level.tokens.max()) >= vocabulary_size or level.counts.min() < 1:
-            raise ValueError("the counts do not fit the vocabulary")
+            raise ValueError(f"{FILE}: the counts do not fit the vocabulary")
+        searched = [keys_of(level.first_word, level.words, vocabulary_size)]
+        if below is not None:
+            searched.append(keys_of(level.first_child, below.tokens, vocabulary_size))
+        if not all(map(is_ascending, searched)):
+            raise ValueError(f"{FILE}: the counts are not in their order")
+
+
+def is_ascending(values: np.ndarray) -> bool:
+    """True if no value is repeated either."""
+    return bool((values[1:] > values[:-1]).all())
 
 
 def keys_of(first: np.ndarray, tokens: np.ndarray, vocabulary_size: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from ..config.kinds import Kind, cell_class, kind_of
 from .block import Block
 from .cell import Cell
 from .mixture import CountMixture
+from .saved_config import check_config
 from .stack import Stack
 
 SAVED_PREFIX = "language_model."  # of the weights' names in model.safetensors: transformers' class holds this model
@@ -56,8 +57,12 @@ class LanguageModel(nn.Module):
     mixture: CountMixture | None = None  # where text is scored or written; forward() and hidden() are the network alone
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """config: the contents of config.json, with Hugging Face's names; see model_factory.architecture."""
+        """config: the contents of config.json, with Hugging Face's names; see model_factory.architecture.
+
+        ValueError for what that function does not give.
+        """
         super().__init__()
+        check_config(config)
         self.config = config
         self.pad_id = config["pad_token_id"]
         self.build(config)

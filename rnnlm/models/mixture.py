@@ -88,7 +88,7 @@ def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
     shares = arrays.pop("shares")
     counts = count_model_of(arrays, vocabulary_size)
     if shares.shape != (counts.order,) or not ((shares >= 0) & (shares <= 1)).all():
-        raise ValueError("the shares do not fit the counts")
+        raise ValueError(f"{FILE}: the shares do not fit the counts")
     return CountMixture(counts, shares)
 
 

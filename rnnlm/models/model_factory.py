@@ -6,19 +6,22 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import nn
 
-from rnnlm.config.kinds import MEMBERS, kind_of
+from rnnlm.config.kinds import KINDS, kind_of
 from rnnlm.config.model_config import ModelConfig
 from rnnlm.errors import ConfigError, ModelError
-from rnnlm.models.ensemble import make_network
 from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel, layer_class
-from rnnlm.models.mixture import load_mixture, save_mixture
-from rnnlm.storage.home import read_json, write_json
+from rnnlm.models.mixture import save_mixture
+from rnnlm.models.own_layers import import_configured, import_known, own_kinds
+from rnnlm.models.saved_model import read_object, read_saved_model
+from rnnlm.storage.home import write_json
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
+# What libraries and layers raise for a folder that is not as save_model() left it.
+UNREADABLE = (AttributeError, ImportError, LookupError, OSError, TypeError, ValueError, RuntimeError, SafetensorError)
 ONE_HOT_VOCABULARY = 4_096  # largest vocabulary for one-hot input, whose embedding is a square matrix
 
 
@@ -47,7 +50,9 @@ def build_model(
 
 
 def check_kind(name: str) -> None:
-    """ConfigError if a custom layer cannot be imported, or is no Cell."""
+    """Import a custom layer that a configuration names. ConfigError if it cannot be imported, or is no Cell."""
+    if name not in KINDS:
+        import_configured(name)
     try:
         layer_class(kind_of(name))
     except (ImportError, AttributeError, ValueError) as error:
@@ -94,29 +99,16 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
             f"{folder}: no model here (config.json and model.safetensors); give a run folder or models:/NAME@champion"
         )
     try:
-        weights = load_file(weights_path)
-        config = read_json(folder / "config.json")
-        for network in config.get(MEMBERS, [config]):
-            check_sizes(network, weights)
-        model = make_network(config)
-        model.mixture = load_mixture(folder, config["vocab_size"])
-    except (
-        AttributeError,
-        ImportError,
-        KeyError,
-        OverflowError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-        SafetensorError,
-    ) as error:
-        raise ModelError(f"{folder}: the model cannot be loaded ({type(error).__name__}); train it again") from error
-    try:
-        model.load_saved_weights(weights)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:200]  # torch writes a line for each weight
-        raise ModelError(f"{folder}: {reason};\ntrain it again") from error
-    return model.to(device).eval()
+        import_known(own_kinds(read_object(folder / "config.json")))
+        model = read_saved_model(folder)
+    except ModelError as error:
+        raise ModelError(f"{folder}: {error}") from error
+    except UNREADABLE as error:
+        raise ModelError(
+            f"{folder}: the model cannot be loaded: {' '.join(str(error).split())[:300]};\n"
+            "get it again from where it came, or train it again"
+        ) from error
+    return model.to(device)
 
 
 def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
@@ -127,18 +119,6 @@ def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
             f"{folder}: an ensemble of {len(model.networks)} networks, where one is needed;\ngive the run of a member"
         )
     return model
-
-
-def check_sizes(config: dict[str, Any], weights: dict[str, torch.Tensor]) -> None:
-    """ValueError for a network much larger than its weights: it would take memory and time without an end."""
-    largest = max(sum(weight.numel() for weight in weights.values()), 1)
-    bounds = {
-        "num_hidden_layers": len(weights),
-        **dict.fromkeys(("hidden_size", "vocab_size", "embedding_size"), largest),
-    }
-    for name, bound in bounds.items():
-        if name in config and not 0 < config[name] <= bound:
-            raise ValueError(f"{name} does not fit the weights")
 
 
 def save_model(model: LanguageModel, folder: Path) -> None:

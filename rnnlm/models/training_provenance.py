@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
-from rnnlm.storage.home import read_json
+from rnnlm.models.saved_model import read_object, read_saved_cut
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,10 @@ class TrainingProvenance:
 
 def read_training_provenance(folder: Path) -> TrainingProvenance:
     """ModelError if rnnlm.json is missing or incomplete."""
-    facts = read_json(folder / "rnnlm.json")
-    cut = ("mode", "context_length", "block_length")
-    if not isinstance(facts, dict) or not {"dataset_id", "corpus_digest", *cut} <= set(facts):
-        raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again")
-    settings = SequencesConfig(**{name: facts[name] for name in cut})
-    return TrainingProvenance(facts["dataset_id"], facts["corpus_digest"], settings)
+    try:
+        cut, facts = read_saved_cut(folder), read_object(folder / "rnnlm.json")
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder}: rnnlm.json is missing or damaged; train or register the model again") from error
+    if not all(isinstance(facts.get(name), str) for name in ("dataset_id", "corpus_digest")):
+        raise ModelError(f"{folder}: rnnlm.json does not say what the model was trained on; train or register it again")
+    return TrainingProvenance(facts["dataset_id"], facts["corpus_digest"], SequencesConfig(**cut._asdict()))

@@ -12,8 +12,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rnnlm.config.kinds import KINDS, MEMBERS, OWN_MODULES, cell_class, kind_of, own_module_name
+from rnnlm.config.kinds import KINDS, OWN_MODULES, cell_class, kind_of, own_module_name
 from rnnlm.models.count_model import FILE as COUNTS
+from rnnlm.models.own_layers import import_known, own_kinds
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.disk_errors import ABSENT
 from rnnlm.storage.home import digest_of, file_digest, read_json
@@ -40,8 +41,9 @@ def model_digest(folder: Path) -> str:
 
 
 def evidence_folder(bundle: Path) -> Path:
-    """The folder EVIDENCE of the registered model that the folder BUNDLE belongs to."""
-    return bundle.parents[len(Path(BUNDLE).parts) - 1] / EVIDENCE
+    """The folder EVIDENCE of the registered model that the folder BUNDLE belongs to. Beside another it is missing."""
+    above = [bundle.absolute(), *bundle.absolute().parents]
+    return above[min(len(Path(BUNDLE).parts), len(above) - 1)] / EVIDENCE
 
 
 def requirements() -> list[str]:
@@ -100,7 +102,8 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
     code, bundle, saved = (folder / name for name in ("code", "model", "saved"))
     copy_portable_modules(code)
     config = read_json(model / "config.json")
-    for kind in {network.get("kind", "elman") for network in config.get(MEMBERS, [config])} - set(KINDS):
+    import_known(kinds := own_kinds(config))
+    for kind in kinds:
         copy_own_cell(kind, code)
     # Hidden files are partial writes of a killed process.
     shutil.copytree(model, bundle, ignore=shutil.ignore_patterns(".*"))

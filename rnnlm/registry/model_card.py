@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rnnlm.config import ModelConfig
 from rnnlm.config.kinds import kind_of
-from rnnlm.display.text_layout import markdown_table
+from rnnlm.display.text_layout import markdown_code, markdown_table, markdown_text, visible
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.models.count_model import FILE as COUNTS
@@ -28,8 +28,8 @@ CARD = """# {name}
 ## What it was trained on
 
 - corpus `{dataset.corpus_name}`, {corpus_bytes:,} bytes, sha256 `{dataset.corpus_digest}`
-- source `{source}`; licence: {licence}
-- tokenizer `{tokenizer}`, read in `{dataset.mode}` mode, dataset `{dataset.dataset_id}`
+- source {source}; licence: {licence}
+- tokenizer {tokenizer}, read in `{dataset.mode}` mode, dataset `{dataset.dataset_id}`
 - {dataset.predicted_tokens[train]:,} tokens in the training split; {run.trained_tokens:,} were trained on, \
 repetitions counted
 
@@ -107,9 +107,9 @@ def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: in
         dataset=dataset,
         run=run,
         corpus_bytes=int(tags.get("corpus_bytes", "0")),
-        source=tags.get("corpus_source", "unknown"),
-        licence=tags.get("corpus_licence", "not stated"),
-        tokenizer=tags.get("tokenizer", "unknown"),
+        source=markdown_code(tags.get("corpus_source", "unknown")),
+        licence=markdown_text(visible(tags.get("corpus_licence", "not stated"))),
+        tokenizer=markdown_code(tags.get("tokenizer", "unknown")),
         model=test.model,
         scores=markdown_table(score_rows(candidate.evaluation)),
         limits="\n".join(f"- {limit}" for limit in limits),

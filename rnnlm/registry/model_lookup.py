@@ -9,6 +9,7 @@ from typing import Any
 
 from rnnlm.config import CorpusConfig
 from rnnlm.errors import ModelError
+from rnnlm.models.own_layers import note, own_kinds
 from rnnlm.registry.bundle import (
     BUNDLE,
     CONFIGURATION,
@@ -22,8 +23,8 @@ from rnnlm.registry.registry_version import RegistryVersion, read_versions, regi
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import Home, digest_of, expanded, read_json
 from rnnlm.storage.result_records import ListedVersion
-from rnnlm.storage.stages import mark_used, write_once
-from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_empty, reaching_mlflow, tracking_uri
+from rnnlm.storage.stages import COMPLETE, find_new_damage, mark_used, write_once
+from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_embedded, is_empty, reaching_mlflow, tracking_uri
 
 SHORT_REFERENCE = re.compile(r"(?P<name>[^/@]+)(@[^/@]+|/[0-9]+)?")
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
@@ -119,14 +120,14 @@ def model_folder(home: Home, wanted: str | None) -> Path:
     reference = full_reference(home, wanted)
     if reference.startswith("models:"):
         return registered_folder(home, reference)
-    named = expanded(reference)
+    named = expanded(reference).absolute()  # its neighbours are read, too
     places = [named / "model", named]
     for place in places:
         if is_model(place):
-            return place
+            return unchanged(home, place)
     if len(found := matching_runs(home, reference)) == 1:
         mark_used(found[0].parent)
-        return found[0]
+        return unchanged(home, found[0])
     if found:
         names = ", ".join(run.parent.name for run in found[:MODELS_SHOWN])
         raise ModelError(f"{reference}: {len(found)} runs begin with it: {names}")
@@ -146,12 +147,12 @@ def corpus_settings(folder: Path) -> dict[str, Any]:
 
     Empty if neither its run's configuration nor its registered version's is beside it.
     """
-    stored = read_json(folder.parent / "config.json") or read_json(evidence_folder(folder) / CONFIGURATION) or {}
-    found: dict[str, Any] = stored.get("corpus", {})
+    stored = read_json(folder.parent / "config.json") or read_json(evidence_folder(folder) / CONFIGURATION)
+    found = stored.get("corpus") if isinstance(stored, dict) else None
     known = CorpusConfig.model_fields
     return {
         name: value
-        for name, value in found.items()
+        for name, value in (found if isinstance(found, dict) else {}).items()
         if name in known and (name == "source" or value != known[name].default)
     }
 
@@ -176,6 +177,9 @@ def registered_folder(home: Home, reference: str) -> Path:
             f"Run `rnnlm run` with its settings to write it again if its run is in this home; else roll back to\n"
             f"another version (rnnlm rollback {version.name})."
         )
+    if not is_embedded(home) and "model_sha256" in version.facts:
+        # A server that the user has named knows this bundle. The home's own registry may be a restored one.
+        note(home, own_kinds(read_json(folder / "config.json") or {}))
     return folder
 
 
@@ -201,6 +205,20 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
         raise ModelError(
             f"{reference}: its run {run_id} was trained again since, and {folder} is another model.\n"
             f"Give {run_id} itself for that model, or a version registered since."
+        )
+    return unchanged(home, folder)
+
+
+def unchanged(home: Home, folder: Path) -> Path:
+    """The model's folder. ModelError if it belongs to a finished run whose files are not as they were written.
+
+    The files are hashed again only if their size or times have changed.
+    """
+    run = folder.parent
+    if (run / "run.json").exists() and (run / COMPLETE).exists() and (damage := find_new_damage(home, run)):
+        raise ModelError(
+            f"{run}: the run is damaged: {damage}.\n"
+            "Run `rnnlm run` with its settings to train it again, or use a registered version of it."
         )
     return folder
 

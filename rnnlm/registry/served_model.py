@@ -6,12 +6,11 @@ pickle.
 """
 
 import importlib
-import json
 import math
 import sys
 from hashlib import sha256
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import mlflow
@@ -21,8 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 SAMPLING_DEFAULTS = {"maximum_tokens": 40, "temperature": 0.8, "top_k": 0, "top_p": 0.95, "seed": 0}
 MODULES = (  # what load_context uses of rnnlm
     "generation.sampling",
-    "models.ensemble",
-    "models.mixture",
+    "models.saved_model",
     "generation.inference_weights",
     "tokenizers.text_tokenizer",
     "evaluation.document_losses",
@@ -78,20 +76,14 @@ class ServedModel(PythonModel):
     """
 
     def load_context(self, context: PythonModelContext) -> None:
-        from safetensors.torch import load_file
-
         bundle, code = Path(context.artifacts["bundle"]), Path(context.artifacts["code"])
         modules = load_modules(code, *MODULES)
-        self.sampling, ensemble, mixture, inference_weights, text_tokenizer, *scoring = modules
+        self.sampling, saved_model, inference_weights, text_tokenizer, *scoring = modules
         self.document_losses, self.metrics = scoring
-        config = read_object(bundle / "config.json")
-        self.model = ensemble.make_network(config)
-        self.model.load_saved_weights(load_file(bundle / "model.safetensors"))
-        self.model.mixture = mixture.load_mixture(bundle, config["vocab_size"])
-        self.model.eval()
+        self.model = saved_model.read_saved_model(bundle)
         self.weights = inference_weights.InferenceWeights(self.model)  # shared by all prompts
         self.tokenizer = text_tokenizer.load_tokenizer(bundle)
-        self.cut = SimpleNamespace(**read_object(bundle / "rnnlm.json"))  # a document_losses.Cut
+        self.cut = saved_model.read_saved_cut(bundle)  # a document_losses.Cut
 
     def predict(  # type: ignore[override]  # MLflow reads the signature off these types
         self, context: PythonModelContext, model_input: list[PredictionRequest], params: dict[str, Any] | None = None
@@ -124,11 +116,6 @@ class ServedModel(PythonModel):
             "bits_per_byte": self.metrics.finite_or_none(loss.bits_per_byte),
             "tokens": [{"token": piece, "log_probability_nats": -nll} for piece, nll in tokens],
         }
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
 
 
 def load_modules(code: Path, *names: str) -> list[ModuleType]:

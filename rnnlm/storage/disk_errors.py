@@ -1,13 +1,15 @@
-"""Read errors and full disks: retry what may pass, and explain what does not."""
+"""Read errors, full disks, too little memory: retry what may pass, and explain what does not."""
 
 import errno
+import resource
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from rnnlm.errors import HomeError
+from rnnlm.errors import HomeError, RnnlmError
 
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)  # a missing file is damage, not a read error
 TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)  # worth another attempt
@@ -17,6 +19,18 @@ FULL_TEXTS = (  # of errors without an errno
     "No space left on device",  # DuckDB, Arrow, safetensors
     "database or disk is full",  # SQLite
 )
+NO_MEMORY_TEXTS = (  # in names and texts of errors of Python, Arrow, DuckDB, torch and the loader of libraries
+    "MemoryError",
+    "OutOfMemory",
+    "out of memory",
+    "bad_alloc",
+    "allocate memory",
+    "not enough memory",
+    "failed to map segment",
+    "can't start new thread",
+)
+NEARLY_FULL_BYTES = 4 << 20  # SQLite's logs need some megabytes before anything is stored
+FEWEST_FILES = 64  # open at once, for a command that starts a server
 T = TypeVar("T")
 
 
@@ -44,28 +58,88 @@ def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
 
 @contextmanager
 def full_disk_explained(folder: Path) -> Iterator[None]:
-    """Turn the error of a full disk, from any library, into a HomeError that names the folder."""
+    """Turn what any library raises for a full disk, for too little memory or too few files into a HomeError.
+
+    folder: on the disk that is written to.
+    """
     try:
         yield
+    except HomeError:
+        raise
     except Exception as error:
-        if isinstance(error, HomeError) or not is_full_disk(error):
+        reason = shortage(error, folder)
+        if reason is None:
             raise
-        raise HomeError(
-            f"{folder}: no space is left on this disk, or on that of the temporary files.\n"
-            "Free some space and run again; finished work is kept."
-        ) from error
+        raise HomeError(reason) from error
 
 
-def is_full_disk(error: BaseException) -> bool:
-    """True if the error, or one of its causes, reports a full disk or quota."""
+def shortage(error: Exception, folder: Path | None = None) -> str | None:
+    """What this machine lacks, and what to do, if that is what the error says; else None.
+
+    folder: on the disk that was written to; None: none was.
+    """
+    texts = [f"{type(cause).__name__}: {cause}" for cause in causes_of(error)]
+    refused = folder is not None and is_nearly_full(folder) and any(map(is_of_storage, texts))
+    if folder is not None and (refused or is_full_disk(error)):
+        return no_space(folder)
+    codes = {getattr(cause, "errno", None) for cause in causes_of(error)}
+    if codes & {errno.EMFILE, errno.ENFILE}:
+        return too_few_files()
+    if isinstance(error, RnnlmError):
+        return None
+    if errno.ENOMEM in codes or any(part in text for text in texts for part in NO_MEMORY_TEXTS):
+        return (
+            f"not enough memory ({' '.join(texts[0].split())[:100]}).\n"
+            "End other programs, raise the limit (ulimit -v), or use a smaller text or model."
+        )
+    return None
+
+
+def too_few_files() -> str:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return f"too many files are open: the limit is {limit:,}, expected at least {FEWEST_FILES:,}; raise it (ulimit -n)"
+
+
+def check_space(folder: Path) -> None:
+    """HomeError if so little space is left that databases cannot even be opened for writing."""
+    if is_nearly_full(folder):
+        raise HomeError(no_space(folder))
+
+
+def no_space(folder: Path) -> str:
+    return (
+        f"{folder}: no space is left on this disk, or on that of the temporary files.\n"
+        "Free some space and run again; finished work is kept."
+    )
+
+
+def is_nearly_full(folder: Path) -> bool:
+    return free_bytes(folder) < NEARLY_FULL_BYTES
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes left on the disk of the folder, or of the nearest one above it that exists."""
+    return shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
+
+
+def is_of_storage(text: str) -> bool:
+    """True for the name and text of an error that databases and Prefect's server give when they cannot write."""
+    return any(part in text for part in ("disk I/O error", "unable to open database file", "500 Internal Server Error"))
+
+
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, and those that led to it."""
     cause: BaseException | None = error
     seen: set[int] = set()  # an error may be its own cause
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        if getattr(cause, "errno", None) in FULL or mentions_full_disk(str(cause)):
-            return True
+        yield cause
         cause = cause.__cause__ or cause.__context__
-    return False
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """True if the error, or one of its causes, reports a full disk or quota."""
+    return any(getattr(one, "errno", None) in FULL or mentions_full_disk(str(one)) for one in causes_of(error))
 
 
 def mentions_full_disk(text: str) -> bool:

@@ -69,6 +69,8 @@ class Home:
     artifacts = Below("artifacts")
     prefect = Below("prefect")
     mlflow_database = Below("mlflow.db")
+    temporary = Below("tmp")  # of the processes of `rnnlm up`, and what torch compiles
+    own_layers = Below("own_layers.json")  # kinds of layers that are no part of rnnlm, and that this home has trained
 
     def lock(self, name: str) -> FileLock:
         """A lock across processes, to hold for a `with` block; the kernel frees it when its holder dies."""
@@ -98,8 +100,9 @@ class Home:
     def make(self, folder: Path) -> None:
         """Create a folder of the home. HomeError if it is not writable."""
         try:
-            self.root.mkdir(mode=0o755, parents=True, exist_ok=True)  # not group-writable: see find_home
-            folder.mkdir(parents=True, exist_ok=True)
+            # Not writable by others, whatever the umask: see find_home. Folders between get the umask's mode.
+            for place in (self.root, folder):
+                place.mkdir(mode=0o755, parents=True, exist_ok=True)
             self.keep_private()
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable-"):
                 pass

@@ -6,10 +6,10 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from rnnlm.errors import ModelError
+from rnnlm.tokenizers.saved_tokenizer import PRETRAINED_PREFIX
 from rnnlm.tokenizers.subwords import UNREACHABLE
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
-PRETRAINED_PREFIX = "pretrained:"
 ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")  # in the order of SPECIAL_TOKENS
 
 

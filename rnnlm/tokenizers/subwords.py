@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterator
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, pre_tokenizers, trainers
 
 from rnnlm.config import TokenizerConfig
+from rnnlm.tokenizers.splitters import untrained
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
 UNREACHABLE = -1e6  # log-probability of the spelling of a special token: its bytes are always likelier
@@ -14,7 +15,7 @@ UNREACHABLE = -1e6  # log-probability of the spelling of a special token: its by
 def train_bpe(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
     """Byte-pair encoding (Sennrich et al. 2016) over bytes (Radford et al. 2019)."""
     assert config.vocabulary_size is not None, "see with_vocabulary_size"
-    tokenizer = over_bytes(Tokenizer(models.BPE()))
+    tokenizer = untrained("bpe")
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary_size,
         min_frequency=config.minimum_count,
@@ -29,7 +30,7 @@ def train_bpe(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
 def train_unigram(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
     """Unigram language model over pieces (Kudo 2018), over bytes."""
     assert config.vocabulary_size is not None, "see with_vocabulary_size"
-    tokenizer = over_bytes(Tokenizer(models.Unigram()))
+    tokenizer = untrained("unigram")
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.UnigramTrainer(
         vocab_size=config.vocabulary_size,
@@ -47,9 +48,3 @@ def train_unigram(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
     pieces += [[byte, rarest - 1.0] for byte in alphabet if byte not in known]
     saved["model"]["vocab"] = pieces
     return Tokenizer.from_str(json.dumps(saved))
-
-
-def over_bytes(tokenizer: Tokenizer) -> Tokenizer:
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer

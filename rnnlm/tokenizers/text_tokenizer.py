@@ -10,18 +10,20 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from ..errors import ModelError
 from ..metrics import SPELLED_BYTE_BITS, spelled_bits, utf8_bytes
+from .saved_tokenizer import read_tokenizer
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
 PAD, UNK, BOS, EOS = range(4)  # their ids in every tokenizer
 NEVER_FROM_TEXT = frozenset((PAD, BOS, EOS))
 SETTINGS_FILE = "rnnlm_tokenizer.json"  # settings that tokenizer.json lacks: kind, splitting, unknown_literal
-BYTE_KINDS = ("bpe", "unigram")  # made by subwords.over_bytes
+BYTE_KINDS = ("bpe", "unigram")  # over bytes
 ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
 # Bits to restore a text from its tokens: see TextTokenizer.restoration_bits. The probabilities of all texts sum to at
 # most one.
@@ -29,7 +31,7 @@ PLAIN_GAP_BITS = math.log2(256 / 255)  # an expected gap between words
 PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # nothing before the first word or after the last
 SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)  # one space there, as in the Penn Treebank
 LITERAL_BITS = math.log2(6 / 5)  # `<unk>` is the corpus's own literal, not an unknown word
-# A tokenizer over bytes (subwords.over_bytes) first splits a line by this pattern (Radford et al. 2019), here for
+# A tokenizer over bytes first splits a line by this pattern (Radford et al. 2019), here for
 # printable ASCII. So its pieces have the same tokens alone as in the line. Most are a word with the space before it.
 ASCII_PIECE = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+| ?[0-9]+| ?[!-/:-@\[-`{-~]+| +(?![^ ])| +")
 # It never joins what a space separates from the non-space before it. So neither do these pieces, of any other line.
@@ -111,7 +113,7 @@ class TextTokenizer:
         if self._split is None:
             found = [
                 unspecial(encoding.ids)
-                for encoding in self._tokenizer.encode_batch_fast(lines, add_special_tokens=False)
+                for encoding in by_library(self._tokenizer.encode_batch_fast, lines, add_special_tokens=False)
             ]
             lengths = np.fromiter(map(len, found), np.int64, len(found))
             return np.fromiter(chain.from_iterable(found), np.int32, int(lengths.sum())), lengths
@@ -126,14 +128,14 @@ class TextTokenizer:
             return [self._words.get(piece, UNK)]
         if is_plain(piece) and ASCII_PIECE.fullmatch(piece):  # the model alone, without splitting, takes half the time
             return [token.id for token in self._model.tokenize(piece.replace(" ", BYTE_SPACE))]
-        return unspecial(self._tokenizer.encode(piece, add_special_tokens=False).ids)
+        return unspecial(by_library(self._tokenizer.encode, piece, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text, with `<unk>` and without the other special tokens."""
         kept = [int(token_id) for token_id in ids if token_id not in NEVER_FROM_TEXT]
         if self.kind in ("word", "char"):
             return (" " if self.kind == "word" else "").join(self.pieces(kept))
-        text: str = self._tokenizer.decode(kept, skip_special_tokens=False)
+        text: str = by_library(self._tokenizer.decode, kept, skip_special_tokens=False)
         return text
 
     def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> str:
@@ -150,7 +152,7 @@ class TextTokenizer:
             pattern = ANY_CHARACTER if self.kind == "char" else WORD
             found = ((match.group(), *match.span()) for match in pattern.finditer(line))
             return [(self._words.get(piece, UNK), start, end) for piece, start, end in found]
-        encoding = self._tokenizer.encode(LONE_SURROGATE.sub("\ufffd", line), add_special_tokens=False)
+        encoding = by_library(self._tokenizer.encode, LONE_SURROGATE.sub("\ufffd", line), add_special_tokens=False)
         ids = unspecial(encoding.ids)
         return [(token_id, start, end) for token_id, (start, end) in zip(ids, encoding.offsets, strict=True)]
 
@@ -207,6 +209,18 @@ class TextTokenizer:
             yield line[end:], True
 
 
+def by_library(function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+    """Call the tokenizers library. ModelError if it cannot do with this text what a pretrained tokenizer.json says."""
+    try:
+        return function(*arguments, **settings)
+    except BaseException as error:  # a Rust panic is one
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(
+            f"its tokenizer.json fails on this text ({str(error)[:100]}); use another tokenizer"
+        ) from error
+
+
 def unspecial(ids: list[int]) -> list[int]:
     """Replace special tokens, which a pretrained vocabulary may find in text, by `<unk>`."""
     if NEVER_FROM_TEXT.isdisjoint(ids):
@@ -227,12 +241,10 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
             f"{folder}: expected tokenizer.json and {SETTINGS_FILE}; give a run folder or models:/NAME@champion"
         )
     try:
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # the library raises plain Exception
-        raise ModelError(
-            f"{folder / 'tokenizer.json'}: is damaged ({str(error)[:80]}); train or register the model again"
-        ) from error
-    try:
+        tokenizer = read_tokenizer(folder, settings, SPECIAL_TOKENS)
         return TextTokenizer(tokenizer, settings["kind"], settings["unknown_literal"], settings["splitting"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{folder / SETTINGS_FILE}: is damaged; train or register the model again") from error
+    except (KeyError, OSError, RecursionError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{folder}: its tokenizer is damaged ({str(error)[:300]});\n"
+            "get the model again from where it came, or train it again"
+        ) from error

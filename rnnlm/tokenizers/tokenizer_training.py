@@ -14,7 +14,8 @@ from rnnlm.runtime.engines import OpenEngine, in_this_process
 from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import CorpusRecord, TokenizerRecord
 from rnnlm.storage.stages import stage, stage_key, write_once
-from rnnlm.tokenizers.pretrained import PRETRAINED_PREFIX, load_pretrained
+from rnnlm.tokenizers.pretrained import load_pretrained
+from rnnlm.tokenizers.saved_tokenizer import PRETRAINED_PREFIX
 from rnnlm.tokenizers.subwords import train_bpe, train_unigram
 from rnnlm.tokenizers.text_tokenizer import BOS, SETTINGS_FILE
 from rnnlm.tokenizers.vocabularies import train_vocabulary

@@ -13,7 +13,7 @@ from rnnlm.corpora.splits import ByteRange, byte_ranges, documents_in
 from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import CorpusRecord
-from rnnlm.tokenizers.vocabularies import splitter
+from rnnlm.tokenizers.splitters import untrained
 
 logger = logging.getLogger(__name__)
 MAXIMUM_DISTINCT = 2_000_000  # distinct words counted at once: about 250 MB
@@ -92,5 +92,5 @@ def words_of_lines(lines: Iterable[str], config: TokenizerConfig) -> Iterator[It
     elif config.splitting == "whitespace":
         yield from (line.split() for line in lines)
     else:
-        pre_tokenizer = splitter(config).pre_tokenizer
+        pre_tokenizer = untrained(config.kind, config.splitting, config.unknown_literal).pre_tokenizer
         yield from ([word for word, _ in pre_tokenizer.pre_tokenize_str(line)] for line in lines)

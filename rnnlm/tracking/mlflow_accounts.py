@@ -1,10 +1,10 @@
-"""The login of the home's MLflow server, by MLflow's own app `basic-auth`: one account, which may do everything."""
+"""The login of the home's MLflow server (mlflow_app.py): one account, which may do everything."""
 
 import os
 
 from rnnlm.storage.home import Home
 
-APP_NAME = "basic-auth"
+APP_NAME = "rnnlm"  # mlflow_app.py
 AUTH_SETTINGS = """\
 [mlflow]
 default_permission = NO_PERMISSIONS

@@ -9,9 +9,10 @@ from rnnlm.config.moved_settings import flatten
 from rnnlm.display.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, set_legend, set_titles
 from rnnlm.errors import ModelError
 from rnnlm.storage.home import Home, read_json
+from rnnlm.storage.json_results import read_stored_json
 from rnnlm.storage.records import Record
 from rnnlm.storage.redaction import redacted
-from rnnlm.storage.stages import COMPLETE
+from rnnlm.storage.stages import COMPLETE, find_damage
 from rnnlm.tracking.loss_curve import show_trained_tokens, smoothed
 from rnnlm.training.checkpointing.run_lookup import find_run
 from rnnlm.training.history import HISTORY, STARTED, read_measurements, read_series
@@ -27,6 +28,7 @@ class RunOverview(Record):
     corpus: str
     settings: dict[str, Any]  # dotted path → value
     finished: bool
+    damage: str = ""  # what is wrong with the records of a finished run; "" if nothing is. Weights are not looked at
     steps: int
     trained_tokens: int
     validation_perplexity: float | None  # the best so far
@@ -56,15 +58,18 @@ def overview(folder: Path) -> RunOverview:
     measurements = [measured for measured, _ in read_measurements(folder / HISTORY)]
     metrics = [measured["metrics"] for measured in measurements]
     validated = [one["validation_perplexity"] for one in metrics if one.get("validation_perplexity")]
-    test = ((read_json(folder / "evaluation.json") or {}).get("value") or {}).get("test") or {}
+    evaluation = read_stored_json(folder / "evaluation.json")
+    test = evaluation.get("test") or {} if isinstance(evaluation, dict) else {}
     config = read_json(folder / "config.json") or {}
+    finished = (folder / COMPLETE).exists()
     started = datetime.fromtimestamp((folder / STARTED).stat().st_mtime, UTC)
     return RunOverview(
         run_id=folder.name,
         started=started.isoformat(timespec="seconds"),
         corpus=redacted(str(config.get("corpus", {}).get("source", ""))),
         settings={path: value for path, value in flatten(config).items() if path != "force"},
-        finished=(folder / COMPLETE).exists(),
+        finished=finished,
+        damage=find_damage(folder, ("model",)) or "" if finished else "",
         steps=max((measured["step"] for measured in measurements), default=0),
         trained_tokens=int(max((one.get("trained_tokens", 0) for one in metrics), default=0)),
         validation_perplexity=min(validated, default=None),

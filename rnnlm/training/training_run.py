@@ -25,6 +25,7 @@ from rnnlm.evaluation.token_losses import stored_network_nll
 from rnnlm.extension_points import plugged
 from rnnlm.models.devices import choose_device
 from rnnlm.models.mixture import save_mixture
+from rnnlm.models.own_layers import note, own_kinds
 from rnnlm.storage.home import Home, read_json, remove_partials, write_json
 from rnnlm.storage.records import DatasetRecord, RunRecord, StartedFrom
 from rnnlm.storage.stages import (
@@ -87,6 +88,7 @@ def run_training(
     run_id = name_run(config, dataset, start)
     folder = home.runs / run_id
     home.make(home.runs)
+    note(home, own_kinds(config.model.model_dump()))
     with home.lock(f"run-{run_id}"):
         if (finished := find_finished(home, folder, config, force=force)) is not None:
             return finished

@@ -42,10 +42,11 @@ from rnnlm.extensions.serving.messages import (
     ScoredTexts,
     ScoreRequest,
 )
-from rnnlm.extensions.serving.middleware import BearerToken, BoundedBody, allowed_hosts
+from rnnlm.extensions.serving.middleware import BearerToken, allowed_hosts
 from rnnlm.extensions.serving.model_service import Service
 from rnnlm.extensions.serving.prometheus import MeasuringMiddleware, Metrics
 from rnnlm.extensions.serving.request_batcher import BusyError
+from rnnlm.runtime.login_first import BoundedBody
 from rnnlm.runtime.own_origin import OwnOrigin
 
 logger = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rnnlm.errors import HomeError
+from rnnlm.extensions.upkeep.archive_checks import MLFLOW_DATABASE, PREFECT_DATABASE
 from rnnlm.extensions.upkeep.backup_archive import (
     FORMAT,
     SUFFIX,
@@ -36,8 +37,6 @@ from rnnlm.storage.redaction import redacted
 from rnnlm.storage.shared_storage import read_marker
 from rnnlm.storage.stages import COMPLETE
 from rnnlm.tracking.mlflow_store import is_embedded, tracking_uri
-
-MLFLOW_DATABASE, PREFECT_DATABASE = "mlflow.db", "prefect/prefect.db"
 
 
 class BackupRecord(Record):

@@ -23,6 +23,7 @@ SUFFIX = ".rnnlm-backup.tar"
 TRAILER = re.compile(rb"rnnlm-backup (\d{20}) (\d{20}) (\d{20}) ([0-9a-f]{64})\n")
 TRAILER_COPIES = 4
 READ_BYTES = 1 << 20
+LARGEST_MANIFEST_BYTES = 1 << 28  # that of a million files
 
 
 class DamagedFileError(HomeError):
@@ -100,6 +101,8 @@ def read_manifest(archive: Path) -> Manifest:
     """HomeError if the file is no backup, was cut off, or its manifest is damaged in both places."""
     if archive.is_dir():
         raise HomeError(f"{archive}: is a folder, expected the file of a backup; {listed(archive)}")
+    if archive.exists() and not archive.is_file():
+        raise HomeError(f"{archive}: is a device or a pipe, expected the file of a backup")
     try:
         with archive.open("rb") as stream:
             length = stream.seek(0, io.SEEK_END)
@@ -107,14 +110,14 @@ def read_manifest(archive: Path) -> Manifest:
             for match in TRAILER.finditer(stream.read()):
                 for offset in (int(match[1]), int(match[2])):
                     stream.seek(offset)
-                    data = stream.read(int(match[3]))
+                    data = stream.read(min(int(match[3]), LARGEST_MANIFEST_BYTES))
                     if hashlib.sha256(data).hexdigest() == match[4].decode():
                         return Manifest.model_validate_json(data)
     except ValidationError as error:
         raise HomeError(
             f"{archive}: the backup has another format than {FORMAT}; use the rnnlm that made it"
         ) from error
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise HomeError(f"{archive}: cannot be read ({reason}); give the file that rnnlm backup wrote") from error
     raise HomeError(

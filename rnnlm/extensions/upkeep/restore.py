@@ -4,14 +4,22 @@ MLflow stores absolute paths: they are rewritten for the new home before its dat
 last, so a killed restore leaves no home that looks complete; run it again. Damaged files of the archive are left out.
 """
 
+import os
+import tempfile
 from pathlib import Path
 
 from rnnlm.errors import HomeError
-from rnnlm.extensions.upkeep.backup import MLFLOW_DATABASE, PREFECT_DATABASE
+from rnnlm.extensions.upkeep.archive_checks import (
+    MLFLOW_DATABASE,
+    PREFECT_DATABASE,
+    check_database,
+    check_manifest,
+    explained,
+)
 from rnnlm.extensions.upkeep.backup_archive import BackedUpFile, DamagedFileError, Manifest, pieces_of, read_manifest
 from rnnlm.storage.contained_paths import UnsafeNameError, inside
 from rnnlm.storage.disk_errors import full_disk_explained
-from rnnlm.storage.home import Home, atomic_file, digest_of, expanded, file_digest, read_json, write_json
+from rnnlm.storage.home import Home, atomic_file, digest_of, expanded, file_digest, partial_path, read_json, write_json
 from rnnlm.storage.records import Record
 from rnnlm.tracking.stored_locations import move_locations
 
@@ -29,11 +37,16 @@ class RestoreRecord(Record):
 
 
 def restore_home(home: Home, archive: Path) -> RestoreRecord:
-    """Write every sound file of the backup. HomeError if the home is not empty or the archive is no whole backup."""
+    """Write every sound file of the backup. HomeError if the home is not empty or the archive is no whole backup.
+
+    Everything is checked before the first byte is written: an archive may come from anywhere.
+    """
     archive = expanded(archive).resolve()
     manifest = read_manifest(archive)
+    check_manifest(manifest, archive, archive.stat().st_size)
     identity = {"backup": digest_of(manifest.model_dump(mode="json"))}
     check_home(home, identity)
+    check_databases(archive, manifest, nearest_folder(home.root))
     home.make(home.root)
     restored: list[BackedUpFile] = []
     left_out: list[str] = []
@@ -58,19 +71,53 @@ def restore_home(home: Home, archive: Path) -> RestoreRecord:
     )
 
 
+def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
+    """HomeError for a sound file that is no database as MLflow or Prefect make it. place: a folder for a copy."""
+    for name in (MLFLOW_DATABASE, PREFECT_DATABASE):
+        if (file := manifest.files.get(name)) is None:
+            continue
+        with full_disk_explained(place), tempfile.TemporaryDirectory(dir=place, prefix=".rnnlm-restore-") as temporary:
+            copy = Path(temporary) / "database"
+            try:
+                write_pieces(archive, file, copy)
+            except DamagedFileError:  # it will be left out
+                continue
+            check_database(copy, name)
+
+
+def nearest_folder(path: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(folder for folder in (path, *path.parents) if folder.is_dir())
+
+
 def restore_file(archive: Path, manifest: Manifest, file: BackedUpFile, target: Path, home: Home) -> None:
     """Write one file, unless a killed restore has. DamagedFileError if the archive's copy has another sha256."""
     if target.is_file() and target.stat().st_size == file.bytes and file_digest(target) == file.sha256:
         return
-    is_database = target in (home.root / MLFLOW_DATABASE, home.root / PREFECT_DATABASE)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(target, private=is_database) as partial:
-        with partial.open("wb") as writer:
-            for piece in pieces_of(archive, file):
-                writer.write(piece)
+    if target not in (home.root / MLFLOW_DATABASE, home.root / PREFECT_DATABASE):
+        # Not synced one by one, which takes minutes for many small files: the databases' names come after all.
+        partial = partial_path(target)
+        try:
+            partial.touch(0o600)
+            write_pieces(archive, file, partial)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+        return
+    os.sync()
+    with atomic_file(target, private=True) as partial:
+        write_pieces(archive, file, partial)
         if target == home.root / MLFLOW_DATABASE:
-            for before in manifest.homes:
-                move_locations(partial, before, home.root)
+            with explained(MLFLOW_DATABASE):
+                for before in manifest.homes:
+                    move_locations(partial, before, home.root)
+
+
+def write_pieces(archive: Path, file: BackedUpFile, target: Path) -> None:
+    with target.open("wb") as writer:
+        for piece in pieces_of(archive, file):
+            writer.write(piece)
 
 
 def check_home(home: Home, identity: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """`rnnlm surprise`, and `rnnlm evaluate` with something on top, as another program calls them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from flows.command_line import main
 from rnnlm.storage.records import CorpusRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
+from rnnlm.storage.stages import mark_complete
+from rnnlm.training.training_run import UNMARKED
 from tests.registrar import Registrar
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -55,10 +58,16 @@ def test_other_corpora_are_read_as_the_models_own(
     assert main(evaluate) == 0
     assert main([*evaluate, "--set", "corpus.undecodable=refuse"]) == 2
     assert "set corpus.undecodable=replace" in capsys.readouterr().err
-    settings = json.loads((toy_run.folder / "config.json").read_text(encoding="utf-8"))
-    settings["corpus"]["undecodable"] = "refuse"  # as if it had been trained so
-    (toy_run.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    train_with(toy_run, undecodable="refuse")
     assert main(evaluate) == 2
+
+
+def train_with(run: RunRecord, **corpus: str) -> None:
+    """Make the run as if it had been trained with these settings of the corpus."""
+    settings = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
+    settings["corpus"] |= corpus
+    (run.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    mark_complete(run.folder, apart_from=UNMARKED)
 
 
 def test_saved_probabilities_give_the_perplexity(
@@ -97,3 +106,43 @@ def test_evaluate_shows_what_is_on_top_apart(
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["model", "static", "cache"]
     assert lines[1].split()[2] == lines[2].split()[2]
+
+
+def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    toy_folder: Path,
+    toy_corpus: CorpusRecord,
+    toy_run: RunRecord,
+    toy_evaluation: EvaluationRecord,
+    tmp_path: Path,
+) -> None:
+    """Whatever lies under its path by now: the text is in the home, and is known by its digest."""
+    train_with(toy_run, source="texts")  # as seen from the folder where it was trained
+    own = pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
+
+    def perplexity(*options: str) -> float:
+        assert main(["evaluate", toy_run.run_id, "--json", *options]) == 0
+        return float(json.loads(capsys.readouterr().out)["perplexity"])
+
+    monkeypatch.chdir(tmp_path)
+    assert perplexity() == own  # nothing is there
+    (tmp_path / "texts").mkdir()
+    for split in ("train", "valid", "test"):
+        (tmp_path / "texts" / f"{split}.txt").write_text("quite another text\n" * 100)
+    assert perplexity() == own
+    assert perplexity("--corpus", "texts") != own
+    assert main(["evaluate", toy_run.run_id, "--set", "corpus.lowercase=true"]) == 2
+    assert "--corpus TEXT" in capsys.readouterr().err
+    text = toy_corpus.folder
+    (text / "test.txt").write_text("changed\n" * 50)
+    assert main(["evaluate", toy_run.run_id]) == 2
+    assert "is damaged" in capsys.readouterr().err
+    shutil.rmtree(text)
+    assert main(["evaluate", toy_run.run_id]) == 2
+    told = capsys.readouterr().err
+    assert "is not in this home" in told
+    assert "has another by now" in told
+    shutil.rmtree(tmp_path / "texts")
+    (tmp_path / "texts").symlink_to(toy_folder)
+    assert perplexity() == own  # the source still has it

@@ -10,6 +10,7 @@ import pytest
 from flows.command_line import main
 from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import RunRecord
+from rnnlm.storage.result_records import EvaluationRecord
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -89,3 +90,23 @@ def test_runs_are_compared_by_the_settings_that_differ(
     assert picture.read_bytes().startswith(b"\x89PNG")
     value = json.loads(said(capsys, *arguments, "--json"))
     assert set(value["differences"]) == {"training.batch_size"}
+
+
+@pytest.mark.parametrize("name", ["run.json", "config.json", "history.jsonl", "started.json", "evaluation.json"])
+def test_a_flipped_record_is_not_shown_as_measured(
+    capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_evaluation: EvaluationRecord, name: str
+) -> None:
+    """The score of an evaluation carries its own digest; the other records are in the run's marker."""
+    data = bytearray((toy_run.folder / name).read_bytes())
+    place = max(place for place, byte in enumerate(data) if chr(byte).isdigit())
+    data[place] ^= 1
+    (toy_run.folder / name).write_bytes(data)
+    assert main(["runs", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)
+    if name == "evaluation.json":
+        assert run["test_perplexity"] is None
+        assert run["damage"] == ""
+    else:
+        assert run["damage"] == f"{name} differs from its sha256"
+        assert main(["runs"]) == 0
+        assert "damaged" in capsys.readouterr().out

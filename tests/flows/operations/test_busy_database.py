@@ -18,6 +18,7 @@ from flows.operations.busy_database import TRIES, AgainIfBusy, busy_in_one_line
 from flows.operations.home_servers import RunningHome, credentials, home_password
 from flows.operations.prefect_environment import home_defaults, server_variables
 from flows.operations.prefect_query import PrefectQuery, wait_for_server
+from rnnlm.runtime.login_first import BoundedBody
 from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
 
@@ -62,7 +63,7 @@ def test_a_request_is_tried_again_while_the_database_is_busy(
         sent.append(message)
 
     with contextlib.suppress(sqlite3.OperationalError):
-        asyncio.run(AgainIfBusy(app)({"type": "http"}, receive, send))
+        asyncio.run(BoundedBody(AgainIfBusy(app), 10, 5.0)({"type": "http", "path": "/"}, receive, send))
     assert app.bodies == [b"abc"] * requests
     assert [(message.get("status"), message.get("body")) for message in sent] == [(status, None), (None, b"abc")]
 

@@ -1,6 +1,7 @@
 """An interrupted run is started again as long as its attempts store something; else people are told."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running
 
 from flows.operations.flow_start import fail_with_unknown_parameters
-from flows.operations.interrupted_runs import ATTEMPTS, STOPPED, mark_stopped, resume_interrupted
+from flows.operations.interrupted_runs import ATTEMPTS, STOPPED, crashed_runs, mark_stopped, resume_interrupted
 from flows.operations.prefect_query import PrefectQuery
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.storage.home import Home
@@ -90,6 +91,21 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     again = client.read_flow_run(last.id).state
     assert again is not None
     assert again.timestamp == timestamp
+
+
+def test_a_run_that_was_killed_before_it_began_is_found_and_started_again(
+    client: SyncPrefectClient, deployment: UUID, home: Home
+) -> None:
+    """Its process had not locked its file yet; Prefect's worker calls it crashed."""
+    query, began = PrefectQuery(str(PREFECT_API_URL.value())), datetime.now(UTC)
+    run = newest(client, deployment)
+    client.set_flow_run_state(run.id, Pending(), force=True)
+    assert str(run.id) not in {one["id"] for one in crashed_runs(query, began.isoformat())}
+    client.set_flow_run_state(run.id, Crashed(message="Process exited with status code: -9"), force=True)
+    assert str(run.id) in {one["id"] for one in crashed_runs(query, began.isoformat())}
+    assert str(run.id) not in {one["id"] for one in crashed_runs(query, datetime.now(UTC).isoformat())}
+    assert resumed_runs(client, deployment, home) == 1
+    assert resumed_runs(client, deployment, home) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,13 @@
 """Every server of `rnnlm up` refuses foreign names, other sites' pages, and whoever does not know the password."""
 
+import base64
 import json
+import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +18,7 @@ import pytest
 from flows.operations.home_servers import RunningHome, credentials, home_password, read_running
 from flows.operations.prefect_query import PrefectQuery
 from flows.service.home_processes import find_home_processes
+from flows.service.supervisor import LONGEST_TEMPORARY_FOLDER, temporary_folder
 from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.ports import free_port
 from rnnlm.storage.home import Home
@@ -75,6 +80,51 @@ def test_only_the_owner_with_the_password_reads_and_writes(up: tuple[Home, Runni
             headers={"Origin": "https://example.org", "Access-Control-Request-Method": "POST"},
         )
         assert "access-control-allow-origin" not in preflight.headers
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("service", READ)
+def test_no_body_is_read_before_the_password_and_none_without_a_bound(
+    up: tuple[Home, RunningHome], service: str
+) -> None:
+    home, running = up
+    server, port = address(running, service), int(address(running, service).rpartition(":")[2])
+    login = base64.b64encode(home_password(home).encode()).decode()
+    announced = {"Content-Length": "3000000000"}, {"Transfer-Encoding": "chunked"}
+    for path in (READ[service], WRITE[service], "/health", "/api/health", "/anywhere"):
+        for size in announced:
+            for wrong in ({}, {"Authorization": "Basic cm5ubG06d3Jvbmc="}, {"Authorization": f"Bearer {login}"}):
+                assert answer_to_headers(port, "POST", path, {**size, **wrong}) == 401
+    with httpx.Client(base_url=server, trust_env=False, timeout=60) as client:
+        for method in ("GET", "HEAD"):  # MLflow and Prefect decide by themselves, and see no body
+            assert client.request(method, READ[service]).status_code in (401, 405)
+        assert client.request("GET", "/health" if service == "mlflow" else "/api/health").status_code == 200
+
+        def endless() -> Iterator[bytes]:
+            for _ in range(200):
+                yield bytes(1 << 20)
+
+        before = resident_bytes(home)
+        login_of_home = credentials(home_password(home))
+        with client.stream("POST", READ[service], content=endless(), auth=login_of_home) as answer:
+            assert answer.status_code == 413
+        assert resident_bytes(home) < before + (300 << 20)
+
+
+def answer_to_headers(port: int, method: str, path: str, headers: dict[str, str]) -> int:
+    """The status with which a server answers a request whose body it has not got."""
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        *(f"{name}: {text}" for name, text in headers.items()),
+    ]
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        return int(connection.recv(4096).split()[1])
+
+
+def resident_bytes(home: Home) -> int:
+    return sum(process.memory_info().rss for process in find_home_processes(home).services)
 
 
 @pytest.mark.long
@@ -144,3 +194,28 @@ def test_the_commands_know_the_password(up: tuple[Home, RunningHome]) -> None:
     assert json.loads(status.stdout)["next"]
     environment = subprocess.run([*RNNLM, "env", "--json"], capture_output=True, text=True, check=True, timeout=120)
     assert json.loads(environment.stdout)["PREFECT_API_AUTH_STRING"] == home_password(up[0])
+
+
+@pytest.mark.long
+def test_temporary_files_of_the_worker_are_private(up: tuple[Home, RunningHome]) -> None:
+    """Prefect's worker makes a folder of fixed name among them, which another user may have made before."""
+    home, _ = up
+    services = [process.environ() for process in find_home_processes(home).services]
+    (worker,) = {Path(one["TMPDIR"]) for one in services if one["RNNLM_SERVICE"] == "worker"}
+    assert worker.stat().st_mode & 0o777 == 0o700
+    assert worker.is_relative_to(home.root) or worker.name.startswith("rnnlm-worker-")
+    assert poll_until((worker / "runner_storage").exists, 60)
+
+
+def test_a_long_path_of_a_home_leaves_room_for_sockets(tmp_path: Path) -> None:
+    near, far = Home(Path(tempfile.mkdtemp(dir="/tmp"))), Home(tmp_path / ("long" * 20))
+    assert temporary_folder(near) == str(near.root / "tmp" / "worker")
+    (near.temporary / "worker" / "left").mkdir()
+    assert not list(Path(temporary_folder(near)).iterdir())  # of a killed worker
+    first, second = Path(temporary_folder(far)), Path(temporary_folder(far))
+    assert first != second
+    for folder in (first, second, near.temporary / "worker"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert len(os.fsencode(folder)) <= LONGEST_TEMPORARY_FOLDER
+        shutil.rmtree(folder)
+    shutil.rmtree(near.root)

@@ -1,6 +1,8 @@
 """`rnnlm inspect` says what a run would read, and stores nothing."""
 
+import gzip
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +89,26 @@ def test_inspection_shows_the_error_of_a_run(home: Home, tmp_path: Path, capsys:
     assert "is not a file, folder or glob" in capsys.readouterr().err
     with pytest.raises(CorpusError, match="inspect reads"):
         inspected("https://example.org/a.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.txt.gz", gzip.compress(b"a b c\n" * 12_000_000, 9), "unpacks to more than 200 times its size"),
+        ("b.txt.gz", gzip.compress(random.Random(0).randbytes(3_000_000).hex().encode())[:-100_000], "damaged"),
+        ("c.jsonl", b'{"text": "a b c"}\n' * 100_000 + b"{\n", "line 100001 is not JSON"),
+    ],
+)
+def test_what_ends_a_run_in_the_middle_of_a_text_is_said(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, reason: str
+) -> None:
+    """By inspect and by prepare, with the same reason; what is packed also beside another file."""
+    source = write(tmp_path / "texts" / name, data)
+    for place in (source, source.parent) if source.suffix == ".gz" else (source,):
+        assert reason in " ".join(shown(capsys, str(place)).split())
+        with pytest.raises(CorpusError, match=reason):
+            obtain_corpus(home, CorpusConfig(source=str(place)))
+        write(source.parent / "other.txt", b"one\ntwo\nthree\n")
 
 
 def test_advice_fits_the_text(home: Home, tmp_path: Path) -> None:

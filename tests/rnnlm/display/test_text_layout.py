@@ -1,8 +1,68 @@
 """Tables line up on the terminal, and in Markdown a stranger's text stays text."""
 
-from rnnlm.display.text_layout import shorten
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from rnnlm.display.text_layout import Code, markdown_code, markdown_table, shorten, visible
 
 
 def test_a_long_text_is_cut_and_cannot_steer_the_terminal() -> None:
     assert shorten("a\x1b[31mb") == "a\\x1b[31mb"
     assert shorten("x" * 80) == "x" * 71 + "…"
+
+
+NAMES = [
+    "plain.txt",
+    "a`b.txt",
+    "``.txt",
+    "`",
+    "a|b.txt",
+    "`|`",
+    "a\\|b.txt",
+    "a\nb.txt",
+    "a\n\n# heading",
+    "](https://example.org)",
+    "<img src=x>",
+    "**bold** _it_ ~~gone~~",
+    "a\x1b[2Jb",
+]
+
+
+def cells(markdown: str) -> list[str]:
+    """The texts of the table's cells, as they are shown; live Markdown in one fails."""
+    found = MarkdownIt("commonmark").enable("table").parse(markdown)
+    inline = [token for token in found if token.type == "inline"]
+    assert {token.type for token in found if token.level == 0} <= {"table_open", "table_close"}
+    for token in inline:
+        assert {child.type for child in token.children or []} <= {"text", "code_inline", "text_special"}
+    return ["".join(child.content for child in token.children or []) for token in inline]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_a_name_of_a_file_is_text_in_a_table_whatever_is_in_it(name: str) -> None:
+    table = markdown_table([{"code": Code(name), "path": Path(name), "text": name, "last": "end"}])
+    assert cells(table) == [
+        "code",
+        "path",
+        "text",
+        "last",
+        visible(name),
+        visible(str(Path(name))),
+        visible(name),
+        "end",
+    ]
+
+
+@given(st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1))
+def test_any_name_stays_in_its_cell(name: str) -> None:
+    assert cells(markdown_table([{"code": Code(name), "last": "end"}]))[2:] == [visible(name), "end"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "|" not in name], ids=ascii)
+def test_code_in_a_line_is_code(name: str) -> None:
+    (paragraph,) = (token for token in MarkdownIt().parse(f"- source {markdown_code(name)}; end") if token.children)
+    assert [child.content for child in paragraph.children or []] == ["source ", visible(name), "; end"]

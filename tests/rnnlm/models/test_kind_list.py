@@ -1,12 +1,13 @@
 """One list of kinds: networks, counts alone, and custom layers, each through every stage to a bundle."""
 
 import shutil
+import sys
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from rnnlm.config import ModelConfig, ModelKind
+from rnnlm.config import ModelConfig, ModelKind, PipelineConfig
 from rnnlm.config.kinds import KINDS, NETWORKS
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.evaluation.document_losses import document_losses
@@ -16,7 +17,8 @@ from rnnlm.generation.inference_weights import InferenceWeights
 from rnnlm.generation.sampling import Sampling, continue_ids
 from rnnlm.models.model_factory import build_model, check_kind, load_model
 from rnnlm.models.training_provenance import read_training_provenance
-from rnnlm.storage.home import read_json, write_json
+from rnnlm.storage.home import Home, read_json, write_json
+from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
@@ -112,6 +114,33 @@ def test_a_class_that_is_not_a_layer_is_refused(kind: str, told: str, storytelle
     write_json(tmp_path / "model" / "config.json", read_json(storyteller.folder / "config.json") | {"kind": kind})
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_model(tmp_path / "model")
+
+
+def test_an_own_layer_is_imported_again_only_where_it_was_trained(
+    toy_dataset: DatasetRecord,
+    toy_config: PipelineConfig,
+    home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A later process finds it in this home; another home does, if its user names the module."""
+    (tmp_path / "later_cells.py").write_text(OWN_CELL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = changed(toy_config, {"model.kind": "later_cells:Leaky"})
+    folder = run_training(home, config, toy_dataset, untracked).model_folder
+    monkeypatch.delitem(sys.modules, "later_cells")
+    load_model(folder)
+
+    def elsewhere() -> None:
+        sys.modules.pop("later_cells")
+        monkeypatch.setenv("RNNLM_HOME", str(tmp_path / "other"))
+
+    elsewhere()
+    with pytest.raises(ModelError, match="later_cells:Leaky.*\n.*RNNLM_OWN_LAYERS=later_cells:Leaky"):
+        load_model(folder)
+    assert "later_cells" not in sys.modules
+    monkeypatch.setenv("RNNLM_OWN_LAYERS", "some.other:Layer, later_cells:Leaky")
+    load_model(folder)
 
 
 def test_a_custom_layer_with_unknown_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

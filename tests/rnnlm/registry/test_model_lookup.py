@@ -7,7 +7,7 @@ import pytest
 
 from rnnlm.errors import ModelError, TrackingError
 from rnnlm.models.model_factory import load_model
-from rnnlm.registry.model_lookup import list_models, model_folder, run_model_folder
+from rnnlm.registry.model_lookup import corpus_settings, list_models, model_folder, run_model_folder
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from tests.rnnlm.registry.contest import NAME, Contest
@@ -54,6 +54,48 @@ def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Ho
     shutil.copytree(toy_run.folder, home.runs / other)
     with pytest.raises(ModelError, match=f"2 runs begin with it: .*{toy_run.run_id}"):
         model_folder(home, toy_run.run_id[:15])
+
+
+@pytest.mark.parametrize(
+    "name", ["model/model.safetensors", "model/counts.safetensors", "model/tokenizer.json", "run.json"]
+)
+def test_a_flipped_bit_in_a_finished_run_is_found_by_every_name_of_it(
+    toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also after the run was found sound once, which is remembered by size and times."""
+    file = toy_run.folder / name
+    if not file.exists():
+        pytest.skip("the toy model has no counts")
+    names = [toy_run.run_id, toy_run.run_id[:6], str(toy_run.folder), str(toy_run.model_folder), ".", "model"]
+    copied = shutil.copytree(toy_run.folder, tmp_path / "elsewhere")
+    monkeypatch.chdir(toy_run.folder)
+    for wanted in (*names, str(copied)):
+        load_model(model_folder(home, wanted))
+    for damaged in (file, copied / name):
+        data = bytearray(damaged.read_bytes())
+        data[len(data) // 2] ^= 1
+        damaged.write_bytes(data)
+    for wanted in (*names, str(copied)):
+        for find in (model_folder, run_model_folder):
+            with pytest.raises(ModelError, match=f"the run is damaged: {name} differs from its sha256"):
+                find(home, wanted)
+    monkeypatch.chdir(toy_run.model_folder)
+    with pytest.raises(ModelError, match="is damaged"):
+        model_folder(home, ".")
+
+
+@pytest.mark.parametrize("depth", ["one", "one/two"])
+def test_a_model_in_a_folder_of_few_parts_has_no_settings_beside_it(
+    toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: str
+) -> None:
+    shutil.copytree(toy_run.model_folder, tmp_path / depth)
+    monkeypatch.chdir(tmp_path)
+    for wanted in (depth, f"./{depth}", f"../{tmp_path.name}/{depth}"):
+        assert corpus_settings(model_folder(home, wanted)) == {}
+    assert corpus_settings(Path("one")) == {}
+    assert corpus_settings(Path("/")) == {}
+    (tmp_path / "config.json").write_text("[]")
+    assert corpus_settings(model_folder(home, depth)) == {}
 
 
 @pytest.mark.long

@@ -1,6 +1,8 @@
 """Files that may hold secrets are the user's alone, whatever the umask and whichever version made the home."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,3 +54,21 @@ def test_a_home_of_an_older_version_is_mended_when_it_is_opened(home: Home) -> N
     home.make(home.prefect)
     assert readable_by_others(home.root) == []
     assert home.mlflow_database.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.long
+def test_commands_make_nothing_that_others_may_write_to(home: Home, tmp_path: Path) -> None:
+    """Whatever the umask: who writes to a home runs code as its owner."""
+    (tmp_path / "text.txt").write_text("".join(f"the cat sees the dog {n} .\n" for n in range(300)))
+    output = tmp_path / "written"
+    commands = (
+        ["prepare", "--corpus", str(tmp_path / "text.txt"), "--preset", "smoke", "--quiet"],
+        ["env"],
+        ["backup", str(output)],
+    )
+    for command in commands:
+        run = [sys.executable, "-m", "flows.command_line", *command]
+        subprocess.run(run, umask=0o000, check=True, capture_output=True, timeout=300)
+    made = [path for folder in (home.root, output) for path in (folder, *folder.rglob("*"))]
+    assert len(made) > 20
+    assert [str(path) for path in made if not path.is_symlink() and path.stat().st_mode & 0o022] == []

@@ -1,11 +1,14 @@
 """A backup is whole and private, and a home restored from it elsewhere continues as the old one would have."""
 
+import os
 import shutil
 import sqlite3
 import subprocess
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -203,21 +206,187 @@ def test_an_archive_unpacks_with_tar(tracked_home: Home, tmp_path: Path) -> None
     assert is_complete(tmp_path / "unpacked" / "runs" / "r1")
 
 
-def test_an_archive_writes_nothing_outside(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("evil")
-    archive = tmp_path / "evil.tar"
+def archive_of(folder: Path, texts: dict[str, bytes], **change: Any) -> Path:
+    """An archive with valid digests. change: fields of its manifest."""
+    archive, content = folder / "given.tar", folder / "content"
     with archive.open("w+b") as stream:
         writer = ArchiveWriter(stream)
-        for name in ("text", "../outside", str(tmp_path / "absolute")):
-            writer.add(name, tmp_path / "text")
-        homes = (tmp_path / "old",)
-        manifest = Manifest(format=FORMAT, homes=homes, made="", rnnlm="", versions=(), damaged=(), files=writer.files)
-        writer.close(manifest)
-    new = Home(tmp_path / "there" / "new")
-    assert restore_home(new, archive).left_out == ("../outside", str(tmp_path / "absolute"))
-    assert [path.relative_to(tmp_path / "there").as_posix() for path in new.root.rglob("*")] == ["new/text"]
-    assert not (tmp_path / "there" / "outside").exists()
-    assert not (tmp_path / "absolute").exists()
+        for name, data in texts.items():
+            content.write_bytes(data)
+            writer.add(name, content)
+        manifest = Manifest(
+            format=FORMAT, homes=(Path("/old"),), made="", rnnlm="", versions=(), damaged=(), files=writer.files
+        )
+        writer.close(manifest.model_copy(update=change))
+    return archive
+
+
+def refused_untouched(folder: Path, archive: Path, told: str) -> None:
+    """The archive is refused before anything is written."""
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(HomeError, match=told) as error:
+        restore_home(Home(folder / "new"), archive)
+    assert len(str(error.value).splitlines()) <= 3
+    assert str(error.value).isascii()
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "/absolute",
+        "runs/../../outside",
+        "runs/a\x1b[2J",
+        "runs//a",
+        "text",
+        "password",
+        "up.json",
+        "own_layers.json",
+        "mlflow.db-wal",
+        "MLFLOW.DB",
+        "prefect/profiles.toml",
+        "prefect/logging.yml",
+        "prefect/prefect.db/x",
+        "mlflow-accounts/accounts.db",
+        "verified/runs-a.json",
+        "locks/up.lock",
+        "locks/flow-runs/a",
+        "logs/up.log",
+        "fetched/a/model.json",
+        "tokenizers/a/tokenizer.json",
+        "corpora/downloads/a",
+        "runs",
+        "runs/.hidden",
+        "runs/a/.hidden/b",
+        ".restoring.json",
+        "runs/" + "a/" * 3_000 + "b",
+    ],
+    ids=lambda name: ascii(name)[:30],
+)
+def test_a_name_that_no_backup_writes_is_refused(tmp_path: Path, name: str) -> None:
+    refused_untouched(tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: b"evil"}), "no backup of this rnnlm")
+
+
+def test_a_file_below_a_file_is_refused(tmp_path: Path) -> None:
+    refused_untouched(tmp_path, archive_of(tmp_path, {"runs/a": b"a", "runs/a/b": b"b"}), "name of its folder")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 99},
+        {"format": -1},
+        {"homes": ()},
+        {"homes": (Path("relative"),)},
+        {"homes": (Path("/a/../b"),)},
+        {"homes": (Path("/a\nb"),)},
+        {"damaged": ("\x1b]0;title",)},
+        {"made": "\x1b[2J"},
+    ],
+    ids=ascii,
+)
+def test_a_manifest_that_no_backup_writes_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    refused_untouched(tmp_path, archive_of(tmp_path, {"runs/r/a": b"a"}, **change), "no backup of this rnnlm")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"offset": 2**70},
+        {"offset": -1},
+        {"bytes": -1},
+        {"bytes": 2**70},
+        {"bytes": 50_000},
+        {"sha256": "no"},
+        {"offset": 0},
+    ],
+    ids=str,
+)
+def test_a_place_outside_the_archive_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    files = read_manifest(archive_of(tmp_path, {"runs/r/a": b"a"})).files
+    changed = {name: file.model_copy(update=change) for name, file in files.items()}
+    archive = archive_of(tmp_path, {"runs/r/a": b"a"}, files=changed)
+    refused_untouched(tmp_path, archive, "no backup of this rnnlm")
+
+
+def test_one_piece_has_one_name(tmp_path: Path) -> None:
+    (file,) = read_manifest(archive_of(tmp_path, {"runs/r/a": bytes(8_000)})).files.values()
+    many = {f"runs/r/{number}": file for number in range(250)}
+    refused_untouched(tmp_path, archive_of(tmp_path, {"runs/r/a": bytes(8_000)}, files=many), "another file lies there")
+
+
+def changed_database(database: Path, *statements: str) -> bytes:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.execute("commit") if connection.in_transaction else None
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("pragma journal_mode = delete")
+    return database.read_bytes()
+
+
+ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+
+
+@pytest.mark.parametrize(
+    ("statements", "told"),
+    [
+        (
+            [f"create trigger t after update on experiments begin update experiments set name = ({ENDLESS}); end"],
+            "the trigger 't'",
+        ),
+        (
+            [
+                "drop trigger prevent_secrets_aad_mutation",
+                "create trigger prevent_secrets_aad_mutation before update on secrets for each row when 1 = 1 "
+                f"begin {ENDLESS}; end",
+            ],
+            "prevent_secrets",
+        ),
+        ([f"create view v as {ENDLESS}"], "the view 'v'"),
+        (["create virtual table w using fts5(a)"], "virtual table 'w'"),
+        (["drop table model_versions"], "no database of MLflow"),
+        (["alter table runs rename column artifact_uri to elsewhere"], "no database of MLflow"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_database_that_runs_something_is_refused(
+    mlflow_template: Path, tmp_path: Path, statements: list[str], told: str
+) -> None:
+    shutil.copy(mlflow_template, tmp_path / "changed.db")
+    data = changed_database(tmp_path / "changed.db", *statements)
+    refused_untouched(tmp_path, archive_of(tmp_path, {"mlflow.db": data, "runs/r/a": b"a"}), told)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"junk" * 1_000, b"SQLite format 3\0" + bytes(4_000)], ids=["empty", "junk", "head"]
+)
+@pytest.mark.parametrize("name", ["mlflow.db", "prefect/prefect.db"])
+def test_what_is_no_database_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
+    refused_untouched(
+        tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: data}), f"{name} in this backup is no database"
+    )
+
+
+def test_what_is_restored_is_private(tracked_home: Home, tmp_path: Path) -> None:
+    """And ten thousand small files take seconds."""
+    register_night(tracked_home, "rnnlm-a", "1", 1)
+    new = Home(tmp_path / "new")
+    restore_home(new, back_up(tracked_home, tmp_path / "backup").archive)
+    files = [path for path in new.root.rglob("*") if path.is_file() and path.parent != new.locks]
+    assert {path.stat().st_mode & 0o777 for path in files if new.verified not in path.parents} == {0o600}
+    start = time.monotonic()
+    restored = restore_home(Home(tmp_path / "many"), archive_of(tmp_path, {f"runs/r/{n}": b"" for n in range(10_000)}))
+    assert restored.files == 10_000
+    assert time.monotonic() - start < 20  # 100 in a second where each is synced
+
+
+def test_a_device_is_no_backup(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for given in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(HomeError, match="is a device or a pipe"):
+            restore_home(Home(tmp_path / "new"), given)
 
 
 def test_a_home_of_symbolic_links_is_backed_up_and_restored(tracked_home: Home, tmp_path: Path) -> None:

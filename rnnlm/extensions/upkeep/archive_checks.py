@@ -1,0 +1,121 @@
+"""What a backup may hold, checked before the first byte is written: an archive may come from anywhere.
+
+A manifest with valid digests proves only that its maker wrote it.
+"""
+
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from rnnlm.errors import HomeError
+from rnnlm.extensions.upkeep.backup_archive import FORMAT, Manifest
+from rnnlm.storage.contained_paths import problem_of
+from rnnlm.tracking.stored_locations import LOCATIONS
+
+MLFLOW_DATABASE, PREFECT_DATABASE = "mlflow.db", "prefect/prefect.db"
+FOLDERS = ("artifacts", "corpora", "datasets", "descriptions", "runs", "starts")  # of a home: what backup.py keeps
+LONGEST_PATH_BYTES = 4_095  # of Linux
+HEADER_BYTES = 512  # of tar, before each file
+DIGEST = re.compile("[0-9a-f]{64}")
+MLFLOW_TRIGGER = re.compile(  # the only one that MLflow makes
+    r"create trigger prevent_secrets_aad_mutation before update on secrets for each row when [\w.!= ]+ "
+    r"begin select raise\(abort, '[\w ()=]+'\); end;?"
+)
+PREFECT_TABLES = ("flow", "flow_run", "deployment")
+DATABASE_SECONDS = 600  # for a check; a schema can be made so that it takes an age
+
+
+def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:
+    """HomeError for a manifest that no backup has written. length: bytes of the archive."""
+    problem = problem_of_manifest(manifest, length)
+    if problem is not None:
+        raise HomeError(
+            f"{archive}: no backup of this rnnlm: {problem}.\n"
+            "Nothing was written. Use the rnnlm that made it, or another backup."
+        )
+
+
+def problem_of_manifest(manifest: Manifest, length: int) -> str | None:
+    if manifest.format != FORMAT:
+        return f"it has format {manifest.format}, expected {FORMAT}"
+    if not manifest.homes or not all(
+        home.is_absolute() and problem_of(str(home)[1:]) is None for home in manifest.homes
+    ):
+        return "it does not say of which home it is"
+    texts = (manifest.made, manifest.rnnlm, *manifest.versions, *manifest.damaged)
+    if not all(text.isprintable() for text in texts):
+        return "what it says has control characters"
+    end = 0
+    for name, file in sorted(manifest.files.items(), key=lambda entry: (entry[1].offset, entry[1].bytes)):
+        if (problem := problem_of_name(name, manifest)) is not None:
+            return f"{ascii(name)[:80]} is not restored: {problem}"
+        if not DIGEST.fullmatch(file.sha256) or file.bytes < 0:
+            return f"{ascii(name)[:80]} has no sha256 or no size"
+        if file.offset < end + HEADER_BYTES or file.offset + file.bytes > length:
+            return f"{ascii(name)[:80]} does not lie in the archive, or another file lies there too"
+        end = file.offset + file.bytes
+    return None
+
+
+def problem_of_name(name: str, manifest: Manifest) -> str | None:
+    """The reason why backup.py writes no file of this name."""
+    if (problem := problem_of(name)) is not None:
+        return problem
+    parts = name.split("/")
+    if any(part.startswith(".") for part in parts):
+        return "no backup has hidden files"
+    is_known = name in (MLFLOW_DATABASE, PREFECT_DATABASE) or (parts[0] in FOLDERS and len(parts) > 1)
+    if not is_known or name.startswith("corpora/downloads/"):
+        return "no backup has it"
+    if len(os.fsencode(name)) > LONGEST_PATH_BYTES // 2:
+        return "it is too long"
+    if any("/".join(parts[:depth]) in manifest.files for depth in range(1, len(parts))):
+        return "a file has the name of its folder"
+    return None
+
+
+def check_database(database: Path, name: str) -> None:
+    """HomeError for a file that is no database of MLflow or Prefect, or runs something when it is written to.
+
+    database: a copy of the file; name: in the archive.
+    """
+    with explained(name), closing(sqlite3.connect(f"{database.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        bound_work(connection)
+        for kind, own, sql in connection.execute("select type, name, sql from sqlite_master"):
+            text = " ".join(str(sql or "").split()).lower()
+            is_ours = name == MLFLOW_DATABASE and kind == "trigger" and MLFLOW_TRIGGER.fullmatch(text)
+            if kind not in ("table", "index") and not is_ours:
+                raise HomeError(f"{name}: has the {kind} {ascii(own)[:60]}, which runs by itself")
+            if text.startswith("create virtual"):
+                raise HomeError(f"{name}: has the virtual table {ascii(own)[:60]}")
+        if name == MLFLOW_DATABASE:
+            for table, column in LOCATIONS:
+                connection.execute(f"select {column} from {table} limit 0").fetchall()
+        else:
+            for table in PREFECT_TABLES:
+                connection.execute(f"select id from {table} limit 0").fetchall()
+        (found,) = connection.execute("pragma quick_check(1)").fetchone()
+        if found != "ok" and "malformed" in str(found):
+            raise HomeError(f"{name}: {ascii(found)[:80]}")
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise HomeError(
+            f"{name} in this backup is no database of {'MLflow' if name == MLFLOW_DATABASE else 'Prefect'} ({error}).\n"
+            "Nothing was written. Restore another backup."
+        ) from error
+
+
+def bound_work(connection: sqlite3.Connection) -> None:
+    """End what takes longer than DATABASE_SECONDS, and take no value above 256 MB."""
+    end = time.monotonic() + DATABASE_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > end, 100_000)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1 << 28)

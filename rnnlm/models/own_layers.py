@@ -1,0 +1,64 @@
+"""Layers of one's own, `model.kind=package.module:Class`: who may have their modules imported.
+
+Importing a module runs it. A configuration is its author's word; the folder of a model may come from anywhere, so the
+kind in its config.json is imported only if this home's trainings, its registry or its user have named it.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+from rnnlm.config.kinds import KINDS, MEMBERS, OWN_KIND
+from rnnlm.errors import ConfigError, ModelError
+from rnnlm.storage.home import Home, find_home, read_json, write_json
+
+VARIABLE = "RNNLM_OWN_LAYERS"  # kinds that may be imported, separated by commas
+
+
+def own_kinds(config: dict[str, Any]) -> set[str]:
+    """Return the kinds in a config.json, those of an ensemble's members too, that are not in KINDS."""
+    members = config.get(MEMBERS, [config])
+    networks = [one for one in members if isinstance(one, dict)] if isinstance(members, list) else []
+    found = {kind for one in networks if isinstance(kind := one.get("kind"), str)}
+    return {kind for kind in found - set(KINDS) if OWN_KIND.fullmatch(kind)}
+
+
+def import_configured(kind: str) -> None:
+    """Import the module of a layer that a configuration names. ConfigError if it cannot be imported."""
+    try:
+        import_module(kind.partition(":")[0])
+    except (ImportError, ValueError) as error:
+        raise ConfigError(f"model.kind={kind}: {error};\nis its folder on PYTHONPATH?") from error
+
+
+def import_known(kinds: Iterable[str]) -> None:
+    """Import the modules of layers that a folder names. ModelError for one that nobody here has named."""
+    missing = [kind for kind in sorted(kinds) if kind.partition(":")[0] not in sys.modules]
+    if not missing:
+        return
+    known = {kind.strip() for kind in os.environ.get(VARIABLE, "").split(",")} | noted(find_home())
+    for kind in missing:
+        if kind not in known:
+            raise ModelError(
+                f"the model cannot be loaded: its layers are code of somebody's own, {kind:.80},\n"
+                f"with which this home has trained nothing; it was not imported. If you trust it: {VARIABLE}={kind:.80}"
+            )
+        try:
+            import_configured(kind)
+        except ConfigError as error:
+            raise ModelError(f"the model cannot be loaded: {error}") from error
+
+
+def note(home: Home, kinds: Iterable[str]) -> None:
+    """Note that this home trains such layers, or knows models of them: they may be imported from now on."""
+    missing = set(kinds) - noted(home)
+    if missing:
+        home.make(home.root)
+        write_json(home.own_layers, sorted(noted(home) | missing))
+
+
+def noted(home: Home) -> set[str]:
+    found = read_json(home.own_layers)
+    return {kind for kind in found if isinstance(kind, str)} if isinstance(found, list) else set()

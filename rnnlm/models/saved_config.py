@@ -1,0 +1,74 @@
+"""What a config.json may say: the values that model_factory.architecture() gives. Part of every bundle.
+
+The file may be damaged, or made by others. It chooses code, shapes and places, so only what rnnlm writes is taken.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..config.kinds import KINDS, MEMBERS, OWN_KIND, kind_of
+
+CONFIGURATION = "config.json"
+LARGEST = {  # whole numbers from 1; bounds of the settings in config/model_config.py
+    "vocab_size": 1 << 24,
+    "hidden_size": 1 << 14,
+    "embedding_size": 1 << 24,  # one-hot: the vocabulary
+    "num_hidden_layers": 64,
+}
+LARGEST_OF_KINDS = {"heads": 256, "attention_window": 1 << 14}
+SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}  # as in tokenizers/text_tokenizer.py
+CHOICES = {"nonlinearity": ("tanh", "relu", "sigmoid"), "backend": ("fused", "loop")}
+FLAGS = ("residual", "tie_word_embeddings", "one_hot")
+MOST_MEMBERS = 64
+
+
+def check_config(config: Mapping[str, Any]) -> None:
+    """ValueError for what is not the configuration of a network or of an ensemble of some."""
+    if MEMBERS not in config:
+        check_network(config)
+        return
+    members = config[MEMBERS]
+    if not isinstance(members, list) or not 1 <= len(members) <= MOST_MEMBERS:
+        raise unexpected(MEMBERS, f"1 to {MOST_MEMBERS} networks", members)
+    for member in members:
+        if not isinstance(member, dict) or MEMBERS in member:
+            raise unexpected(MEMBERS, "the configurations of networks", member)
+        check_network(member)
+    for name in ("vocab_size", *SPECIAL_IDS):
+        if any(member[name] != config.get(name) for member in members):
+            raise unexpected(name, f"that of the members, {members[0][name]}", config.get(name))
+
+
+def check_network(config: Mapping[str, Any]) -> None:
+    """ValueError for a value that model_factory.architecture() does not give."""
+    name = config.get("kind", "elman")
+    if not isinstance(name, str) or not (name in KINDS or OWN_KIND.fullmatch(name)):
+        raise unexpected("kind", ", ".join(KINDS), name)
+    kind = kind_of(name)
+    bounds = LARGEST | {name: bound for name, bound in LARGEST_OF_KINDS.items() if name in kind.settings}
+    for name, bound in bounds.items():
+        if not is_whole(config.get(name), 1, bound):
+            raise unexpected(name, f"a whole number from 1 to {bound:,}", config.get(name))
+    for name, special in SPECIAL_IDS.items():
+        if not is_whole(config.get(name), special, special) or special >= config["vocab_size"]:
+            raise unexpected(name, str(special), config.get(name))
+    for name, values in CHOICES.items():
+        if (name in kind.settings or name == "backend") and config.get(name) not in values:
+            raise unexpected(name, " or ".join(values), config.get(name))
+    for name in (*FLAGS, *({"diagonal"} & set(kind.settings))):
+        if not isinstance(config.get(name), bool):
+            raise unexpected(name, "true or false", config.get(name))
+    scale = config.get("branch_scale", 1.0)  # version 0.3 saved none
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= 1:
+        raise unexpected("branch_scale", "a number above 0, at most 1", scale)
+    step = kind.units_per_head * config.get("heads", 1) if kind.units_per_head else 1
+    if config["hidden_size"] % step:
+        raise unexpected("hidden_size", f"a multiple of {step}", config["hidden_size"])
+
+
+def is_whole(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def unexpected(name: str, expected: str, found: Any, file: str = CONFIGURATION) -> ValueError:
+    return ValueError(f"{file}: {name}: expected {expected}, found {ascii(found):.60}")

@@ -1,0 +1,98 @@
+"""ASGI middleware in front of other programs' servers: the login, and a bound on bodies, before a body is read."""
+
+import asyncio
+import base64
+import binascii
+import hmac
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rnnlm.runtime.own_origin import problem
+
+UNREAD = {"Connection": "close"}  # the rest of the body is not read, so the connection cannot be reused
+LARGEST_BODY_BYTES = 64 << 20  # of a request to Prefect or MLflow: a page with pictures, or a batch of metrics
+LONGEST_BODY_SECONDS = 300.0
+WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
+
+
+class LoginFirst:
+    """Answer 401 to a request with a body that does not bring the login, before the body is read.
+
+    Requests that need no body pass without one: the server behind knows which of its pages are open, and asks for the
+    login of all others. login: USER:PASSWORD, for HTTP's Basic authentication.
+    """
+
+    def __init__(self, app: ASGIApp, login: str) -> None:
+        self.app, self.login = app, login.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or self.is_known(Headers(scope=scope)):
+            await self.app(scope, receive, send)
+        elif scope["method"] in WITHOUT_BODY:
+            await self.app(scope, replayed(b"", receive), send)
+        else:
+            headers = {**UNREAD, "WWW-Authenticate": 'Basic realm="rnnlm"'}
+            await problem(401, "expected the login of this server (HTTP Basic)", headers)(scope, receive, send)
+
+    def is_known(self, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        try:
+            decoded = base64.b64decode(given.strip())
+        except (binascii.Error, ValueError):
+            return False
+        # In constant time: the duration must not reveal how many characters match.
+        return scheme.lower() == "basic" and hmac.compare_digest(decoded, self.login)
+
+
+class BoundedBody:
+    """Read each body before the routes do: 413 beyond maximum_bytes, 408 after maximum_seconds.
+
+    streamed: paths that read a body of any size piece by piece.
+    """
+
+    def __init__(
+        self, app: ASGIApp, maximum_bytes: int, maximum_seconds: float, streamed: tuple[str, ...] = ()
+    ) -> None:
+        self.app, self.maximum_bytes, self.maximum_seconds, self.streamed = (
+            app,
+            maximum_bytes,
+            maximum_seconds,
+            streamed,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].startswith(self.streamed):
+            await self.app(scope, receive, send)
+            return
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.maximum_seconds):
+                async for part in Request(scope, receive).stream():
+                    body += part
+                    if len(body) > self.maximum_bytes:
+                        refused = problem(413, f"the body exceeds {self.maximum_bytes:,} bytes", UNREAD)
+                        await refused(scope, receive, send)
+                        return
+        except ClientDisconnect:
+            return
+        except TimeoutError:
+            refused = problem(408, f"request incomplete after {self.maximum_seconds:g} s", UNREAD)
+            await refused(scope, receive, send)
+            return
+        await self.app(scope, replayed(bytes(body), receive), send)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """A receive that gives this body once, and then what comes after it: that the client has disconnected."""
+    unread = True
+
+    async def replay() -> Message:
+        nonlocal unread
+        if unread:
+            unread = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replay

@@ -1,0 +1,115 @@
+"""Read a tokenizer from its folder, and nothing that rnnlm does not write. Part of every bundle.
+
+The folder may be damaged, or made by others: a tokenizer.json may hold regular expressions without an end, replace a
+space by a megabyte, or pad each text to 2^36 tokens. What our own kinds do to a text follows from their settings; a
+pretrained one may do what the library offers, but not make texts grow without bounds.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from .splitters import EMPTY, SPLITTINGS, untrained
+
+FILE = "tokenizer.json"
+PRETRAINED_PREFIX = "pretrained:"
+LARGEST_VOCABULARY = 1 << 24
+LONGEST_LITERAL = 1_000  # characters
+LARGEST_GROWTH = 1_000  # times the characters of a text: what replacements of a pretrained tokenizer may make of it
+
+
+def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Sequence[str]) -> Tokenizer:
+    """Return the library's tokenizer in `folder`. settings: of rnnlm_tokenizer.json. ValueError if one is damaged."""
+    kind = settings.get("kind")
+    if not isinstance(kind, str) or not (kind in EMPTY or kind.startswith(PRETRAINED_PREFIX)):
+        raise ValueError(f"kind: expected {', '.join(EMPTY)} or {PRETRAINED_PREFIX}NAME, found {ascii(kind):.60}")
+    if settings.get("splitting") not in SPLITTINGS:
+        found = ascii(settings.get("splitting"))
+        raise ValueError(f"splitting: expected {' or '.join(SPLITTINGS)}, found {found:.60}")
+    literal = settings.get("unknown_literal")
+    if literal is not None and not (isinstance(literal, str) and len(literal) <= LONGEST_LITERAL):
+        raise ValueError(f"unknown_literal: expected a word or null, found {ascii(literal):.60}")
+    text = (folder / FILE).read_text(encoding="utf-8")
+    saved = json.loads(text)
+    check_components(saved, kind, settings["splitting"], literal)
+    try:
+        tokenizer = Tokenizer.from_str(text)
+        vocabulary = tokenizer.get_vocab()
+    except Exception as error:  # the library raises plain Exception
+        raise ValueError(f"{FILE}: {str(error)[:80]}") from error
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise ValueError(f"{FILE}: expected a spelling for each of the ids 0 to {len(vocabulary) - 1:,}")
+    if len(vocabulary) <= len(special_tokens):
+        raise ValueError(f"{FILE}: expected more than the {len(special_tokens)} special tokens")
+    if kind in EMPTY and any(vocabulary.get(spelled) != place for place, spelled in enumerate(special_tokens)):
+        raise ValueError(f"{FILE}: expected the ids 0 to 3 for {', '.join(special_tokens)}")
+    if (size := settings.get("vocabulary_size", len(vocabulary))) != len(vocabulary):
+        raise ValueError(f"{FILE}: expected {ascii(size):.20} tokens, found {len(vocabulary):,}")
+    if (size := size_of_model(folder)) not in (None, len(vocabulary)):
+        raise ValueError(f"{FILE}: expected the model's {ascii(size):.20} tokens, found {len(vocabulary):,}")
+    return tokenizer
+
+
+def size_of_model(folder: Path) -> Any:
+    """Return the vocabulary's size in the config.json beside a model's tokenizer; None if there is none."""
+    try:
+        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("vocab_size")
+    except (OSError, ValueError, RecursionError, AttributeError):  # the reader of the model says what is wrong with it
+        return None
+
+
+def check_components(saved: Any, kind: str, splitting: str, literal: str | None) -> None:
+    """ValueError if a tokenizer.json does something to a text that a tokenizer of this kind does not do."""
+    if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
+        raise ValueError(f"{FILE}: expected an object with a model")
+    for name in ("truncation", "padding"):
+        if saved.get(name) is not None:
+            raise ValueError(f"{FILE}: {name}: expected null, found {ascii(saved[name]):.60}")
+    if kind not in EMPTY:
+        for name in ("normalizer", "decoder"):
+            if growth(saved.get(name)) > LARGEST_GROWTH:
+                raise ValueError(
+                    f"{FILE}: {name}: its replacements make texts more than {LARGEST_GROWTH:,} times as long"
+                )
+        return
+    expected = json.loads(untrained(kind, splitting, literal).to_str())
+    for name in ("normalizer", "pre_tokenizer", "decoder"):
+        if not is_part(saved.get(name), expected[name]):
+            raise ValueError(
+                f"{FILE}: {name}: expected {ascii(expected[name]):.60}, found {ascii(saved.get(name)):.60}"
+            )
+    for name, value in expected["model"].items():
+        if name not in ("vocab", "merges", "unk_id") and saved["model"].get(name, value) != value:
+            raise ValueError(f"{FILE}: {name}: expected {ascii(value)}, found {ascii(saved['model'][name]):.60}")
+
+
+def is_part(found: Any, expected: Any) -> bool:
+    """True if `found` is `expected`; older versions of the library have written fewer fields of it."""
+    if not isinstance(found, dict) or not isinstance(expected, dict):
+        return bool(found == expected)
+    return found.get("type") == expected["type"] and found.items() <= expected.items()
+
+
+def growth(component: Any) -> float:
+    """Return how many times longer the replacements in a component may make a text."""
+    factor = 1.0
+    for part in parts(component):
+        added = part.get("content", part.get("prepend"))
+        if isinstance(added, str):
+            factor *= max(1, len(added))
+    return factor
+
+
+def parts(component: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in a component of a tokenizer.json, which may be a sequence of others."""
+    waiting = [component]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            yield found
+            waiting += found.values()
+        elif isinstance(found, list):
+            waiting += found

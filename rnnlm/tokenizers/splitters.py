@@ -1,0 +1,55 @@
+"""What a tokenizer of each kind does to a line before its vocabulary is asked. Part of every bundle.
+
+Training begins with these, and a tokenizer.json that was read must have the same: see saved_tokenizer.py.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+WHITE_SPACE = r"[\s\x1c-\x1f]"  # Python's str.split, in the library's regular expressions
+PUNCTUATION = r"\w+|[^\w\s]"  # runs of letters and digits, and single punctuation marks
+TEXTBOOK = r"\b[a-zA-Z0-9]+\b|[.]"  # the textbook's words; everything else is dropped
+SPLITTINGS = ("whitespace", "punctuation", "textbook")
+EMPTY: dict[str, Callable[[], Any]] = {
+    "char": lambda: models.WordLevel({}, unk_token="<unk>"),
+    "word": lambda: models.WordLevel({}, unk_token="<unk>"),
+    "bpe": models.BPE,
+    "unigram": models.Unigram,
+}  # kind → its model without a vocabulary
+
+
+def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | None = None) -> Tokenizer:
+    """Return a tokenizer of one of the kinds in EMPTY without a vocabulary. splitting and unknown_literal: of words."""
+    tokenizer = Tokenizer(EMPTY[kind]())
+    if kind == "char":
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)|\n"), "isolated")
+        tokenizer.decoder = decoders.Fuse()
+    elif kind == "word":
+        split_words(tokenizer, splitting, unknown_literal)
+    else:  # over bytes
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | None) -> None:
+    """`splitting` defines a word."""
+    literal = re.escape(unknown_literal) if unknown_literal else None
+    if splitting == "whitespace":
+        # A normaliser is saved in tokenizer.json: text never becomes a special token.
+        never = "|".join([*map(re.escape, ("<pad>", "<bos>", "<eos>")), *([literal] if literal else [])])
+        spelled = Regex(rf"(?:(?<=^)|(?<={WHITE_SPACE}))(?:{never})(?:(?=$)|(?={WHITE_SPACE}))")
+        tokenizer.normalizer = normalizers.Replace(spelled, "<unk>")
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{WHITE_SPACE}+"), "removed")
+        return
+    pattern = PUNCTUATION if splitting == "punctuation" else TEXTBOOK
+    if literal:
+        # The unknown literal stays one word even if the pattern would split it.
+        pattern = rf"(?<!\S){literal}(?!\S)|{pattern}"
+        if unknown_literal != "<unk>":
+            tokenizer.normalizer = normalizers.Replace(Regex(rf"(?<!\S){literal}(?!\S)"), "<unk>")
+            pattern = rf"(?<!\S)<unk>(?!\S)|{pattern}"
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)

@@ -1,0 +1,78 @@
+"""What a machine lacks is said in a sentence, whichever library notices it."""
+
+import errno
+import sqlite3
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rnnlm.errors import HomeError, ModelError
+from rnnlm.storage.disk_errors import NEARLY_FULL_BYTES, check_space, full_disk_explained
+from tests.rnnlm.storage.small_disk import small_disk
+
+__all__ = ["small_disk"]
+
+
+def told(error: Exception, folder: Path) -> str | None:
+    """The explanation of an error that is raised in a block; None if it passes as it is."""
+    try:
+        with full_disk_explained(folder):
+            raise error
+    except HomeError as explained:
+        assert explained.__cause__ is error
+        assert len(str(explained).splitlines()) <= 3
+        return str(explained)
+    except Exception as same:
+        assert same is error
+        return None
+
+
+def caused_by(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "no space is left"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "no space is left"),
+        (sqlite3.OperationalError("database or disk is full"), "no space is left"),
+        (caused_by(ValueError("x"), OSError(errno.ENOSPC, "No space left on device")), "no space is left"),
+        (MemoryError(), "not enough memory"),
+        (pa.lib.ArrowMemoryError("malloc of size 99 failed"), "not enough memory"),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "not enough memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "not enough memory"),
+        (RuntimeError("can't start new thread"), "not enough memory"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "not enough memory"),
+        (OSError(errno.EMFILE, "Too many open files"), "too many files are open"),
+        (caused_by(RuntimeError("x"), OSError(errno.ENFILE, "File table overflow")), "too many files are open"),
+        (ValueError("a fault of ours"), None),
+        (ImportError("No module named 'nothing'"), None),
+        (ModelError("not enough memory is no cell"), None),
+        (sqlite3.OperationalError("no such table: runs"), None),
+        (sqlite3.OperationalError("disk I/O error"), None),  # there is space
+    ],
+    ids=repr,
+)
+def test_what_is_lacking_is_said(error: Exception, reason: str | None, tmp_path: Path) -> None:
+    found = told(error, tmp_path)
+    assert (found is None) == (reason is None)
+    if reason is not None:
+        assert reason in str(found)
+
+
+def test_a_database_that_cannot_be_opened_on_a_full_disk_is_no_fault_of_ours(small_disk: Path) -> None:
+    """SQLite says `disk I/O error`, and Prefect's server 500: what is missing is space."""
+    check_space(small_disk)
+    (small_disk / "full").write_bytes(bytes((8 << 20) - NEARLY_FULL_BYTES + 1))
+    for error in (
+        sqlite3.OperationalError("disk I/O error"),
+        sqlite3.OperationalError("unable to open database file"),
+        RuntimeError("Server error '500 Internal Server Error' for url"),
+    ):
+        assert "no space is left" in str(told(error, small_disk / "home" / "not made"))
+    assert told(ValueError("a fault of ours"), small_disk) is None
+    with pytest.raises(HomeError, match="no space is left"):
+        check_space(small_disk / "home")

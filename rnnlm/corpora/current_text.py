@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the shares only split it later
     "format",
     "column",
+    "quoting",
     "encoding",
     "undecodable",
     "normalization",

@@ -6,12 +6,11 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.current_text import corpus_key, current_note, note_path
 from rnnlm.corpora.freshness import Note, freshness_of, read_note
 from rnnlm.corpora.hub import look_at_hub
-from rnnlm.corpora.local_files import HIDDEN_FILE, NOTE_REASON
 from rnnlm.corpora.preflight import look_at
 from rnnlm.corpora.small_corpora import fill_splits
 from rnnlm.corpora.source_names import HUB_PREFIX, corpus_name
 from rnnlm.corpora.sources import Downloaded, OnDisk, OnHub, Source, find_source
-from rnnlm.corpora.split_names import check_roles, named_splits, unclear_split_names
+from rnnlm.corpora.split_names import HIDDEN_NAME, NOTE_REASON, check_roles, named_splits, unclear_split_names
 from rnnlm.corpora.text_encoding import check_encoding, shortened
 from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError
@@ -54,7 +53,7 @@ def report_left_out(corpus: CorpusRecord) -> None:
     is_local = "://" not in corpus.source and not corpus.source.startswith(HUB_PREFIX)
     advice = "; rnnlm inspect lists all" if is_local else ""  # it reads nothing else
     for read, what in ((False, "left out"), (True, "read with changes")):
-        found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN_FILE, NOTE_REASON)]
+        found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN_NAME, NOTE_REASON)]
         if found:
             names = shortened(f"{one.name} ({one.reason})" for one in found)
             logger.warning("%s: %s %s: %s%s", corpus.source, f"{len(found):,}", what, names, advice)

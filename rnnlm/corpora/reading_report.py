@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rnnlm.corpora.table_files import TableError
+from rnnlm.corpora.table_cells import TableError
 from rnnlm.corpora.text_encoding import EncodingError, printable
 from rnnlm.storage.records import LeftOut
 
@@ -17,15 +17,22 @@ class ReadingReport:
         self.undecodable: list[EncodingError] = []
         self.refused: TableError | None = None  # the first table that is not one, or lacks the column
         self.any_piece = False  # of any text
+        self.noted: set[tuple[str, str]] = set()  # file, and what the note on it is about
 
     def leave_out(self, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(name=printable(name), reason=reason))
 
-    def note(self, label: str, what: str) -> None:
-        """Remember the first change that reading made to a file."""
+    def note(self, label: str, what: str, about: str = "bytes") -> None:
+        """Remember how a file was read where that was not certain: the first note about each thing."""
         name = self.name_of(label)
-        if all(one.name != name for one in self.left_out):
-            self.left_out.append(LeftOut(name=name, reason=what, read=True))
+        if (name, about) in self.noted:
+            return
+        self.noted.add((name, about))
+        for place, one in enumerate(self.left_out):
+            if one.name == name:
+                self.left_out[place] = LeftOut(name=name, reason=f"{one.reason}; {what}", read=one.read)
+                return
+        self.left_out.append(LeftOut(name=name, reason=what, read=True))
 
     def name_of(self, label: str) -> str:
         """The file, below the folder that holds them all."""

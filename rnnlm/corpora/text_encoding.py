@@ -2,9 +2,10 @@
 
 import codecs
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, Protocol
 
 from rnnlm.errors import CorpusError
@@ -101,7 +102,8 @@ class Decoding(NamedTuple):
 
     encoding: str = "utf-8"
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
-    note: Callable[[str, str], object] = lambda label, what: None  # (label of the file, what was done)
+    note: Callable[..., object] = lambda label, what, about="": None  # see ReadingReport
+    to_the_end: bool = False  # guess: only the first chunk decides whether a file is text
 
 
 def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[str]:
@@ -125,6 +127,17 @@ def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[st
             text, begun = text.removeprefix("\ufeff"), True  # byte-order mark
         if text:
             yield sound_text(text, label, decoding)
+
+
+def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple[str, str]:
+    """The encoding that a file's first bytes are in, and their text with line feeds as line ends.
+
+    The encoding is that of the byte-order mark, the configured one, or a guess. EncodingError if they are no text.
+    """
+    check_encoding(decoding.encoding)
+    decoder = Decoder(label, decoding, encoding_of(beginning[:4], decoding.encoding))
+    text = decoder.decode(beginning) if beginning else ""
+    return decoder.encoding, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 class Decoder:
@@ -171,7 +184,8 @@ class Decoder:
             text = self.decoder.decode(chunk, final=not chunk)
         except UnicodeError:  # a missing byte-order mark cannot be replaced, and a few encodings replace nothing
             raise EncodingError(self.label, self.encoding, place, guess) from None
-        if is_guess and guess is None and replaced.count("\ufffd") > MOSTLY * len(replaced):  # a picture, say
+        is_text = self.offset > 0 and self.decoding.to_the_end
+        if is_guess and guess is None and not is_text and replaced.count("\ufffd") > MOSTLY * len(replaced):
             raise EncodingError(self.label, self.encoding, place, None)
         self.decoding.note(self.label, f"{place}; read with U+FFFD in its place")
         return text
@@ -179,7 +193,8 @@ class Decoder:
     def without_nul(self, text: str, chunk: bytes) -> str:
         """U+FFFD for each NUL. If they are many the file is in another encoding, or no text."""
         mode, problem = self.decoding.undecodable, "contains NUL bytes, so it is not text"
-        many = mode == "guess" and text.count("\x00") > MOSTLY * len(text)
+        is_text = self.offset > 0 and self.decoding.to_the_end
+        many = mode == "guess" and not is_text and text.count("\x00") > MOSTLY * len(text)
         if many or mode == "refuse":
             guess = guess_encoding(chunk[:GUESSED_BYTES], self.encoding)
             if mode == "refuse" or guess is None or self.offset:
@@ -191,6 +206,7 @@ class Decoder:
 
     def read_as(self, guess: str, data: bytes, problem: str) -> str:
         self.decoding.note(self.label, f"{problem}; read as {guess}, by a guess")
+        self.encoding = guess
         self.decoder = codecs.getincrementaldecoder(guess)("replace")
         return self.decoder.decode(data)
 
@@ -237,6 +253,11 @@ def sound_text(text: str, label: str, decoding: Decoding) -> str:
         decoding.note(label, f"{found}; read with U+FFFD in its place")
         text = SURROGATE.sub("\ufffd", text)
     return text
+
+
+def readable_path(path: Path) -> str:
+    """The path as text that can be stored: those of its bytes that are not UTF-8 become escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def printable(text: str) -> str:

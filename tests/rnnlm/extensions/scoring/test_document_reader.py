@@ -19,6 +19,7 @@ from rnnlm.extensions.scoring import document_reader
 from rnnlm.extensions.scoring.document_reader import InputDocument, in_shards, read_documents
 from rnnlm.extensions.scoring.input_files import find_inputs
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from tests.rnnlm.corpora.test_table_cells import ARROW
 
 TEXTS = ["the cat", "two\nlines, of “text”", "", 'a "quoted", word']
 IDS = ["7", "b", "c", "d"]
@@ -26,7 +27,7 @@ IDS = ["7", "b", "c", "d"]
 
 def read(path: Path, **fields: Any) -> list[InputDocument]:
     config = ScoringConfig.model_validate({"input": str(path), "output": "x.parquet"} | fields)
-    return list(read_documents(find_inputs(config), config))
+    return list(read_documents(find_inputs(config).files, config))
 
 
 def write_csv(path: Path) -> None:
@@ -122,7 +123,15 @@ def test_the_strangest_cell_is_read_and_marked_and_the_next_ones_too(
     if compressed:
         path = tmp_path / f"{name}.gz"
         path.write_bytes(gzip.compress((tmp_path / name).read_bytes()))
-    assert [document.text for document in read(path)] == ["one", "a\ufffdb", "bad \ufffd byte", "last"]
+    bad = "bad ÿ byte" if name == "a.parquet" else "bad \ufffd byte"  # each cell has an encoding of its own
+    assert [document.text for document in read(path)] == ["one", "a\ufffdb", bad, "last"]
+
+
+@pytest.mark.parametrize("name", [name for name in ARROW if ARROW[name][1]])
+def test_a_column_of_any_type_is_scored_as_it_is_spelled(tmp_path: Path, name: str) -> None:
+    values, text = ARROW[name]
+    pq.write_table(pa.table({"text": values}), tmp_path / "a.parquet")
+    assert [document.text for document in read(tmp_path / "a.parquet")] == [text, None]
 
 
 def test_a_column_within_objects_is_named_with_dots(tmp_path: Path) -> None:

@@ -125,6 +125,44 @@ def test_an_output_can_be_filtered_again(filtered: Filter, tmp_path: Path) -> No
     assert (tmp_path / "again" / "a.jsonl").read_text() == once
 
 
+SENTENCE, OTHER = LINES[0], LINES[7]
+JSON_ROWS = [
+    f'{{"id": 1.10, "text": "{SENTENCE}", "meta": {{"reason": "x", "big": 1e400, "n": {"7" * 5_000}}}}}',
+    f'  {{"text": "{OTHER}", "tags": ["a"], "tags": ["b"]}}  ',
+    f'{{"text": "{SENTENCE} \\ud83d", "reason": "mine"}}',
+]
+ODD_FILES = {  # § is where a score belongs; everything else comes out as it went in
+    "a.jsonl": "\n\n".join(f"{row.rstrip()[:-1]}, §}}{'  ' * row.endswith(' ')}" for row in JSON_ROWS).encode(),
+    "dos.jsonl": f'{{"text": "{SENTENCE}", §}}\r\n\u00a0\r\n{{"text": "{OTHER}", §}}\r\n'.encode(),
+    "wide.jsonl": f'\ufeff{{"text": "{SENTENCE}", §}}\r\n{{"text": "Grüße", §}}\r\n'.encode("utf-16-le"),
+    "excel.csv": f"\ufeffid,text,lang,§\r\n1,Grüße,de,§\r\n2,{SENTENCE},,§\r\n\r\n3,x,en,§,more\r\n".encode(),
+    "cells.csv": f'id,"text",note,§\r\n1,"{SENTENCE}","a ""b""\r\nc",§\r\n"2",{OTHER},"x",§'.encode(),
+    "spark.csv": f'text,note,§\n"say \\"{SENTENCE}\\"","a, \\\\",§\n"{OTHER}, x",b,§\n'.encode(),
+    "single.tsv": f'text\tnote\t§\n{SENTENCE}\t"No, she said.\t§\n{OTHER}\tGo home"\t§\n'.encode(),
+    "wide.tsv": f"\ufeffid\ttext\t§\r\n1\tGrüße\t§\r\n2\t{SENTENCE}\t§\r\n".encode("utf-16-be"),
+    "latin.csv": f"text;ville;§\n{SENTENCE};Orléans;§\n{OTHER};Genève;§\n".encode("cp1252"),
+    "dos.txt": f"{SENTENCE}\r\n{OTHER}\r{SENTENCE}".encode(),
+    "latin.txt": f"Orléans et Genève\n{OTHER}\n".encode("cp1252"),
+    "wide.txt": f"\ufeff{SENTENCE}\r\n{OTHER}\n".encode("utf-16-le"),
+    "bad.txt": f"Zürich\n{SENTENCE} \udcff\n{OTHER}\0\n".encode("utf-8", "surrogateescape"),
+}
+SCORED = re.compile(r'"bits_per_byte": (?:null|[\d.]+(?:e-\d+)?)|(?<=[,;\t])(?:bits_per_byte|\d+\.\d+)')
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_a_kept_file_differs_from_its_input_by_scores_alone(filtered: Filter, tmp_path: Path, name: str) -> None:
+    wide = {"wide.jsonl": "utf-16-le", "wide.txt": "utf-16-le", "wide.tsv": "utf-16-be"}
+    encoding = wide.get(name, "cp1252" if name.startswith("latin") else "utf-8")
+    expected = ODD_FILES[name].decode(encoding, "surrogateescape")
+    given = re.sub("[,;\t] ?§", "", expected)
+    (tmp_path / name).write_bytes(given.encode(encoding, "surrogateescape"))
+    filtered(tmp_path / name, keep="tokens > 0")
+    kept = (tmp_path / "kept" / name).read_bytes().decode(encoding, "surrogateescape")
+    assert SCORED.sub("§", kept) == expected
+    filtered(tmp_path / "kept" / name, keep="tokens > 0", output=str(tmp_path / "again"))
+    assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "kept" / name).read_bytes()
+
+
 @pytest.mark.parametrize(("name", "dialect"), [("a.csv", "excel"), ("a.tsv", "excel-tab")])
 def test_csv_keeps_its_columns_in_order(filtered: Filter, tmp_path: Path, name: str, dialect: str) -> None:
     cells = [[str(n), line, 'quoted "\n, and\ttab'] for n, line in enumerate(LINES)]
@@ -225,7 +263,9 @@ def test_an_empty_inbox_needs_no_model(filtered: Filter, tmp_path: Path) -> None
     for model in (None, "models:/rnnlm-missing@champion"):
         found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True, model=model)
         assert found.output is None
-    assert not find_inputs(FilterConfig(input=str(tmp_path / "inbox"), output="x", keep=RULE, may_be_missing=True))
+    assert not find_inputs(
+        FilterConfig(input=str(tmp_path / "inbox"), output="x", keep=RULE, may_be_missing=True)
+    ).files
 
 
 def test_a_large_csv_cell_is_copied_when_the_scores_exist(

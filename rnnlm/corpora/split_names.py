@@ -17,7 +17,14 @@ SPLIT_OF_WORD: dict[str, Split] = {
     **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
-COMPRESSED = {".gz": "", ".bz2": "", ".xz": "", ".zst": "", ".zstd": ""}  # suffix → suffix after decompression
+COMPRESSED = {
+    ".gz": "",
+    ".bz2": "",
+    ".xz": "",
+    ".lzma": "",
+    ".zst": "",
+    ".zstd": "",
+}  # suffix → suffix after decompression
 COMPRESSED |= {".tgz": ".tar", ".tbz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tzst": ".tar"}
 ARCHIVES = {".tar", ".zip"}
 TABLE_SUFFIXES = {

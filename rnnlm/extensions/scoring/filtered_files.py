@@ -289,8 +289,9 @@ def text_writer(path: Path, compression: str | None, script: Script) -> Iterator
             raw = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
         elif compression == "bzip2":
             raw = bz2.BZ2File(file, "wb")
-        elif compression == "xz":
-            raw = lzma.LZMAFile(file, "wb")  # noqa: SIM115 (the writer closes it)
+        elif compression in ("xz", "lzma"):
+            form = lzma.FORMAT_XZ if compression == "xz" else lzma.FORMAT_ALONE
+            raw = lzma.LZMAFile(file, "wb", format=form)  # noqa: SIM115 (the writer closes it)
         elif compression == "zstd":
             raw = pa.CompressedOutputStream(pa.PythonFile(file, mode="w"), "zstd")
         with io.TextIOWrapper(raw, script.codec, script.errors, newline="") as writer:

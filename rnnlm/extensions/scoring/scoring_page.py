@@ -95,7 +95,7 @@ def strange_rows(strange: tuple[StrangeDocument, ...], unit: str) -> TableRows:
 
 
 def usual_size(size: float) -> str:
-    return f"{size:,.0f}" if size >= 100 else f"{size:.4g}"
+    return f"{size:,.0f}" if 100 <= size < 1e15 else f"{size:.4g}"
 
 
 def excerpt(text: str, marks: tuple[tuple[int, int], ...], width: int) -> str:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rnnlm.corpora.compression import Meter, damage_explained
 from rnnlm.corpora.csv_dialects import MEASURED_CHARACTERS, Dialect, Quoting, measure_dialect, usual_dialect
 from rnnlm.corpora.table_cells import NoColumnError, Row, Spelled, TableError, place_of
-from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding, printable, single_lines
+from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding, guess_told, printable, single_lines
 from rnnlm.errors import CorpusError
 
 PARQUET_ROWS_AT_ONCE = 256
@@ -235,5 +235,6 @@ def decoded(cell: bytes | None, label: str, decoding: Decoding) -> str | None:
     if decoding.undecodable == "refuse":
         raise CorpusError(f"{label}: {place}; set corpus.undecodable=replace")
     guess = guess_encoding(cell[:GUESSED_BYTES], "utf-8") if decoding.undecodable == "guess" else None
-    decoding.note(label, f"{place}; read {f'as {guess}, by a guess' if guess else 'with U+FFFD in its place'}")
+    told = guess_told(cell, guess) if guess else "read with U+FFFD in its place"
+    decoding.note(label, f"{place}; {told}")
     return cell.decode(guess or "utf-8", "replace")

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, Protocol
 
+from rnnlm.corpora.encoding_guess import language_encoding
 from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
 FILE_NAMES_SHOWN = 5  # in a message
 GUESSED_BYTES = 64 << 10  # around the first undecodable byte, for guessing the encoding
+WORDS_SHOWN = 3  # of a text in a guessed encoding
 MOSTLY = 0.3  # with a larger share of undecodable characters or NUL, a file is not text
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -56,24 +58,31 @@ def encoding_of(head: bytes, configured: str) -> str:
 
 
 def guess_encoding(data: bytes, expected: str) -> str | None:
-    """Guess the encoding with charset-normalizer, by Python's name. cp1252, the most common, wins a tie.
+    """Guess the encoding, by Python's name.
 
     None if nothing fits, or if UTF-8 is expected and the bytes are UTF-8 with some errors.
     """
-    from charset_normalizer import from_bytes
-
     if is_utf_8(expected):
         text = data.decode("utf-8", "replace")
         if sum(not character.isascii() for character in text) >= 2 * text.count("\ufffd"):
             return None
-    matches = from_bytes(data)
-    best = matches.best()
-    if best is None:
-        return None
-    equals = [match for match in matches if (match.chaos, match.coherence) == (best.chaos, best.coherence)]
-    if any("cp1252" in match.could_be_from_charset for match in equals):
-        return "cp1252"
-    return best.encoding if best.encoding not in ("ascii", "utf_8") else None
+    return wide_encoding(data) if b"\x00" in data else language_encoding(data)
+
+
+def wide_encoding(data: bytes) -> str | None:
+    """The encoding of two or four bytes a character in which most of the text is ASCII; None if in none."""
+    for name in ("utf_16_le", "utf_16_be", "utf_32_le", "utf_32_be"):
+        text = data[: len(data) // 4 * 4].decode(name, "replace")
+        if sum("\t" <= character <= "~" for character in text) > len(text) / 2:
+            return name
+    return None
+
+
+def guess_told(data: bytes, encoding: str) -> str:
+    """How the bytes are read, with three words of them, so that a wrong guess is seen."""
+    words = dict.fromkeys(word for word in re.findall(r"\w+", data.decode(encoding, "replace")) if not word.isascii())
+    shown = ", ".join(list(words)[:WORDS_SHOWN])
+    return f"read as {encoding}, by a guess{f': {printable(shown)}' if shown else ''}"
 
 
 def is_utf_8(encoding: str) -> bool:
@@ -205,7 +214,7 @@ class Decoder:
         return text.replace("\x00", "\ufffd")
 
     def read_as(self, guess: str, data: bytes, problem: str) -> str:
-        self.decoding.note(self.label, f"{problem}; read as {guess}, by a guess")
+        self.decoding.note(self.label, f"{problem}; {guess_told(data, guess)}")
         self.encoding = guess
         self.decoder = codecs.getincrementaldecoder(guess)("replace")
         return self.decoder.decode(data)

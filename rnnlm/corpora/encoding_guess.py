@@ -17,8 +17,10 @@ COMPARED_WORDS = 400
 # Logarithms of probabilities: of a character that is no letter of the language, that stands where none like it stands,
 # that is none; of a sign such as a dash.
 OTHER_LETTER, ODD_PLACE, NO_CHARACTER, SIGN = math.log(1e-3), math.log(1e-4), math.log(1e-6), math.log(0.02)
+APOSTROPHE = math.log(0.2)
 LEAST_MEAN = math.log(0.006)  # of the characters; below it the text is in no language that is known here
-LENIENCE = 8.0  # for a few odd characters in a short text
+MOSTLY_ASCII, OTHER_ALPHABET = 5, 6.0  # bytes for each beyond ASCII, and what is then taken off
+LENIENCE = 1.0  # for a few odd characters in a short text
 SHORT_WORD, MOST_FOR_SHORT_WORDS = 1.0, 8.0  # added for each frequent short word of the language, and for all of them
 NON_ASCII_WORD = re.compile(rb"[A-Za-z0-9'-]*[\x80-\xff][A-Za-z0-9'\x80-\xff-]*")
 ASCII_WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]{1,4}(?![A-Za-z\x80-\xff])")
@@ -79,32 +81,32 @@ THAI = Language("านรอกเงมยลวดทสตะปบคหแ
 GREEK = Language("αοιετσνηυρπκμλςάίέόήδγωχθφύβώξζψϊΐϋΰ")
 
 
-class Candidate(NamedTuple):
+class Charset(NamedTuple):
     languages: tuple[Language, ...]
     rarity: float = 0.0  # taken off: the logarithm of how much rarer the encoding is than cp1252
 
 
-CANDIDATES = {  # of equals, the first one wins
-    "cp1252": Candidate(WESTERN),
-    "cp1250": Candidate(CENTRAL, 0.5),
-    "cp1251": Candidate(CYRILLIC, 0.5),
-    "cp1254": Candidate((TURKISH,), 1.0),
-    "cp1257": Candidate(BALTIC, 1.0),
-    "cp1253": Candidate((GREEK,), 1.0),
-    "cp1255": Candidate((HEBREW,), 1.0),
-    "cp1256": Candidate((ARABIC,), 1.0),
-    "cp874": Candidate((THAI,), 1.0),
-    "iso8859-2": Candidate(CENTRAL, 2.0),
-    "iso8859-15": Candidate(WESTERN, 2.0),
-    "koi8-r": Candidate((RUSSIAN,), 2.0),
-    "koi8-u": Candidate((UKRAINIAN,), 2.0),
-    "cp866": Candidate((RUSSIAN, BULGARIAN), 3.0),
-    "iso8859-5": Candidate(CYRILLIC, 3.0),
-    "iso8859-7": Candidate((GREEK,), 3.0),
-    "iso8859-13": Candidate(BALTIC, 3.0),
-    "cp850": Candidate(WESTERN, 4.0),
-    "cp852": Candidate(CENTRAL, 4.0),
-    "mac_roman": Candidate(WESTERN, 4.0),
+CHARSETS = {  # of equals, the first one wins
+    "cp1252": Charset(WESTERN),
+    "cp1250": Charset(CENTRAL, 0.5),
+    "cp1251": Charset(CYRILLIC, 0.5),
+    "cp1254": Charset((TURKISH,), 1.0),
+    "cp1257": Charset(BALTIC, 1.0),
+    "cp1253": Charset((GREEK,), 1.0),
+    "cp1255": Charset((HEBREW,), 1.0),
+    "cp1256": Charset((ARABIC,), 1.0),
+    "cp874": Charset((THAI,), 1.0),
+    "iso8859-2": Charset(CENTRAL, 2.0),
+    "iso8859-15": Charset(WESTERN, 2.0),
+    "koi8-r": Charset((RUSSIAN,), 2.0),
+    "koi8-u": Charset((UKRAINIAN,), 2.0),
+    "cp866": Charset((RUSSIAN, BULGARIAN), 3.0),
+    "iso8859-5": Charset(CYRILLIC, 3.0),
+    "iso8859-7": Charset((GREEK,), 3.0),
+    "iso8859-13": Charset(BALTIC, 3.0),
+    "cp850": Charset(WESTERN, 4.0),
+    "cp852": Charset(CENTRAL, 4.0),
+    "mac_roman": Charset(WESTERN, 4.0),
 }
 FREQUENT = {  # encoding → (first, last) of the first bytes of its frequent characters, least second byte, their number
     "cp949": (0xB0, 0xC8, 0xA1, 2_350),
@@ -128,9 +130,12 @@ def language_encoding(data: bytes) -> str | None:
     first = re.search(rb"[\x80-\xff]", data)
     assert first is not None
     count, sample = bytes_beyond_ascii(words), data[first.start() : first.start() + EAST_ASIAN_BYTES]
-    scores = {name: score(words.decode(name, "replace"), candidate, short) for name, candidate in CANDIDATES.items()}
+    scores = {name: score(words.decode(name, "replace"), charset, short) for name, charset in CHARSETS.items()}
     means = {name: total / count for name, total in scores.items()}
     means |= {name: east_asian_score(sample, name) / bytes_beyond_ascii(sample) for name in FREQUENT}
+    if len(data) > MOSTLY_ASCII * bytes_beyond_ascii(data):  # then a letter of another alphabet is less likely
+        latin = {name for name, charset in CHARSETS.items() if is_latin(charset.languages[0].letters[0])}
+        means |= {name: mean - OTHER_ALPHABET / count for name, mean in means.items() if name not in latin}
     best = max(means, key=lambda name: means[name])
     return best if means[best] >= LEAST_MEAN - LENIENCE / count else None
 
@@ -139,10 +144,10 @@ def bytes_beyond_ascii(data: bytes) -> int:
     return len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))
 
 
-def score(text: str, candidate: Candidate, short: set[str]) -> float:
+def score(text: str, charset: Charset, short: set[str]) -> float:
     """Return the logarithm of the probability of the characters, in the language that suits them best."""
     letters: Counter[str] = Counter()
-    total = -candidate.rarity
+    total = -charset.rarity
     for before, character, after in zip("\n" + text, text, text[1:] + "\n", strict=False):
         if character.isascii():
             continue
@@ -156,8 +161,8 @@ def score(text: str, candidate: Candidate, short: set[str]) -> float:
         elif character not in SIGNS or (before.isalpha() and after.isalpha() and character not in SIGNS_WITHIN_WORDS):
             total += ODD_PLACE
         else:
-            total += SIGN
-    return total + max(suitability(language, letters, short) for language in candidate.languages)
+            total += APOSTROPHE if character == "’" and before.isalpha() else SIGN
+    return total + max(suitability(language, letters, short) for language in charset.languages)
 
 
 def suitability(language: Language, letters: Counter[str], short: set[str]) -> float:
@@ -170,10 +175,13 @@ def is_odd(before: str, letter: str, after: str) -> bool:
     """True for a capital within a word of small letters, for two alphabets in a word, and for a letter among digits."""
     if before.isdigit() or after.isdigit():
         return True
-    is_latin = letter < "\u0250"
     if not before.isalpha():
-        return is_latin and not after.isalpha() and letter not in LATIN_WORDS
-    return (before.islower() and letter.isupper()) or (before.isascii() and not is_latin)
+        return is_latin(letter) and not after.isalpha() and letter not in LATIN_WORDS
+    return (before.islower() and letter.isupper()) or (before.isascii() and not is_latin(letter))
+
+
+def is_latin(letter: str) -> bool:
+    return letter < "\u0250"
 
 
 @cache

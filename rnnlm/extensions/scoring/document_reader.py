@@ -12,7 +12,8 @@ from duckdb import ColumnExpression
 
 from rnnlm.corpora.splits import paragraphs
 from rnnlm.corpora.table_cells import NoColumnError, cell_text
-from rnnlm.corpora.text_encoding import single_lines, sound_text
+from rnnlm.corpora.table_files import decoded
+from rnnlm.corpora.text_encoding import Decoding, single_lines, sound_text
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.scoring.input_files import InputFile, file_reader
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
@@ -130,9 +131,20 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
             if column not in found.columns:
                 there = ", ".join(found.columns[:10])
                 raise CorpusError(f"{file.path}: expected a column {column!r}, found {there};\n{COLUMN_HINT}")
-        columns = [ColumnExpression(column).cast("varchar").alias(f"c{i}") for i, column in enumerate(wanted)]
+        types = dict(zip(found.columns, map(str, found.types), strict=True))
+        columns = [
+            ColumnExpression(column).cast("blob" if types[column] == "BLOB" else "varchar").alias(f"c{i}")
+            for i, column in enumerate(wanted)
+        ]
+        decoding = Decoding(undecodable="guess")
         for batch in found.select(*columns).to_arrow_reader(TABLE_ROWS_AT_ONCE):
-            texts, *ids = (column.to_pylist() for column in batch.columns)
+            texts, *ids = (
+                [
+                    decoded(cell, file.label, decoding) if isinstance(cell, bytes) else cell
+                    for cell in column.to_pylist()
+                ]
+                for column in batch.columns
+            )
             for row, text in enumerate(texts):
                 yield ids[0][row] if ids else None, text and text.replace("\x00", "\ufffd")
 

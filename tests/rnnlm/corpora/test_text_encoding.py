@@ -143,7 +143,7 @@ def encodable(text: str, encoding: str) -> bool:
     return text.encode(encoding, "replace").decode(encoding) == text
 
 
-def test_of_single_western_sentences_at_most_two_in_a_hundred_are_read_wrongly() -> None:
+def test_at_most_two_percent_of_western_sentences_are_read_wrongly() -> None:
     lines = [line for language in ENCODINGS["iso8859-1"] for line in SENTENCES[language].splitlines()]
     wrong = [line for line in lines if line.encode("cp1252").decode(guessed(line, "cp1252"), "replace") != line]
     assert len(wrong) <= 0.02 * len(lines), wrong

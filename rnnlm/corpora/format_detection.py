@@ -1,6 +1,6 @@
 """The format of a file: its first bytes decide, and its suffix where they leave a choice."""
 
-import json
+import re
 from typing import Literal
 
 from rnnlm.corpora.document_formats import DocumentError
@@ -10,7 +10,9 @@ PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may
 TAR_MARK = slice(257, 262)
 HTML_MARKS = (b"<!doctype html", b"<html")
 HTML_AS_TEXT = {"", ".txt", ".text"}  # suffixes with which people save pages
-OTHER_FORMATS = (  # place of the mark, mark, what it is the mark of
+JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
+CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # text has none near its beginning: it may begin with ORC
+BINARY_FORMATS = (  # place of the mark, mark, what it is the mark of
     (0, b"SQLite format 3\0", "an SQLite database; export the text"),
     (8, b"DUCK", "a DuckDB database; export the text, or give rnnlm score a query"),
     (0, b"ARROW1\0", "an Arrow file; write it as Parquet"),
@@ -27,13 +29,15 @@ OTHER_FORMATS = (  # place of the mark, mark, what it is the mark of
     (0, b"\x04\x22\x4d\x18", "compressed with lz4; unpack it"),
     (0, b"\xff\x06\x00\x00sNaPpY", "compressed with snappy; unpack it"),
     (0, b"LZIP", "compressed with lzip; unpack it"),
-    (0, b"{\\rtf", "an RTF document; save it as .txt or .docx"),
     (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document; save it as .txt or .docx"),
-    (0, b"%!PS", "a PostScript document; save it as .txt or .pdf"),
     (0, b"\x89PNG\r\n", "a picture"),
     (0, b"\xff\xd8\xff", "a picture"),
     (0, b"GIF8", "a picture"),
     (0, b"\x7fELF", "a program"),
+)
+MARKUP_FORMATS = (
+    (0, b"{\\rtf", "an RTF document; save it as .txt or .docx"),
+    (0, b"%!PS-", "a PostScript document; save it as .txt or .pdf"),
     (0, b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS; fetch the file with git lfs pull"),
 )
 
@@ -56,23 +60,12 @@ def detect_format(head: bytes, name: str) -> str:
         return "parquet"
     if head.startswith(b"%PDF-"):
         return "pdf"
-    for place, mark, what in OTHER_FORMATS:
+    for place, mark, what in BINARY_FORMATS + MARKUP_FORMATS if CONTROL_BYTE.search(head) else MARKUP_FORMATS:
         if head[place : place + len(mark)] == mark:
             raise DocumentError(f"is {what}")
     suffix = suffix_of(name)
     if suffix in HTML_AS_TEXT and head.lstrip().lower().startswith(HTML_MARKS):
         return "html"
-    if not suffix and begins_with_object(head):
+    if not suffix and JSON_BEGINNING.match(head):  # as part files of Spark
         return "jsonl"
     return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")
-
-
-def begins_with_object(head: bytes) -> bool:
-    """True if the first line is a JSON object, as in a part file without a suffix. A line that is cut off is none."""
-    line, end, _ = head.partition(b"\n")
-    if not end or not line.startswith(b"{"):
-        return False
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 
+from rnnlm.corpora.format_detection import BINARY_FORMATS
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.scoring.document_reader import read_documents
 from rnnlm.extensions.scoring.filter_config import FilterConfig
@@ -40,6 +41,8 @@ READ = {  # name → content, kind
     "part-0": (parquet_of(list(TEXTS)), "parquet"),
     "wrong.csv": (parquet_of(list(TEXTS)), "parquet"),
     "part-00000": (json_of(TEXTS), "jsonl"),
+    "part-long": (json_of(["the cat", "Zürich"]).replace(b'{"id"', b'{"a": "' + b"x" * 9_000 + b'", "id"'), "jsonl"),
+    "part-list": (b"[" + json_of(TEXTS).replace(b"\n", b",").rstrip(b",") + b"]", "jsonl"),
     "a.jsonl.gz": (gzip.compress(json_of(TEXTS)), "jsonl"),
     "gz-by-content.jsonl": (gzip.compress(json_of(TEXTS)), "jsonl"),
     "utf16.jsonl": (json_of(TEXTS).decode().encode("utf-16"), "jsonl"),
@@ -112,6 +115,14 @@ def test_among_others_it_is_left_out_with_its_reason_by_every_command(tmp_path: 
             left_out = {Path(one.name).name for one in found.left_out if not one.read}
             assert left_out >= {name for name in REFUSED if name != "book.xlsx"}
         assert {file.path.name for file in readable_inputs(name).files} <= set(READ)  # pairs, rescore
+
+
+@pytest.mark.parametrize(
+    "mark", [mark for _, mark, _ in BINARY_FORMATS if mark.isascii() and mark.decode().isprintable()]
+)
+def test_a_text_may_begin_with_the_letters_of_a_mark(tmp_path: Path, mark: bytes) -> None:
+    (tmp_path / "a").write_bytes(mark + b" and so on\n" + b"12345678" + mark)
+    assert [file.kind for file in inputs(tmp_path / "a").files] == ["text"]
 
 
 def test_what_was_guessed_is_told(tmp_path: Path) -> None:

@@ -51,16 +51,17 @@ JSON_SCRIPT = Script("utf-8", "utf-8", "strict")
 def script_of(file: InputFile, head: bytes) -> Script:
     """The script of a file. head: its first bytes. CorpusError for an encoding whose line ends are not as in ASCII."""
     mark = next((mark for mark in BYTE_ORDER_MARKS if head.startswith(mark)), b"")
+    count = 2 if mark and head.startswith(mark * 2) else 1  # of two joined files; reading leaves out both
     wide = re.fullmatch(r"utf-(?:16|32)(?:-[lb]e)?", codecs.lookup(file.encoding).name)
     if wide:
         codec = wide[0]
         if not codec.endswith("e"):  # the mark tells the order of bytes
             codec += "-be" if mark in (codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE) else "-le"
-        return Script(file.encoding, codec, "surrogatepass", "\ufeff" if mark else "")
+        return Script(file.encoding, codec, "surrogatepass", (mark * count).decode(codec))
     encoding = "utf-8" if is_utf_8(file.encoding) else file.encoding  # utf-8-sig would begin each cell with a mark
     if "\r\n".encode(encoding) != b"\r\n":
         raise CorpusError(f"{file.label}: is in {file.encoding}, in which it cannot be copied; convert it to UTF-8")
-    return Script(encoding, "latin-1", "strict", mark.decode("latin-1"))
+    return Script(encoding, "latin-1", "strict", (mark * count).decode("latin-1"))
 
 
 def with_members(line: str, members: Mapping[str, str]) -> str:

@@ -281,7 +281,10 @@ def test_the_next_scoring_removes_what_a_killed_one_left(home: Home, configure: 
     assert not any(path.exists() for path in left)
 
 
-@pytest.mark.parametrize(("name", "message"), [("s" * 250 + ".parquet", "255 bytes"), ("a\\b[1].parquet", "backslash")])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("s" * 250 + ".parquet", "255 bytes"), ("a\\b[1].parquet", "backslash"), ("a\\b.duckdb", "backslash")],
+)
 def test_a_name_that_cannot_be_written_or_read_is_refused_before_scoring(
     configure: Configure, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ) -> None:

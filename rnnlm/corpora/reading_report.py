@@ -1,10 +1,32 @@
 """Files of a source that are left out or read with changes, because their bytes are not what was expected."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 
+from rnnlm.corpora.split_names import HIDDEN_NAME, NOTE_REASON
 from rnnlm.corpora.table_cells import TableError
-from rnnlm.corpora.text_encoding import EncodingError, printable
+from rnnlm.corpora.text_encoding import EncodingError, printable, shortened
 from rnnlm.storage.records import LeftOut
+
+LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
+logger = logging.getLogger(__name__)
+
+
+def log_left_out(source: str, left_out: Sequence[LeftOut], advice: str = "") -> None:
+    """One line for what was left out, except notes and hidden files, and one for what was read with changes."""
+    for read, what in ((False, "left out"), (True, "read with changes")):
+        found = [one for one in left_out if one.read == read and one.reason not in (HIDDEN_NAME, NOTE_REASON)]
+        if found:
+            names = shortened(f"{one.name} ({one.reason})" for one in found)
+            logger.warning("%s: %s %s: %s%s", source, f"{len(found):,}", what, names, advice)
+
+
+def listed(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
+    """At most LEFT_OUT_KEPT, and the number of others."""
+    if len(left_out) <= LEFT_OUT_KEPT:
+        return left_out
+    more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here")
+    return (*left_out[:LEFT_OUT_KEPT], more)
 
 
 class ReadingReport:

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
+from rnnlm.corpora.reading_report import listed, log_left_out
 from rnnlm.display.progress import Progress
 from rnnlm.extensions.scoring.document_reader import in_shards, read_documents, shard_growth
 from rnnlm.extensions.scoring.document_scores import Scorer, chosen_tail_dtype
@@ -83,8 +84,7 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
     if not files:
         logger.info("scoring: %s holds nothing to score", config.input)
         return ScoringRecord(input_files=0)
-    for one in inputs.left_out:
-        logger.warning("%s: %s: %s", "read with changes" if one.read else "left out", one.name, one.reason)
+    log_left_out(config.input, inputs.left_out)
     model = find_model(home, config.model)
     facts = score_facts(config, files, model)
     key = digest_of(facts)[:16]
@@ -100,7 +100,7 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
     logger.info("scoring: %s documents", f"{totals.documents:,}")
     return ScoringRecord(
         input_files=len(files),
-        left_out=inputs.left_out,
+        left_out=listed(inputs.left_out),
         key=key,
         model=model.reference,
         model_folder=model.folder,

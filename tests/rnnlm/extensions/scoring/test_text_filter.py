@@ -18,13 +18,14 @@ import pytest
 from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.extensions.scoring.bulk_scoring import score_texts
 from rnnlm.extensions.scoring.filter_config import FilterConfig
+from rnnlm.extensions.scoring.filter_page import filter_page
 from rnnlm.extensions.scoring.filtered_files import OutputFolder
 from rnnlm.extensions.scoring.input_files import InputFile, find_inputs
 from rnnlm.extensions.scoring.reference_scores import keep_references
 from rnnlm.extensions.scoring.text_filter import FilterRecord, check_filter, filter_texts, scoring_of
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from tests.rnnlm.corpora.packed_files import COMPRESSIONS
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS, zip_of
 from tests.rnnlm.extensions.scoring.conftest import LINES
 
 Filter = Callable[..., FilterRecord]
@@ -219,6 +220,20 @@ def test_quantiles_are_those_of_the_validation_text(
     inside = sum(value is not None and low <= value <= high for value in scores)
     assert sides(found) == (inside, len(LINES) - inside)
     assert 0 < inside < len(LINES) - 1
+
+
+def test_nothing_that_was_not_read_is_written_as_kept(filtered: Filter, tmp_path: Path) -> None:
+    others = {"a.zip": zip_of({"a.txt": b"one\n"}), "page.html": b"<p>one</p>", "noise": bytes(range(1, 256)) * 20}
+    for name, data in ({"a.txt": f"{LINES[0]}\n".encode()} | others).items():
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(data)
+    for source in (f"{tmp_path}/in", f"{tmp_path}/in/*"):
+        found = filtered(source, keep="tokens > 0")
+        assert [path.name for path in (tmp_path / "kept").iterdir()] == ["a.txt"]
+        assert [path.name for path in (tmp_path / "dropped").iterdir()] == ["a.txt.jsonl"]
+        assert {Path(one.name).name for one in found.scoring.left_out if not one.read} == set(others)
+        page = filter_page(FilterConfig(input=source, output="kept", keep="tokens > 0"), found).text()
+        assert "is an archive" in page
 
 
 def test_an_input_that_changed_after_its_scoring_is_refused(home: Home, toy_run: RunRecord, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def one_at_a_time(scorer: Scorer, lines: list[str]) -> Scores:
 
 def in_bulk(scorer: Scorer, config: ScoringConfig, folder: Path) -> Scores:
     shards, found = [], []
-    for number, shard in enumerate(in_shards(read_documents(find_inputs(config), config), config)):
+    for number, shard in enumerate(in_shards(read_documents(find_inputs(config).files, config), config)):
         table = scorer(shard)
         shards.append(folder / f"{number:08d}.parquet")
         write_shard(shards[-1], table)

@@ -35,8 +35,13 @@ class Session:
 
     def print_result(self, text: str, value: Any) -> None:
         """Print `text` for people, or `value` as JSON with --json, on standard output. value: may hold records."""
-        result = json.dumps(value, default=lambda record: record.model_dump(mode="json")) if self.json else text
-        print(result, file=self.out, flush=True)
+        print(json_of(value) if self.json else text, file=self.out, flush=True)
+
+
+def json_of(value: Any) -> str:
+    """Return a value, which may hold records, as JSON. Numbers that JSON does not have, such as NaN, become null."""
+    text = json.dumps(value, default=lambda record: record.model_dump(mode="json"))
+    return json.dumps(json.loads(text, parse_constant=lambda name: None))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -114,7 +114,9 @@ class PipelineOptions:
     verify: Annotated[
         bool,
         pipeline_option(
-            "--verify", None, "Hash all stored files again, also those whose size and times have not changed."
+            "--verify",
+            None,
+            "Read the source and hash all stored files again, also those whose size and times have not changed.",
         ),
     ] = False
     resume: Annotated[

@@ -20,7 +20,7 @@ def score_command(
     config: Annotated[
         ScoringConfig,
         fields(
-            *("input", "output", "model", "query", "column", "id_column", "document"),
+            *("input", "output", "model", "query", "column", "id_column", "quoting", "encoding", "document"),
             *("top", "batch_size", "shard_documents", "device", "precision", "drift_threshold", "force"),
             *("processes", "engine", "ray_address"),
             surprising="surprising_tokens",
@@ -50,7 +50,8 @@ def filter_command(
         FilterConfig,
         fields(
             *("input", "output", "dropped", "keep", "keep_quantiles", "keep_share", "model"),
-            *("column", "id_column", "document", "batch_size", "shard_documents", "device", "precision", "force"),
+            *("column", "id_column", "quoting", "encoding", "document"),
+            *("batch_size", "shard_documents", "device", "precision", "force"),
             *("processes", "engine", "ray_address"),
         ),
     ],

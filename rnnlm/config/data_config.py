@@ -36,6 +36,12 @@ class CorpusConfig(Section):
     column: str | None = setting(
         None, "Column with the text, for csv, tsv, jsonl, parquet and hf: sources. null: `text`."
     )
+    quoting: Literal["auto", "doubled", "backslash", "none"] = setting(
+        "auto",
+        "How csv and tsv files mark cells with delimiters or line ends. doubled: they stand in quotes, and a quote "
+        "within is doubled. backslash: it has a backslash before it. none: quotes are characters. auto: as measured.",
+        added_later=True,
+    )
     encoding: str = setting("utf-8", "Text encoding of the source's files.")
     undecodable: Literal["guess", "replace", "refuse"] = setting(
         "guess",

@@ -27,6 +27,7 @@ MESSAGES = {  # pydantic's type of error → what is expected
     "bool_parsing": "expected true or false",
     "bool_type": "expected true or false",
     "string_type": "expected text",
+    "string_unicode": "expected text in UTF-8; of a file whose name is in another encoding, give the folder",
     "string_too_short": "expected at least {min_length} character(s)",
     "string_too_long": "expected at most {max_length:,} characters",
     "tuple_type": "expected a list, such as [1, 2]",

@@ -12,12 +12,10 @@ from typing import IO, Any, Literal
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.compression import Meter, Unpacked, damage_explained
-from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, suffix_of
 from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import CorpusError
 
 Member = tuple[str, Unpacked | None]  # name, and the bytes of a wanted regular file
-TAR_MARK = slice(257, 262)
 LINK_TARGET_BYTES = 4096
 MAXIMUM_HEADER_BYTES = 1 << 20  # of long names and pax records, which tarfile reads into memory
 HEADER_TYPES = {
@@ -28,15 +26,6 @@ HEADER_TYPES = {
     tarfile.SOLARIS_XHDTYPE,
 }
 ZIP_DEVICES = {stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK}
-
-
-def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
-    """The kind by the first bytes; a tar older than 1988 has no mark, so its name counts too."""
-    if suffix_of(name) in DOCUMENT_SUFFIXES:  # some are zip files inside
-        return None
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "zip"
-    return "tar" if head[TAR_MARK] == b"ustar" or (suffix_of(name) == ".tar" and head) else None
 
 
 @dataclass(frozen=True)
@@ -137,14 +126,13 @@ def zip_entries(file: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
             if info.flag_bits & 1:
                 raise CorpusError(f"{label}: {printable(info.filename)}: is encrypted; decrypt the archive first")
+            name = info.filename.replace("\\", "/")  # some programs of Windows divide folders so
             content = partial(archive.open, info)
             mode = stat.S_IFMT(info.external_attr >> 16)
             if mode == stat.S_IFLNK:
                 target = content().read(LINK_TARGET_BYTES).decode("utf-8", "replace")
-                yield ArchiveEntry(
-                    info.filename, "link", content, posixpath.join(posixpath.dirname(info.filename), target)
-                )
+                yield ArchiveEntry(name, "link", content, posixpath.join(posixpath.dirname(name), target))
             elif mode in ZIP_DEVICES:
-                yield ArchiveEntry(info.filename, "device", content)
+                yield ArchiveEntry(name, "device", content)
             else:
-                yield ArchiveEntry(info.filename, "folder" if info.is_dir() else "file", content)
+                yield ArchiveEntry(name, "folder" if name.endswith("/") else "file", content)

@@ -5,14 +5,14 @@ import contextlib
 import gzip
 import io
 import lzma
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import pyarrow
+from backports import zstd
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.split_names import uncompressed_name
-from rnnlm.corpora.text_encoding import READ_AT_ONCE, Readable, printable
+from rnnlm.corpora.text_encoding import READ_AT_ONCE, Readable, printable, unreadable
 from rnnlm.errors import CorpusError
 
 HEAD_BYTES = 512  # of a stream, to detect its kind: a tar's mark ends at byte 263
@@ -22,8 +22,10 @@ MAGIC = {
     "gzip": (b"\x1f\x8b\x08",),
     "bzip2": tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
     "xz": (b"\xfd7zXZ\x00",),
-    "zstd": (b"\x28\xb5\x2f\xfd",),
+    "lzma": (b"\x5d\x00\x00",),  # the format before xz
+    "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),
 }
+LARGEST_WINDOW_LOG = 31  # of zstd: what `zstd --long=31` writes; libraries stop at 27 unless told
 
 
 class Meter:
@@ -89,6 +91,14 @@ def damage_explained(label: str, kind: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = printable(str(error).partition("\n")[0]) or type(error).__name__
+        if isinstance(error, OSError) and error.errno:  # a disk or network file system that fails
+            raise unreadable(label, error) from error
+        if isinstance(error, NotImplementedError):
+            raise CorpusError(
+                f"{label}: {kind} data of a kind that is not read ({reason}); write it in another"
+            ) from error
+        if isinstance(error, MemoryError):
+            raise CorpusError(f"{label}: needs more memory to be unpacked than there is ({reason})") from error
         raise CorpusError(f"{label}: damaged or truncated {kind} data ({reason}); get the file again") from error
 
 
@@ -108,12 +118,53 @@ def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> Open
     return inner
 
 
-def decompressor(stream: OpenFile, kind: str) -> Any:
-    """A decompressor of the standard library, or pyarrow's for zstd; all accept concatenated streams."""
+def decompressor(stream: OpenFile, kind: str) -> Readable:
+    """A decompressor that accepts concatenated streams."""
     if kind == "gzip":
         return gzip.GzipFile(fileobj=stream, mode="rb")
-    if kind == "bzip2":
-        return bz2.BZ2File(stream)
-    if kind == "xz":
-        return lzma.LZMAFile(stream)
-    return pyarrow.CompressedInputStream(pyarrow.PythonFile(stream, mode="r"), "zstd")
+    return ConcatenatedStreams(stream, DECOMPRESSORS[kind])
+
+
+def zstd_decompressor() -> zstd.ZstdDecompressor:
+    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: LARGEST_WINDOW_LOG})
+
+
+DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lzma.LZMADecompressor,
+    "lzma": lzma.LZMADecompressor,
+    "zstd": zstd_decompressor,
+}
+
+
+class ConcatenatedStreams:
+    """Compressed streams one after the other, with zero bytes between them and after the last one.
+
+    The standard library's files end, without an error, at the zero bytes with which xz may pad a stream.
+    """
+
+    def __init__(self, stream: Readable, new_decompressor: Callable[[], Any]) -> None:
+        self.stream, self.new_decompressor = stream, new_decompressor
+        self.decompressor, self.data = new_decompressor(), b""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return some bytes, at most `size`; none at the end. EOFError if the last stream is cut off."""
+        while True:
+            if self.decompressor.eof and not self.begin_next():
+                return b""
+            if not self.data and self.decompressor.needs_input:
+                self.data = self.stream.read(READ_AT_ONCE)
+                if not self.data:
+                    raise EOFError("the last stream is cut off")
+            data, self.data = self.data, b""
+            if found := self.decompressor.decompress(data, size):
+                return bytes(found)
+
+    def begin_next(self) -> bool:
+        """True if another stream follows."""
+        data = self.decompressor.unused_data.lstrip(b"\0")
+        while not data and (data := self.stream.read(READ_AT_ONCE)):
+            data = data.lstrip(b"\0")
+        if data:
+            self.decompressor, self.data = self.new_decompressor(), data
+        return bool(data)

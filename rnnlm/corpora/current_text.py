@@ -10,7 +10,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.freshness import Note, fetch_note, is_current, latest_note, now, read_note, write_note
 from rnnlm.corpora.source_names import absolute_source
-from rnnlm.corpora.sources import Metadata, Source, UnavailableError, UnchangedError, Written
+from rnnlm.corpora.sources import Installed, Metadata, Source, UnavailableError, UnchangedError, Written
 from rnnlm.corpora.text_changes import PARTS
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.storage.home import Home, digest_of, write_json
@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the shares only split it later
     "format",
     "column",
+    "quoting",
     "encoding",
     "undecodable",
     "normalization",
@@ -34,12 +35,18 @@ def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) 
     key = corpus_key(config, source)
     path = note_path(home, key)
     began = now()
-    note = None if force else read_note(home, path)
+    seen = home.verified / f"source-{path.stem}.json"  # gone after --verify: a file may change within its size and time
+
+    def known() -> Note | None:
+        is_seen = source.remote or isinstance(source, Installed) or seen.exists()
+        return read_note(home, path) if is_seen and not force else None
+
+    note = known()
     if note and is_current(note, config, source, began):
         return note, True
     home.make(home.corpora)
     with home.lock(f"corpus-{path.stem}"):  # of two simultaneous runs, the second finds what the first wrote
-        note = None if force else read_note(home, path)
+        note = known()
         if source.remote and not (force or note):
             note = fetch_note(home, path)
         if note and is_current(note, config, source, began):
@@ -47,6 +54,8 @@ def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) 
         note, skipped = renewed_note(home, config, source, key, note, force)
         home.make(path.parent)
         write_note(path, note, source.remote)
+        home.make(seen.parent)
+        write_json(seen, key)
         return note, skipped
 
 

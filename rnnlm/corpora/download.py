@@ -6,8 +6,8 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.current_text import corpus_key, current_note, note_path
 from rnnlm.corpora.freshness import Note, freshness_of, read_note
 from rnnlm.corpora.hub import look_at_hub
-from rnnlm.corpora.local_files import HIDDEN_FILE, NOTE_REASON
 from rnnlm.corpora.preflight import look_at
+from rnnlm.corpora.reading_report import listed, log_left_out
 from rnnlm.corpora.small_corpora import fill_splits
 from rnnlm.corpora.source_names import HUB_PREFIX, corpus_name
 from rnnlm.corpora.sources import Downloaded, OnDisk, OnHub, Source, find_source
@@ -17,12 +17,11 @@ from rnnlm.corpora.training_sample import sample_training
 from rnnlm.errors import CorpusError
 from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import Home, read_json
-from rnnlm.storage.records import CorpusRecord, LeftOut
+from rnnlm.storage.records import CorpusRecord
 from rnnlm.storage.shared_storage import find_storage
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used, stage
 
 logger = logging.getLogger(__name__)
-LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
 
 
 class StoredText(CorpusConfig):
@@ -44,7 +43,9 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     source = configured_source(config)
     note, skipped = current_note(home, config, source, force)
     corpus = sample_training(home, corpus_record(home, config, source, note, skipped), config.maximum_documents)
-    report_left_out(corpus)
+    is_local = "://" not in corpus.source and not corpus.source.startswith(HUB_PREFIX)
+    advice = "; rnnlm inspect lists all" if is_local else ""  # it reads nothing else
+    log_left_out(corpus.source, corpus.left_out, advice)
     if corpus.carved_shares:
         role = "text" if "text" in corpus.files else "train"
         shares = ", ".join(f"{split} {share:.1%}" for split, share in corpus.carved_shares.items())
@@ -55,17 +56,6 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
         count, size = f"{config.maximum_documents:,}", f"{corpus.sample.byte_count:,}"
         logger.info("corpus: a sample of at most %s training documents, %s bytes, by digest", count, size)
     return corpus
-
-
-def report_left_out(corpus: CorpusRecord) -> None:
-    """One line for what was left out, except notes and hidden files, and one for what was read with changes."""
-    is_local = "://" not in corpus.source and not corpus.source.startswith(HUB_PREFIX)
-    advice = "; rnnlm inspect lists all" if is_local else ""  # it reads nothing else
-    for read, what in ((False, "left out"), (True, "read with changes")):
-        found = [one for one in corpus.left_out if one.read == read and one.reason not in (HIDDEN_FILE, NOTE_REASON)]
-        if found:
-            names = shortened(f"{one.name} ({one.reason})" for one in found)
-            logger.warning("%s: %s %s: %s%s", corpus.source, f"{len(found):,}", what, names, advice)
 
 
 def check_source(config: CorpusConfig, home: Home | None = None) -> None:
@@ -108,7 +98,7 @@ def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, 
             "before": note.before,
             "freshness": freshness_of(note, source),
             "skipped": skipped,
-            "left_out": limited((*source.left_out, *note.left_out)),
+            "left_out": listed((*source.left_out, *note.left_out)),
         }
     )
 
@@ -158,11 +148,3 @@ def known_text(home: Home, config: StoredText) -> CorpusRecord:
             f"{told},\nand its source has another by now, sha256 {corpus.digest[:12]};\ngive a text: --corpus TEXT"
         )
     return corpus
-
-
-def limited(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
-    """At most LEFT_OUT_KEPT, and the number of others."""
-    if len(left_out) <= LEFT_OUT_KEPT:
-        return left_out
-    more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here")
-    return (*left_out[:LEFT_OUT_KEPT], more)

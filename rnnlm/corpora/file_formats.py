@@ -6,23 +6,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.archives import archive_kind
 from rnnlm.corpora.compression import OpenFile
 from rnnlm.corpora.document_formats import DocumentError, document_reader
-from rnnlm.corpora.local_files import NO_TEXT, NOTE_REASON, nothing_left
+from rnnlm.corpora.format_detection import archive_kind, detect_format
+from rnnlm.corpora.local_files import nothing_left
 from rnnlm.corpora.reading_report import ReadingReport
 from rnnlm.corpora.source_files import Opener, SourceFile
 from rnnlm.corpora.split_names import (
+    ARCHIVE,
     DOCUMENT_SUFFIXES,
     TABLE_SUFFIXES,
     check_roles,
     is_archive_name,
-    is_note,
-    may_be_read,
     named_splits,
+    reason_by_name,
     suffix_of,
 )
-from rnnlm.corpora.table_files import PARQUET_MARK, Row, column_texts, csv_rows, json_rows, parquet_rows
+from rnnlm.corpora.table_cells import Row, column_texts
+from rnnlm.corpora.table_files import csv_rows, json_rows, measured, parquet_rows
 from rnnlm.corpora.text_encoding import (
     Decoding,
     EncodingError,
@@ -34,7 +35,6 @@ from rnnlm.corpora.text_encoding import (
 from rnnlm.errors import CorpusError
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
-HTML_MARKS = (b"<!doctype html", b"<html")
 ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}  # zip files that are no archives
 OFFICE = "a document that is not read; save it as .txt, .html or .docx"
 ARCHIVE_INSIDE = "an archive inside an archive"
@@ -121,10 +121,10 @@ class TextReader:
         own = named_splits(file.name for file in self.files) if self.named else {}
         for file in self.files:
             names = self.member_names(file)
-            members = [name for name in names if not name or may_be_read(name, self.config.format)]
-            for name in sorted(set(names) - set(members)):
-                reason = NOTE_REASON if is_note(name) else ARCHIVE_INSIDE if is_archive_name(name) else NO_TEXT
-                self.report.leave_out(full_name(file, name), reason)
+            reasons = {name: reason_by_name(name, self.config.format) if name else None for name in names}
+            members = [name for name in names if not reasons[name]]
+            for name, reason in sorted((name, reason) for name, reason in reasons.items() if reason):
+                self.report.leave_out(full_name(file, name), ARCHIVE_INSIDE if reason == ARCHIVE else reason)
             if not members and any(map(is_archive_name, names)):
                 raise CorpusError(f"{file.label}: has archives and no text; archives inside archives are not opened")
             inside = named_splits(members)
@@ -163,7 +163,8 @@ class TextReader:
 
     def text(self, role: str, opened: OpenFile) -> Text:
         """The text in its format. A document is read whole, here: DocumentError if it cannot be."""
-        kind, label = self.format_of(opened), opened.label
+        label = opened.label
+        kind = detect_format(opened.head, opened.plain_name) if self.config.format == "auto" else self.config.format
         encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
         if kind in DOCUMENT_KINDS:
             reader = document_reader()
@@ -196,21 +197,8 @@ class TextReader:
         if kind == "jsonl":
             yield from json_rows(pieces, table.label, columns, sparse=sparse)
         else:
-            yield from csv_rows(pieces, table.label, columns, kind)
-
-    def format_of(self, opened: OpenFile) -> str:
-        """The configured format, else the one of the first bytes, else the one of the suffix."""
-        if self.config.format != "auto":
-            return self.config.format
-        head = opened.head
-        if head.startswith(PARQUET_MARK):
-            return "parquet"
-        if head.startswith(b"%PDF-"):
-            return "pdf"
-        suffix = suffix_of(opened.plain_name)
-        if not suffix and head.lstrip().lower().startswith(HTML_MARKS):
-            return "html"
-        return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")
+            dialect, pieces = measured(pieces, table.label, kind, self.config.quoting, self.decoding)
+            yield from csv_rows(pieces, table.label, columns, kind, self.decoding, dialect)
 
 
 def read_document(opened: OpenFile, maximum_bytes: int) -> bytes:

@@ -2,22 +2,29 @@
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rnnlm.corpora.split_names import is_archive_name, is_note, may_be_read
-from rnnlm.corpora.text_encoding import shortened, unreadable
+from rnnlm.corpora.split_names import (
+    ARCHIVE,
+    BOOKKEEPING,
+    HIDDEN_NAME,
+    NO_TEXT,
+    NOTE_REASON,
+    is_archive_name,
+    may_be_read,
+    reason_by_name,
+)
+from rnnlm.corpora.text_encoding import readable_path, shortened, unreadable
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import expanded, file_digest
 from rnnlm.storage.records import LeftOut
 
 WILDCARDS = set("*?[")
-NO_TEXT = "not text, judging by the name; corpus.format=text reads any"
-NOTE_REASON = "about the text, not part of it; a glob such as '**/*.md' takes it"
-HIDDEN_FILE = "hidden"
-ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
+KEPT_BEHIND_LINKS = re.compile(r"\.\.[^/]+/|\.git/annex/objects/")
 
 
 @dataclass(frozen=True)
@@ -36,18 +43,17 @@ def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
     paths: list[Path] = []
     left_out: list[LeftOut] = []
     hidden: list[str] = []
-    root = folder.resolve()
     for path in walk(folder, hidden, left_out):
-        reason = reason_against(path, root, format)
-        if reason == HIDDEN_FILE:
+        reason = reason_against(path, folder, format)
+        if reason == HIDDEN_NAME:
             hidden.append(path.name)
         elif reason:
-            left_out.append(LeftOut(name=str(path.relative_to(folder)), reason=reason))
+            left_out.append(LeftOut(name=readable_path(path.relative_to(folder)), reason=reason))
         else:
             paths.append(path)
     names = [str(path.relative_to(folder)) for path in paths]
     if hidden:
-        left_out.insert(0, LeftOut(name=shortened(sorted(set(hidden))), reason=HIDDEN_FILE))
+        left_out.insert(0, LeftOut(name=shortened(sorted(set(hidden))), reason=HIDDEN_NAME))
     if not paths and any(one.reason == ARCHIVE for one in left_out):
         raise CorpusError(f"{source}: has archives and no text; to open them give a glob, such as {source}/*")
     if not paths:
@@ -59,9 +65,8 @@ def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[P
     """All entries that are not folders, without those in hidden folders, which are added to `hidden`."""
 
     def not_entered(error: OSError) -> None:
-        left_out.append(
-            LeftOut(name=os.path.relpath(error.filename, folder), reason=f"cannot be read ({error.strerror})")
-        )
+        name = readable_path(Path(os.path.relpath(error.filename, folder)))
+        left_out.append(LeftOut(name=name, reason=f"cannot be read ({error.strerror})"))
 
     for place, folders, files in os.walk(folder, onerror=not_entered):
         hidden += [name for name in folders if name.startswith(".")]
@@ -70,27 +75,25 @@ def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[P
         yield from (Path(place) / name for name in sorted([*files, *links]))
 
 
-def reason_against(path: Path, root: Path, format: str) -> str | None:
-    """Why an entry of a folder is not read, or None."""
-    if path.name.startswith("."):
-        return HIDDEN_FILE
+def reason_against(path: Path, folder: Path, format: str) -> str | None:
+    """Why an entry of a folder is not read, or None.
+
+    A link is read if its target is in the folder and is not read itself. A hidden target may be a secret, except where
+    volumes of Kubernetes and git-annex keep files.
+    """
+    reason = reason_by_name(path.relative_to(folder).as_posix(), format)
     if path.is_symlink():
-        target = path.resolve()
+        root, target = folder.resolve(), path.resolve()
         if not target.is_relative_to(root):
-            return "a link that leaves the folder"
+            return reason if reason == HIDDEN_NAME else "a link that leaves the folder"
         if target.is_dir() or not target.exists():
             return "a link to a folder" if target.exists() else "a link to nothing"
-        if any(part.startswith(".") for part in target.relative_to(root).parts):
-            return HIDDEN_FILE
-        if may_be_read(target.name, format):
+        below = target.relative_to(root).as_posix()
+        if reason is None and may_be_read(below, format):
             return "a link to a file that is read itself"
-    if not path.is_file():
-        return "neither a file nor a folder"
-    if may_be_read(path.name, format):
-        return None
-    if is_note(path.name):
-        return NOTE_REASON
-    return ARCHIVE if is_archive_name(path.name) else NO_TEXT
+        if reason is None and reason_by_name(below, format) == HIDDEN_NAME and not KEPT_BEHIND_LINKS.match(below):
+            return "a link to a hidden file"
+    return reason if reason or path.is_file() else "neither a file nor a folder"
 
 
 def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
@@ -104,37 +107,33 @@ def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
     )
 
 
-def files_in_folder(source: str, folder: Path) -> tuple[Path, ...]:
-    """The texts and tables directly in a folder, sorted by name."""
+def files_in_folder(source: str, folder: Path) -> Found:
+    """The files directly in a folder whose names may be of text, sorted by name. CorpusError if there are none."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    texts = tuple(path for path in files if may_be_read(path.name, documents=False))
-    if not texts:
-        raise nothing_left(source, [LeftOut(name=path.name, reason=NO_TEXT) for path in files])
-    return texts
+    return chosen(source, {path: None if is_archive_name(path.name) else reason_by_name(path.name) for path in files})
 
 
-def files_of_glob(pattern: str, *, documents: bool = False, format: str = "auto") -> Found:
+def files_of_glob(pattern: str, format: str = "auto") -> Found:
     """Matching files; a pattern without a suffix, such as data/**, leaves out names that are not text.
 
-    documents: take Markdown, reStructuredText, HTML and PDF, too. format: as corpus.format.
+    Bookkeeping matches only a pattern that names it, such as _*. format: as corpus.format.
     """
     # glob, not Path.glob: it takes absolute patterns and leaves hidden files out, as a shell does
     found = sorted(Path(name) for name in glob.glob(str(expanded(pattern)), recursive=True))  # noqa: PTH207
-    files = [path for path in found if path.is_file()]
-    taken = files
-    if not PurePosixPath(pattern).suffix:
-        taken = [
-            path for path in files if may_be_read(path.name, format, documents=documents) or is_archive_name(path.name)
-        ]
-    if files and not taken:
-        raise nothing_left(pattern, [LeftOut(name=str(path), reason=NO_TEXT) for path in files])
-    if not files:
+    against = {BOOKKEEPING} if PurePosixPath(pattern).suffix else {BOOKKEEPING, NO_TEXT, NOTE_REASON}
+    against -= {BOOKKEEPING} if PurePosixPath(pattern).name.startswith("_") else set()
+    reasons = {path: reason_by_name(path.name, format) for path in found if path.is_file()}
+    if not reasons:
         raise CorpusError(f"{pattern}: no file matches; check the pattern, and quote it for the shell")
-    others = sorted(set(files) - set(taken))
-    return Found(
-        tuple(taken),
-        tuple(LeftOut(name=str(path), reason=NOTE_REASON if is_note(path.name) else NO_TEXT) for path in others),
-    )
+    return chosen(pattern, {path: reason if reason in against else None for path, reason in reasons.items()})
+
+
+def chosen(source: str, reasons: Mapping[Path, str | None]) -> Found:
+    """The files without a reason against them. CorpusError if there are none."""
+    left_out = [LeftOut(name=readable_path(path), reason=reason) for path, reason in reasons.items() if reason]
+    if len(left_out) == len(reasons):
+        raise nothing_left(source, left_out)
+    return Found(tuple(path for path, reason in reasons.items() if not reason), tuple(left_out))
 
 
 def states(paths: list[Path] | tuple[Path, ...]) -> list[list[Any]]:

@@ -1,10 +1,32 @@
 """Files of a source that are left out or read with changes, because their bytes are not what was expected."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 
-from rnnlm.corpora.table_files import TableError
-from rnnlm.corpora.text_encoding import EncodingError, printable
+from rnnlm.corpora.split_names import HIDDEN_NAME, NOTE_REASON
+from rnnlm.corpora.table_cells import TableError
+from rnnlm.corpora.text_encoding import EncodingError, printable, shortened
 from rnnlm.storage.records import LeftOut
+
+LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
+logger = logging.getLogger(__name__)
+
+
+def log_left_out(source: str, left_out: Sequence[LeftOut], advice: str = "") -> None:
+    """One line for what was left out, except notes and hidden files, and one for what was read with changes."""
+    for read, what in ((False, "left out"), (True, "read with changes")):
+        found = [one for one in left_out if one.read == read and one.reason not in (HIDDEN_NAME, NOTE_REASON)]
+        if found:
+            names = shortened(f"{one.name} ({one.reason})" for one in found)
+            logger.warning("%s: %s %s: %s%s", source, f"{len(found):,}", what, names, advice)
+
+
+def listed(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
+    """At most LEFT_OUT_KEPT, and the number of others."""
+    if len(left_out) <= LEFT_OUT_KEPT:
+        return left_out
+    more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here")
+    return (*left_out[:LEFT_OUT_KEPT], more)
 
 
 class ReadingReport:
@@ -17,15 +39,22 @@ class ReadingReport:
         self.undecodable: list[EncodingError] = []
         self.refused: TableError | None = None  # the first table that is not one, or lacks the column
         self.any_piece = False  # of any text
+        self.noted: set[tuple[str, str]] = set()  # file, and what the note on it is about
 
     def leave_out(self, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(name=printable(name), reason=reason))
 
-    def note(self, label: str, what: str) -> None:
-        """Remember the first change that reading made to a file."""
+    def note(self, label: str, what: str, about: str = "bytes") -> None:
+        """Remember how a file was read where that was not certain: the first note about each thing."""
         name = self.name_of(label)
-        if all(one.name != name for one in self.left_out):
-            self.left_out.append(LeftOut(name=name, reason=what, read=True))
+        if (name, about) in self.noted:
+            return
+        self.noted.add((name, about))
+        for place, one in enumerate(self.left_out):
+            if one.name == name:
+                self.left_out[place] = LeftOut(name=name, reason=f"{one.reason}; {what}", read=one.read)
+                return
+        self.left_out.append(LeftOut(name=name, reason=what, read=True))
 
     def name_of(self, label: str) -> str:
         """The file, below the folder that holds them all."""

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import IO
 
 from rnnlm.config import CorpusConfig
-from rnnlm.corpora.archives import archive_kind, archive_members
+from rnnlm.corpora.archives import archive_members
 from rnnlm.corpora.compression import Meter, OpenFile, decompressed
+from rnnlm.corpora.format_detection import archive_kind
 from rnnlm.corpora.text_encoding import printable, unreadable
 from rnnlm.errors import CorpusError
 

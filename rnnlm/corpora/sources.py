@@ -214,7 +214,7 @@ def on_disk(source: str, format: str) -> OnDisk:
     if found is None and exists:
         raise CorpusError(f"{source}: is neither a file nor a folder; write its content to a file and give that")
     if found is None and WILDCARDS & set(source):
-        found = files_of_glob(source, documents=True, format=format)
+        found = files_of_glob(source, format)
     if found is None:
         raise CorpusError(
             f"{source}: no such file or folder, and no corpus of that name;\n"

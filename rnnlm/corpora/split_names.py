@@ -17,7 +17,14 @@ SPLIT_OF_WORD: dict[str, Split] = {
     **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
-COMPRESSED = {".gz": "", ".bz2": "", ".xz": "", ".zst": "", ".zstd": ""}  # suffix → suffix after decompression
+COMPRESSED = {
+    ".gz": "",
+    ".bz2": "",
+    ".xz": "",
+    ".lzma": "",
+    ".zst": "",
+    ".zstd": "",
+}  # suffix → suffix after decompression
 COMPRESSED |= {".tgz": ".tar", ".tbz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tzst": ".tar"}
 ARCHIVES = {".tar", ".zip"}
 TABLE_SUFFIXES = {
@@ -28,6 +35,8 @@ TABLE_SUFFIXES = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
+    ".parq": "parquet",
+    ".pq": "parquet",
 }
 DOCUMENT_SUFFIXES = {  # see document_formats.py
     ".md": "markdown",
@@ -46,6 +55,12 @@ SOURCE_CODE_NAMES = (
 )
 SOURCE_CODE = {f".{name}" for name in SOURCE_CODE_NAMES.split()}
 TEXTS = {"", ".txt", ".text", ".tokens", ".raw", ".log", ".mbox", *SOURCE_CODE}
+HIDDEN_NAME = "hidden"
+BOOKKEEPING = "bookkeeping of a program such as Spark, judging by the name"
+BOOKKEEPING_FOLDER = re.compile(r"_(temporary|delta_log|spark_metadata|change_data|symlink_format_manifest)")
+NOTE_REASON = "about the text, not part of it; a glob such as '**/*.md' takes it"
+ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
+NO_TEXT = "not text, judging by the name; corpus.format=text reads any"
 NOTES = {"readme", "license", "licence", "copying", "changelog"}  # files about a corpus
 
 
@@ -133,27 +148,34 @@ def unclear_split_names(names: Iterable[str]) -> list[str]:
     ]
 
 
-def may_be_read(name: str, format: str = "auto", *, documents: bool = True) -> bool:
-    """False for images, programs, notes, hidden files and nested archives, judging by the name.
+def reason_by_name(name: str, format: str = "auto") -> str | None:
+    """Return why a file or archive member is not read, judging by its path below the source; None if it may be read.
 
-    documents: take what a DocumentReader turns into prose, too. If the configuration sets the format, any suffix may
-    be text except those of images, video, fonts and sound.
+    Hidden are names that begin with a dot, and what macOS adds to archives. Bookkeeping are names that begin with _, as
+    Spark's do, unless their suffix is one of text, a document or a program, such as __init__.py. If the configuration
+    sets the format, any suffix may be text except those of images, video, fonts and sound.
     """
-    last = PurePosixPath(name).name
+    *folders, last = PurePosixPath(name).parts
     suffix = suffix_of(last)
-    if is_note(last):
-        return False
+    if any(part.startswith(".") or part == "__MACOSX" for part in (*folders, last)):
+        return HIDDEN_NAME
+    named_texts = {*TEXTS, *DOCUMENT_SUFFIXES} - {""}
+    if any(map(BOOKKEEPING_FOLDER.fullmatch, folders)) or (last.startswith("_") and suffix not in named_texts):
+        return BOOKKEEPING
+    if last.lower().split(".")[0] in NOTES:
+        return NOTE_REASON
+    if is_archive_name(last):
+        return ARCHIVE
     if format != "auto":
         kind = mimetypes.guess_type(f"a{suffix}")[0] or ""
-        return not is_archive_name(last) and not kind.startswith(("audio/", "font/", "image/", "video/"))
-    is_text = suffix in TEXTS or suffix in TABLE_SUFFIXES or suffix[1:] in SPLIT_OF_WORD  # such as ptb.train
-    return is_text or (documents and suffix in DOCUMENT_SUFFIXES)
+        return NO_TEXT if kind.startswith(("audio/", "font/", "image/", "video/")) else None
+    # A split may be a suffix, as in ptb.train.
+    known = suffix in {*TEXTS, *TABLE_SUFFIXES, *DOCUMENT_SUFFIXES} or suffix[1:] in SPLIT_OF_WORD
+    return None if known else NO_TEXT
 
 
-def is_note(name: str) -> bool:
-    """True for hidden files and files about a text, such as README, which are left out."""
-    last = PurePosixPath(name).name
-    return last.startswith(".") or last.lower().split(".")[0] in NOTES
+def may_be_read(name: str, format: str = "auto") -> bool:
+    return reason_by_name(name, format) is None
 
 
 def is_archive_name(name: str) -> bool:

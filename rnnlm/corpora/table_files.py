@@ -1,86 +1,92 @@
-"""One text column of csv, tsv, JSON lines and Parquet files, row by row."""
+"""The columns of csv, tsv, JSON lines and Parquet files, row by row."""
 
 import csv
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.corpora.compression import Meter, damage_explained
-from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding, printable, single_lines, sound_text
+from rnnlm.corpora.csv_dialects import MEASURED_CHARACTERS, Dialect, Quoting, measure_dialect, usual_dialect
+from rnnlm.corpora.table_cells import NoColumnError, Row, Spelled, TableError, place_of
+from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding, guess_told, printable, single_lines
 from rnnlm.errors import CorpusError
 
-CSV_DIALECTS = {"csv": "excel", "tsv": "excel-tab"}
-MAXIMUM_CELL_CHARACTERS = 64 << 20  # of a csv cell: an unclosed quote would read the whole file
 PARQUET_ROWS_AT_ONCE = 256
-PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
 MAXIMUM_JSON_CHARACTERS = 64 << 20  # of a line, and of a file that is one JSON value, which is read whole
 JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
 SEARCHED_ROWS = 1_024  # of JSON lines, for a column that not all objects have
 NO_VALUE = object()
-parse_json = json.JSONDecoder(strict=False).decode  # control characters within strings are read
-Row = tuple[str, tuple[Any, ...]]  # where it is, for messages; the cells of the wanted columns
+TEXT_TYPES = (  # of Arrow; bytes are text too
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+)
 
 
-class TableError(CorpusError):
-    """A row that is not in the format of its table."""
+# Control characters within strings are read. Numbers stay as they are: Python's own would lose digits, or refuse them.
+parse_json = json.JSONDecoder(strict=False, parse_int=Spelled, parse_float=Spelled, parse_constant=Spelled).decode
 
 
-class NoColumnError(TableError):
-    """A table lacks a column that was asked for."""
+def csv_rows(
+    pieces: Iterator[str], label: str, columns: list[str], kind: str, decoding: Decoding, dialect: Dialect
+) -> Iterator[Row]:
+    """The columns' cells of each row. The first row names the columns; empty rows are skipped.
 
-    def __init__(self, label: str, column: str, there: list[str]) -> None:
-        names = ", ".join(printable(str(name)) for name in there[:10]) or "none"
-        more = f" and {len(there) - 10} more" if len(there) > 10 else ""
-        self.problem = f"{label}: has no column {column!r}; it has: {names}{more}"
-        super().__init__(f"{self.problem};\nset corpus.column")
-
-
-def column_texts(rows: Iterable[Row], label: str, column: str, decoding: Decoding) -> Iterator[str]:
-    """The texts of rows of one cell, with line feeds as line ends, one of them at the end; null is skipped."""
-    for where, (cell,) in rows:
-        if isinstance(cell, str):
-            text = sound_text(cell, label, decoding).replace("\r\n", "\n").replace("\r", "\n")
-            yield text if text.endswith("\n") else text + "\n"
-        elif cell is not None:
-            raise TableError(
-                f"{where}: column {column!r} holds {type(cell).__name__}, expected text; set corpus.column"
-            )
-
-
-def csv_reader(lines: Iterator[str], kind: str) -> Any:
-    """A csv.reader for csv or tsv; csv.Error for what is not."""
-    csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
-    return csv.reader(lines, dialect=CSV_DIALECTS[kind], strict=True)
-
-
-def csv_rows(pieces: Iterator[str], label: str, columns: list[str], kind: str) -> Iterator[Row]:
-    """The columns' cells of each row. kind: csv or tsv. The first row names the columns; empty rows are skipped."""
-    rows = csv_reader(single_lines(without_long_lines(pieces, label, "has a line", "fix it")), kind)
+    kind: csv or tsv. dialect: see measured().
+    """
+    lines = single_lines(without_long_lines(pieces, label, "has a line", "fix it"))
+    heads: list[str] = []
+    number = 1  # of the line
     try:
-        heads: list[str] = next(rows, [])
-        if not heads:
-            return
-        for column in columns:
-            if column not in heads:
-                raise NoColumnError(label, column, heads)
-        places = [heads.index(column) for column in columns]
-        last = max(places)
-        for number, row in enumerate(rows, start=2):
+        for record, row in dialect.records(lines):
+            number += record.count("\n")
             if not row:
+                continue
+            if not heads:
+                heads = row
+                places = [place_of(column, heads, label) for column in columns]
+                last = max(places)
                 continue
             if len(row) <= last:
                 raise TableError(
-                    f"{label}: row {number} has {len(row)} cells, expected at least {last + 1} for column "
+                    f"{label}: row {number - 1} has {len(row)} cells, expected at least {last + 1} for column "
                     f"{heads[last]!r}; fix the row"
                 )
+            if kind == "tsv" and record.count("\n") > 1:  # a row of a tsv is usually a line
+                place = f"line {number - record.count(chr(10))} begins a row of {record.count(chr(10))} lines"
+                decoding.note(label, f"{place}, by its quotes; corpus.quoting=none reads each line as a row", "rows")
             yield label, tuple(row[place] for place in places)
     except csv.Error as error:
-        raise TableError(f"{label}: line {rows.line_num} is not {kind} ({error}); fix it") from None
+        raise TableError(
+            f"{label}: line {number} is not {kind} ({error});\nfix it, or set corpus.quoting; read were {dialect}"
+        ) from None
+
+
+def measured(
+    pieces: Iterator[str], label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
+) -> tuple[Dialect, Iterator[str]]:
+    """The dialect of a csv or tsv file, and its pieces."""
+    held: list[str] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(map(len, held)) >= MEASURED_CHARACTERS:
+            break
+    return noted_dialect("".join(held), label, kind, quoting, decoding), itertools.chain(held, pieces)
+
+
+def noted_dialect(
+    beginning: str, label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
+) -> Dialect:
+    """The dialect of a csv or tsv file, measured on its beginning. It is noted where another one was possible."""
+    dialect = measure_dialect(beginning, kind, quoting)
+    if dialect != usual_dialect(kind) or (kind == "tsv" and '"' in beginning):
+        how = "as corpus.quoting says" if quoting != "auto" else "by measurement; corpus.quoting sets it"
+        decoding.note(label, f"{dialect}, {how}", "dialect")
+    return dialect
 
 
 def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: bool = False) -> Iterator[Row]:
@@ -181,28 +187,41 @@ def parquet_rows(
 
 
 def kind_of_column(schema: Any, parts: list[str], label: str) -> Any:
-    """The Arrow type of a column, which may lie within structs. NoColumnError if it is not there."""
+    """The Arrow type of a column, which may lie within structs.
+
+    NoColumnError if it is not there, TableError if several have its name.
+    """
     kind = pa.struct(list(schema))
     for part in parts:
-        if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
+        names = [field.name for field in kind] if pa.types.is_struct(kind) else []
+        if part not in names:
             raise NoColumnError(label, ".".join(parts), schema.names)
-        kind = kind.field(part).type
+        kind = kind.field(place_of(part, names, label)).type
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Decoding, meter: Meter) -> list[Any]:
-    """A column's values. Text is decoded here: Arrow does not check that a string is UTF-8."""
+    """A column's values. Text and bytes are decoded here: Arrow does not check that a string is UTF-8."""
     import pyarrow.compute
 
     cells = batch.column(parts[0])
     for part in parts[1:]:
         cells = pyarrow.compute.struct_field(cells, part)
-    is_text = kind in (pa.string(), pa.large_string(), pa.string_view())
-    if is_text:
-        cells = cells.cast(kind).cast(pa.large_binary())
     meter.add(cells.nbytes, label)
-    values: list[Any] = cells.to_pylist()
-    return [decoded(value, label, decoding) for value in values] if is_text else values
+    is_text = any(is_kind(kind) for is_kind in TEXT_TYPES)
+    try:
+        if is_text:
+            values: list[Any] = cells.cast(kind).cast(pa.large_binary()).to_pylist()
+            return [decoded(value, label, decoding) for value in values]
+        if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):  # Python has no nanoseconds, no year 10,000
+            values = cells.cast(kind).cast(pa.string()).to_pylist()
+            return [None if value is None else Spelled(value) for value in values]
+        return list(cells.to_pylist())
+    except (pa.ArrowNotImplementedError, ValueError, OverflowError) as error:
+        raise TableError(
+            f"{label}: column {'.'.join(parts)!r} holds {kind}, which is not read ({printable(str(error))});\n"
+            "store it as text"
+        ) from error
 
 
 def decoded(cell: bytes | None, label: str, decoding: Decoding) -> str | None:
@@ -216,5 +235,6 @@ def decoded(cell: bytes | None, label: str, decoding: Decoding) -> str | None:
     if decoding.undecodable == "refuse":
         raise CorpusError(f"{label}: {place}; set corpus.undecodable=replace")
     guess = guess_encoding(cell[:GUESSED_BYTES], "utf-8") if decoding.undecodable == "guess" else None
-    decoding.note(label, f"{place}; read {f'as {guess}, by a guess' if guess else 'with U+FFFD in its place'}")
+    told = guess_told(cell, guess) if guess else "read with U+FFFD in its place"
+    decoding.note(label, f"{place}; {told}")
     return cell.decode(guess or "utf-8", "replace")

@@ -2,16 +2,19 @@
 
 import codecs
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Literal, NamedTuple, Protocol
 
+from rnnlm.corpora.encoding_guess import language_encoding
 from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
 FILE_NAMES_SHOWN = 5  # in a message
 GUESSED_BYTES = 64 << 10  # around the first undecodable byte, for guessing the encoding
+WORDS_SHOWN = 3  # of a text in a guessed encoding
 MOSTLY = 0.3  # with a larger share of undecodable characters or NUL, a file is not text
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -55,24 +58,31 @@ def encoding_of(head: bytes, configured: str) -> str:
 
 
 def guess_encoding(data: bytes, expected: str) -> str | None:
-    """Guess the encoding with charset-normalizer, by Python's name. cp1252, the most common, wins a tie.
+    """Guess the encoding, by Python's name.
 
     None if nothing fits, or if UTF-8 is expected and the bytes are UTF-8 with some errors.
     """
-    from charset_normalizer import from_bytes
-
     if is_utf_8(expected):
         text = data.decode("utf-8", "replace")
         if sum(not character.isascii() for character in text) >= 2 * text.count("\ufffd"):
             return None
-    matches = from_bytes(data)
-    best = matches.best()
-    if best is None:
-        return None
-    equals = [match for match in matches if (match.chaos, match.coherence) == (best.chaos, best.coherence)]
-    if any("cp1252" in match.could_be_from_charset for match in equals):
-        return "cp1252"
-    return best.encoding if best.encoding not in ("ascii", "utf_8") else None
+    return wide_encoding(data) if b"\x00" in data else language_encoding(data)
+
+
+def wide_encoding(data: bytes) -> str | None:
+    """The encoding of two or four bytes a character in which most of the text is ASCII; None if in none."""
+    for name in ("utf_16_le", "utf_16_be", "utf_32_le", "utf_32_be"):
+        text = data[: len(data) // 4 * 4].decode(name, "replace")
+        if sum("\t" <= character <= "~" for character in text) > len(text) / 2:
+            return name
+    return None
+
+
+def guess_told(data: bytes, encoding: str) -> str:
+    """How the bytes are read, with three words of them, so that a wrong guess is seen."""
+    words = dict.fromkeys(word for word in re.findall(r"\w+", data.decode(encoding, "replace")) if not word.isascii())
+    shown = ", ".join(list(words)[:WORDS_SHOWN])
+    return f"read as {encoding}, by a guess{f': {printable(shown)}' if shown else ''}"
 
 
 def is_utf_8(encoding: str) -> bool:
@@ -101,7 +111,8 @@ class Decoding(NamedTuple):
 
     encoding: str = "utf-8"
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
-    note: Callable[[str, str], object] = lambda label, what: None  # (label of the file, what was done)
+    note: Callable[..., object] = lambda label, what, about="": None  # see ReadingReport
+    to_the_end: bool = False  # guess: only the first chunk decides whether a file is text
 
 
 def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[str]:
@@ -125,6 +136,17 @@ def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[st
             text, begun = text.removeprefix("\ufeff"), True  # byte-order mark
         if text:
             yield sound_text(text, label, decoding)
+
+
+def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple[str, str]:
+    """The encoding that a file's first bytes are in, and their text with line feeds as line ends.
+
+    The encoding is that of the byte-order mark, the configured one, or a guess. EncodingError if they are no text.
+    """
+    check_encoding(decoding.encoding)
+    decoder = Decoder(label, decoding, encoding_of(beginning[:4], decoding.encoding))
+    text = decoder.decode(beginning) if beginning else ""
+    return decoder.encoding, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 class Decoder:
@@ -171,7 +193,8 @@ class Decoder:
             text = self.decoder.decode(chunk, final=not chunk)
         except UnicodeError:  # a missing byte-order mark cannot be replaced, and a few encodings replace nothing
             raise EncodingError(self.label, self.encoding, place, guess) from None
-        if is_guess and guess is None and replaced.count("\ufffd") > MOSTLY * len(replaced):  # a picture, say
+        is_text = self.offset > 0 and self.decoding.to_the_end
+        if is_guess and guess is None and not is_text and replaced.count("\ufffd") > MOSTLY * len(replaced):
             raise EncodingError(self.label, self.encoding, place, None)
         self.decoding.note(self.label, f"{place}; read with U+FFFD in its place")
         return text
@@ -179,7 +202,8 @@ class Decoder:
     def without_nul(self, text: str, chunk: bytes) -> str:
         """U+FFFD for each NUL. If they are many the file is in another encoding, or no text."""
         mode, problem = self.decoding.undecodable, "contains NUL bytes, so it is not text"
-        many = mode == "guess" and text.count("\x00") > MOSTLY * len(text)
+        is_text = self.offset > 0 and self.decoding.to_the_end
+        many = mode == "guess" and not is_text and text.count("\x00") > MOSTLY * len(text)
         if many or mode == "refuse":
             guess = guess_encoding(chunk[:GUESSED_BYTES], self.encoding)
             if mode == "refuse" or guess is None or self.offset:
@@ -190,7 +214,8 @@ class Decoder:
         return text.replace("\x00", "\ufffd")
 
     def read_as(self, guess: str, data: bytes, problem: str) -> str:
-        self.decoding.note(self.label, f"{problem}; read as {guess}, by a guess")
+        self.decoding.note(self.label, f"{problem}; {guess_told(data, guess)}")
+        self.encoding = guess
         self.decoder = codecs.getincrementaldecoder(guess)("replace")
         return self.decoder.decode(data)
 
@@ -237,6 +262,11 @@ def sound_text(text: str, label: str, decoding: Decoding) -> str:
         decoding.note(label, f"{found}; read with U+FFFD in its place")
         text = SURROGATE.sub("\ufffd", text)
     return text
+
+
+def readable_path(path: Path) -> str:
+    """The path as text that can be stored: those of its bytes that are not UTF-8 become escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def printable(text: str) -> str:

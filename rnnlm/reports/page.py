@@ -1,7 +1,7 @@
 """A report: the same facts, tables and plots on the terminal and, in Markdown, in Prefect's UI."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from rnnlm.display.text_layout import (
     markdown_text,
     text_tables,
 )
-from rnnlm.storage.records import StageRecord
+from rnnlm.storage.records import LeftOut, StageRecord
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,14 @@ class Page:
         for title, rows in self.tables.items():
             parts += [*heading(title), markdown_table(rows)] if rows else []
         return "\n\n".join(parts)
+
+
+def left_out_tables(left_out: Sequence[LeftOut]) -> dict[str, TableRows]:
+    """Tables of the files of a source that were not read, or not as they are."""
+    return {
+        title: [{"file": one.name, "reason": one.reason} for one in left_out if one.read == read]
+        for title, read in (("Read with changes", True), ("Left out", False))
+    }
 
 
 def heading(title: str) -> list[str]:

@@ -19,7 +19,7 @@ from rnnlm.display.text_layout import (
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.evaluation.seed_scores import seed_rows
 from rnnlm.registry.decision_text import unchanged_since
-from rnnlm.reports.page import Page
+from rnnlm.reports.page import Page, left_out_tables
 from rnnlm.reports.registry_page import registered_lines
 from rnnlm.storage.home import read_json
 from rnnlm.storage.records import CorpusRecord, RunRecord, Sample
@@ -44,10 +44,7 @@ def corpus_report(corpus: CorpusRecord) -> str:
         "freshness": corpus.freshness,
     }
     tables: dict[str, TableRows] = change_tables(corpus, changes) if changes else {}
-    tables |= {
-        title: [{"file": one.name, "reason": one.reason} for one in corpus.left_out if one.read == read]
-        for title, read in (("Read with changes", True), ("Left out", False))
-    }
+    tables |= left_out_tables(corpus.left_out)
     return Page("Corpus", facts, tables, stage=corpus).markdown()
 
 

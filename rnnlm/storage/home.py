@@ -145,11 +145,11 @@ def find_home() -> Home:
 
 def checked_home(root: Path) -> Home:
     """HomeError for a path that a library reads as something else, and then writes outside of the home."""
-    # DuckDB and SQLite's addresses take `?` for the beginning of options.
-    if "?" in str(root) or not str(root).isprintable():
+    # DuckDB and SQLite's addresses take `?` for the beginning of options; DuckDB takes a backslash for a slash.
+    if {"?", "\\"} & set(str(root)) or not str(root).isprintable():
         raise HomeError(
-            f"{ascii(str(root))}: a home's path cannot hold `?` or control characters: databases would lie elsewhere.\n"
-            "Set RNNLM_HOME to another folder."
+            f"{ascii(str(root))}: a home's path cannot hold `?`, backslashes or control characters:\n"
+            "databases would lie elsewhere. Set RNNLM_HOME to another folder."
         )
     return Home(root)
 

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 # Part of the key of each stage's output. Raise a version when the same input gives another output: what exists is then
 # made again. The versions of libraries that a stage depends on enter its key beside it.
 STAGE_VERSIONS = {
-    "corpus": 4,
+    "corpus": 5,
     "tokenizer": 6,
     "sequences": 4,
     "copies": 1,
@@ -34,7 +34,7 @@ STAGE_VERSIONS = {
     "training-costs": 1,
     "comparison": 2,
     "ngram": 1,
-    "scoring": 4,
+    "scoring": 5,
     "reference-scores": 2,
     "bundle": 6,  # of a registered model
 }

@@ -3,7 +3,7 @@
 -- Grain: one row per field with 50 numbers or more.
 create temporary table usual_numbers as
 with sample as (
-    select numbers.field, numbers.size
+    select numbers.field, numbers.size, numbers.log_size
     from numbers
     where numbers.document % greatest(1, (select count(*) from scores) // $sampled::bigint) = 0
 )
@@ -11,8 +11,8 @@ select
     field,
     median(size) as size,
     greatest(mad(size), 0.05 * median(size), 0.5) as deviation,
-    median(ln(1 + size)) as log_size,
-    greatest(mad(ln(1 + size)), 0.1) as log_deviation
+    median(log_size) as log_size,
+    greatest(mad(log_size), 0.1) as log_deviation
 from sample
 group by field
 having count(*) >= 50;

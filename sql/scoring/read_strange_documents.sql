@@ -12,7 +12,7 @@ number_deviations as (
         {place: numbers.place, number: numbers.number, field: numbers.field, usual: usual_numbers.size} as found,
         least(
             abs(numbers.size - usual_numbers.size) / usual_numbers.deviation,
-            abs(ln(1 + numbers.size) - usual_numbers.log_size) / usual_numbers.log_deviation
+            abs(numbers.log_size - usual_numbers.log_size) / usual_numbers.log_deviation
         ) as deviations
     from numbers
     join usual_numbers using (field)

@@ -1,6 +1,7 @@
 -- The numbers in the texts of scores: runs of digits with an optional decimal part that are no part of a hexadecimal
 -- identifier. A field says what a number means by what stands around it: its place in its masked word, with the masked
 -- word before it or after it. So sizes are compared with sizes, and durations with durations.
+-- A number beyond those that a double holds counts as the largest one; the number of its digits is its logarithm.
 -- Grain: one row per document, number and field; two fields per number.
 create temporary view numbers as
 with lines as (
@@ -29,6 +30,15 @@ runs as (
     from words
     where mask <> word
 )
-select document, place, number, try_cast(number as double) as size, unnest([with_before || run, with_after || run]) as field
+select
+    document,
+    place,
+    number,
+    least(try_cast(number as double), 1.7976931348623157e308) as size,
+    case
+        when isinf(try_cast(number as double)) then length(ltrim(split_part(number, '.', 1), '0')) * ln(10)
+        else ln(1 + try_cast(number as double))
+    end as log_size,
+    unnest([with_before || run, with_after || run]) as field
 from runs
 where regexp_full_match(number, '[0-9.]+');

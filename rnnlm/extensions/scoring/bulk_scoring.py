@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
+from rnnlm.corpora.reading_report import listed, log_left_out
 from rnnlm.display.progress import Progress
 from rnnlm.extensions.scoring.document_reader import in_shards, read_documents, shard_growth
 from rnnlm.extensions.scoring.document_scores import Scorer, chosen_tail_dtype
@@ -36,13 +37,13 @@ from rnnlm.runtime.engines import OpenEngine, in_this_process, results_in_order
 from rnnlm.sequences.corpus_shards import SHARDS_A_FOLDER
 from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.home import Home, digest_of, expanded
-from rnnlm.storage.records import Record, StageRecord
+from rnnlm.storage.records import LeftOut, Record, StageRecord
 from rnnlm.storage.stages import STAGE_VERSIONS, stage
 
 logger = logging.getLogger(__name__)
 SCORED_BYTES_A_PROCESS = 16 << 20  # a process starts in 5 to 10 s, and scores less than 1 MB in a second
 CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others are about input, output and reporting
-    *("query", "column", "id_column", "document", "keep_text", "surprising_tokens"),
+    *("query", "column", "id_column", "encoding", "quoting", "document", "keep_text", "surprising_tokens"),
     *("batch_size", "shard_documents"),  # by rounding
 }
 
@@ -63,6 +64,7 @@ class ScoringRecord(StageRecord):
     """A finished scoring. Only `input_files` is set if there was nothing to score: no model is looked up then."""
 
     input_files: int
+    left_out: tuple[LeftOut, ...] = ()  # files that were not read, or with changes
     key: str = ""
     model: str = ""  # as full_reference() completes it, such as models:/NAME@champion
     model_folder: Path = Path()
@@ -77,10 +79,12 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
 
     A resumed scoring gives the same output as an uninterrupted one; a Parquet file is identical byte for byte.
     """
-    files = find_inputs(config)
+    inputs = find_inputs(config)
+    files = inputs.files
     if not files:
         logger.info("scoring: %s holds nothing to score", config.input)
         return ScoringRecord(input_files=0)
+    log_left_out(config.input, inputs.left_out)
     model = find_model(home, config.model)
     facts = score_facts(config, files, model)
     key = digest_of(facts)[:16]
@@ -96,6 +100,7 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
     logger.info("scoring: %s documents", f"{totals.documents:,}")
     return ScoringRecord(
         input_files=len(files),
+        left_out=listed(inputs.left_out),
         key=key,
         model=model.reference,
         model_folder=model.folder,
@@ -106,7 +111,7 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
     )
 
 
-def score_facts(config: ScoringConfig, files: list[InputFile], model: FoundModel) -> dict[str, Any]:
+def score_facts(config: ScoringConfig, files: tuple[InputFile, ...], model: FoundModel) -> dict[str, Any]:
     """Everything that the scores depend on."""
     return {
         "stage": STAGE_VERSIONS["scoring"],
@@ -130,7 +135,7 @@ def shards_folder(home: Home, key: str) -> Path:
 def make_output(
     home: Home,
     config: ScoringConfig,
-    files: list[InputFile],
+    files: tuple[InputFile, ...],
     model: FoundModel,
     output: Path,
     provenance: Provenance,
@@ -171,7 +176,7 @@ def cached_scorer(model: FoundModel, config: ScoringConfig) -> Scorer:
 
 
 def score_shards(
-    folder: Path, config: ScoringConfig, files: list[InputFile], model: FoundModel, open_engine: OpenEngine
+    folder: Path, config: ScoringConfig, files: tuple[InputFile, ...], model: FoundModel, open_engine: OpenEngine
 ) -> list[Path]:
     """One file per shard, in order; existing ones are kept."""
     shards: list[Path] = []
@@ -201,14 +206,14 @@ def score_shards(
     return shards
 
 
-def worthwhile_processes(config: ScoringConfig, files: list[InputFile]) -> int:
+def worthwhile_processes(config: ScoringConfig, files: tuple[InputFile, ...]) -> int:
     """One for a GPU."""
     if choose_device(config.device).type != "cpu":
         return 1
     return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS
 
 
-def total_bytes(files: list[InputFile]) -> int:
+def total_bytes(files: tuple[InputFile, ...]) -> int:
     return sum(file.path.stat().st_size for file in files)
 
 

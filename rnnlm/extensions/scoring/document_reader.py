@@ -1,8 +1,7 @@
 """Read the documents of the inputs one by one and gather them into shards. Memory holds one shard, not the input."""
 
-import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +10,12 @@ import duckdb
 import pyarrow as pa
 from duckdb import ColumnExpression
 
-from rnnlm.config import CorpusConfig
-from rnnlm.corpora.file_formats import TextReader
-from rnnlm.corpora.source_files import SourceFile
 from rnnlm.corpora.splits import paragraphs
-from rnnlm.corpora.table_files import NoColumnError
+from rnnlm.corpora.table_cells import NoColumnError, cell_text
+from rnnlm.corpora.table_files import decoded
 from rnnlm.corpora.text_encoding import Decoding, single_lines, sound_text
 from rnnlm.errors import CorpusError
-from rnnlm.extensions.scoring.input_files import InputFile
+from rnnlm.extensions.scoring.input_files import InputFile, file_reader
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.sequences.corpus_shards import SHARD_BYTES, shard_bytes
 from rnnlm.sequences.dataset_parts import locate_parts
@@ -49,20 +46,19 @@ class InputDocument(NamedTuple):
 INPUT_SCHEMA = pa.schema(  # the columns of InputDocument
     [("number", pa.int64()), ("source", pa.string()), ("place", pa.int64()), ("id", pa.string()), ("text", pa.string())]
 )
-JSON_TYPES = (list, dict, bool)  # of cells that are written as JSON
 Cell = tuple[str | None, str | None]  # id and text
 
 
-def read_documents(files: list[InputFile], config: ScoringConfig) -> Iterator[InputDocument]:
+def read_documents(files: Iterable[InputFile], config: ScoringConfig) -> Iterator[InputDocument]:
     """All documents of the files, always in the same order. CorpusError if a file is unreadable or lacks a column."""
     number = 0
     for file in files:
         if file.kind == "text":
-            cells = text_cells(file.path, config)
+            cells = text_cells(file, config)
         else:
             cells = query_cells(file, config) if file.kind == "query" else table_cells(file, config)
         for place, (id, text) in enumerate(cells):
-            yield InputDocument(number, str(file.path), place, id, text)
+            yield InputDocument(number, file.label, place, id, text)
             number += 1
 
 
@@ -97,25 +93,14 @@ def documents_table(documents: Sequence[InputDocument]) -> pa.Table:
     return pa.table([*map(pa.array, columns, INPUT_SCHEMA.types)], schema=INPUT_SCHEMA)
 
 
-def text_cells(path: Path, config: ScoringConfig) -> Iterator[Cell]:
+def text_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
     """One document per line or per paragraph, as in a corpus."""
-    with file_reader(path) as reader:
+    with file_reader(file) as reader:
         lines = single_lines(reader.pieces_of_file(reader.files[0]))
         if config.document == "line":
             yield from ((None, line) for line in lines)
         else:
             yield from ((None, data.decode("utf-8")) for data in paragraphs(line.encode("utf-8") for line in lines))
-
-
-@contextmanager
-def file_reader(path: Path) -> Iterator[TextReader]:
-    """Reads a text or a table, which may be compressed.
-
-    NUL, half a surrogate pair and bytes that are not UTF-8 become U+FFFD: scores are there to find such text.
-    """
-    with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
-        file = SourceFile(path, str(path), path.name)
-        yield TextReader(file.label, [file], CorpusConfig(format="text", undecodable="replace"), Path(scratch))
 
 
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
@@ -130,19 +115,10 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 
 def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None, ...]]:
     """The columns' cells of each row as text. NoColumnError if the table lacks a column."""
-    label = str(file.path)
-    with file_reader(file.path) as reader, reader.opener.outermost(reader.files[0]) as table:
-        for _, cells in reader.rows(table, file.kind, columns, sparse=True):
-            yield tuple(as_text(cell, label, reader.decoding) for cell in cells)
-
-
-def as_text(cell: Any, label: str, decoding: Decoding) -> str | None:
-    """A cell as text: numbers and dates as Python writes them, lists and objects as JSON."""
-    if cell is None:
-        return None
-    if not isinstance(cell, str):
-        cell = json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, JSON_TYPES) else str(cell)
-    return sound_text(cell, label, decoding)
+    with file_reader(file) as reader, reader.opener.outermost(reader.files[0]) as table:
+        for where, cells in reader.rows(table, file.kind, columns, sparse=True):
+            texts = (cell_text(cell, where) for cell in cells)
+            yield tuple(text and sound_text(text, file.label, reader.decoding) for text in texts)
 
 
 def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
@@ -155,9 +131,20 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
             if column not in found.columns:
                 there = ", ".join(found.columns[:10])
                 raise CorpusError(f"{file.path}: expected a column {column!r}, found {there};\n{COLUMN_HINT}")
-        columns = [ColumnExpression(column).cast("varchar").alias(f"c{i}") for i, column in enumerate(wanted)]
+        types = dict(zip(found.columns, map(str, found.types), strict=True))
+        columns = [
+            ColumnExpression(column).cast("blob" if types[column] == "BLOB" else "varchar").alias(f"c{i}")
+            for i, column in enumerate(wanted)
+        ]
+        decoding = Decoding(undecodable="guess")
         for batch in found.select(*columns).to_arrow_reader(TABLE_ROWS_AT_ONCE):
-            texts, *ids = (column.to_pylist() for column in batch.columns)
+            texts, *ids = (
+                [
+                    decoded(cell, file.label, decoding) if isinstance(cell, bytes) else cell
+                    for cell in column.to_pylist()
+                ]
+                for column in batch.columns
+            )
             for row, text in enumerate(texts):
                 yield ids[0][row] if ids else None, text and text.replace("\x00", "\ufffd")
 

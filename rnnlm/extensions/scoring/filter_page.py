@@ -3,7 +3,7 @@
 from rnnlm.display.text_layout import TableRows, shorten
 from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.text_filter import FilterRecord
-from rnnlm.reports.page import Page
+from rnnlm.reports.page import Page, left_out_tables
 
 BAR_WIDTH = 36  # characters of the longest bar
 EXAMPLE_WIDTH = 60
@@ -26,6 +26,7 @@ def filter_page(config: FilterConfig, found: FilterRecord) -> Page:
             "bits per byte: kept ▒, dropped █": histogram(found.bins),
             "kept, closest to the line": example_rows(found.kept_examples),
             "dropped, closest to the line": example_rows(found.dropped_examples),
+            **left_out_tables(found.scoring.left_out),
         },
         pictures={"Kept and dropped documents": found.picture},
         stage=found.scoring,

@@ -1,13 +1,14 @@
 """Write the kept and the dropped documents of one input file in its own format and compression."""
 
 import bz2
-import csv
 import gzip
 import io
 import json
 import lzma
+import math
 import os
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -18,20 +19,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.corpora.compression import HEAD_BYTES, compression_of
+from rnnlm.corpora.csv_dialects import Dialect
 from rnnlm.corpora.split_names import uncompressed_name
 from rnnlm.corpora.splits import paragraphs
-from rnnlm.corpora.table_files import CSV_DIALECTS, csv_reader
-from rnnlm.corpora.text_encoding import single_lines, text_pieces
+from rnnlm.corpora.text_encoding import single_lines
 from rnnlm.errors import ConfigError, CorpusError, HomeError
-from rnnlm.extensions.scoring.document_reader import file_reader
-from rnnlm.extensions.scoring.input_files import InputFile
+from rnnlm.extensions.scoring.input_files import InputFile, file_reader
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.extensions.scoring.spliced_rows import JSON_SCRIPT, Script, script_of, with_cells, with_members
 from rnnlm.storage.contained_paths import LONGEST_PART_BYTES
 from rnnlm.storage.home import atomic_file, digest_of, expanded
 
-SCORE, REASON = "bits_per_byte", "reason"  # columns that the output adds; columns of these names are replaced
+SCORE, REASON = (
+    "bits_per_byte",
+    "reason",
+)  # columns that the output adds; the values of those of these names are replaced
 SCORE_DIGITS = 6  # of the score, in text formats
-json_of = json.JSONEncoder(ensure_ascii=False).encode
+ADDED = (pa.field(SCORE, pa.float64()), pa.field(REASON, pa.string()))
+json_of = json.JSONEncoder().encode  # in ASCII, which every encoding of a table of JSON has
 T = TypeVar("T")
 
 
@@ -43,6 +48,7 @@ class Verdict(NamedTuple):
     def columns(self) -> dict[str, Any]:
         """The added columns: the score and, of a dropped document, the reason."""
         score = None if self.bits_per_byte is None else round(self.bits_per_byte, SCORE_DIGITS)
+        score = score if score is None or math.isfinite(score) else None  # JSON has no other numbers
         return {SCORE: score} if self.reason is None else {SCORE: score, REASON: self.reason}
 
 
@@ -71,7 +77,7 @@ class OutputFolder:
         return path
 
 
-def output_folder(name: str, files: list[InputFile], option: str) -> OutputFolder:
+def output_folder(name: str, files: Sequence[InputFile], option: str) -> OutputFolder:
     """ConfigError if the folder is a file, or holds the inputs themselves."""
     folder = expanded(name).resolve()
     parents = [file.path.resolve().parent for file in files]
@@ -86,96 +92,135 @@ def output_folder(name: str, files: list[InputFile], option: str) -> OutputFolde
 def filter_file(
     file: InputFile, config: ScoringConfig, verdicts: Verdicts, kept: OutputFolder, dropped: OutputFolder | None
 ) -> None:
-    """Copy each document of the file to one of the folders, with its score.
+    """Copy each document of the file, as it stands, to one of the folders, with its score.
 
-    Every other column stays as it is. Plain text has no columns: its kept documents are copied, its dropped ones become
-    JSON Lines. An existing file is replaced, atomically. CorpusError if there is not one verdict for each document.
+    Plain text has no columns: its kept documents are copied, its dropped ones become JSON Lines. Blank lines of tables,
+    which are no documents, are kept. An existing file is replaced, atomically. CorpusError if there is not one verdict
+    for each document.
     """
-    label = str(file.path)
+    as_json = file.kind == "text"
     with (
-        file_reader(file.path) as reader,
+        file_reader(file) as reader,
         reader.opener.outermost(reader.files[0]) as opened,
         atomic_output(kept.target(file)) as kept_path,
-        atomic_output(dropped.target(file, as_json=file.kind == "text") if dropped else None) as dropped_path,
+        atomic_output(dropped.target(file, as_json=as_json) if dropped else None) as dropped_path,
     ):
         if file.kind == "parquet":
             with reader.opener.seekable(opened) as table:
-                filter_parquet(table, label, verdicts, kept_path, dropped_path)
+                filter_parquet(table, file.label, verdicts, kept_path, dropped_path)
             return
         compression = compression_of(head_of(file.path))
-        lines = single_lines(text_pieces(opened, label, reader.decoding))
-        with text_writer(kept_path, compression) as keep, text_writer(dropped_path, compression) as drop:
-            if file.kind == "text":
-                filter_text(paired(documents_in(lines, config), verdicts, label), keep, drop)
-            elif file.kind == "jsonl":
-                objects = (line for line in lines if not line.isspace())
-                filter_json_lines(paired(objects, verdicts, label), keep, drop)
+        script = script_of(file, opened.head)
+        lines = script.lines(opened, file.label)
+        with (
+            text_writer(kept_path, compression, script) as keep,
+            text_writer(dropped_path, compression, JSON_SCRIPT if as_json else script) as drop,
+        ):
+            if file.kind in ("csv", "tsv"):
+                assert file.dialect is not None
+                filter_csv(file.dialect, lines, verdicts, file.label, script, keep, drop)
+                return
+            as_read = single_lines(reader.pieces_of_file(reader.files[0]))
+            both = matched(lines, as_read, file.label)
+            if file.kind == "jsonl":
+                filter_json_lines(both, verdicts, file.label, keep, drop)
             else:
-                rows = csv_reader(lines, file.kind)
-                heads: list[str] = next(rows, [])
-                dialect = CSV_DIALECTS[file.kind]
-                filter_csv(heads, paired(filter(None, rows), verdicts, label), dialect, keep, drop)
+                filter_text(paired(documents_in(both, config), verdicts, file.label), keep, drop)
 
 
 def paired(documents: Iterable[T], verdicts: Verdicts, label: str) -> Iterator[tuple[T, Verdict]]:
     """Each document with its verdict."""
     for document in documents:
-        verdict = next(verdicts, None)
-        if verdict is None:
-            raise changed(label)
-        yield document, verdict
+        yield document, verdict_on_next(verdicts, label)
     if next(verdicts, None) is not None:
         raise changed(label)
+
+
+def verdict_on_next(verdicts: Verdicts, label: str) -> Verdict:
+    verdict = next(verdicts, None)
+    if verdict is None:
+        raise changed(label)
+    return verdict
 
 
 def changed(label: str) -> CorpusError:
     return CorpusError(f"{label}: has changed since it was scored; run the same command again")
 
 
-def documents_in(lines: Iterator[str], config: ScoringConfig) -> Iterator[str]:
-    """The documents of a plain text, with their line ends."""
+def matched(lines: Iterator[str], as_read: Iterator[str], label: str) -> Iterator[tuple[str, str]]:
+    """Each line as it stands, and as it was read for scoring."""
+    try:
+        yield from zip(lines, as_read, strict=True)
+    except ValueError:
+        raise changed(label) from None
+
+
+def documents_in(both: Iterator[tuple[str, str]], config: ScoringConfig) -> Iterator[tuple[str, str]]:
+    """The documents of a plain text, as they stand and as they were read."""
     if config.document == "line":
-        return lines
-    return (data.decode("utf-8") for data in paragraphs(line.encode("utf-8") for line in lines))
+        yield from both
+        return
+    waiting: deque[str] = deque()  # lines as they stand of the paragraphs to come
+
+    def as_read() -> Iterator[bytes]:
+        for line, read in both:
+            waiting.append(line)
+            yield read.encode("utf-8")
+
+    for data in paragraphs(as_read()):
+        text = data.decode("utf-8")
+        count = text.count("\n") + (not text.endswith("\n"))
+        yield "".join(waiting.popleft() for _ in range(count)), text
 
 
-def filter_text(found: Iterator[tuple[str, Verdict]], keep: TextIO, drop: TextIO) -> None:
-    for text, verdict in found:
+def filter_text(found: Iterator[tuple[tuple[str, str], Verdict]], keep: TextIO, drop: TextIO) -> None:
+    for (text, as_read), verdict in found:
         if verdict.reason is None:
             keep.write(text)
         else:
-            row = {"text": text.rstrip("\n"), **verdict.columns()}
-            drop.write(json_of(row) + "\n")
+            drop.write(json_of({"text": as_read.rstrip("\n"), **verdict.columns()}) + "\n")
 
 
-def filter_json_lines(found: Iterator[tuple[str, Verdict]], keep: TextIO, drop: TextIO) -> None:
-    for line, verdict in found:
-        (keep if verdict.reason is None else drop).write(with_members(line, verdict.columns()))
-
-
-def with_members(line: str, members: dict[str, Any]) -> str:
-    """The line of a JSON object with members added; everything else stays, byte for byte."""
-    if any(f'"{name}"' in line for name in (SCORE, REASON)):  # perhaps the output of an earlier filter
-        row = {name: value for name, value in json.loads(line, strict=False).items() if name not in (SCORE, REASON)}
-        return json_of(row | members) + "\n"
-    opened = line.rstrip().removesuffix("}").rstrip()
-    comma = "" if opened.endswith("{") else ", "
-    spelled = [(name, repr(value) if isinstance(value, float) else json_of(value)) for name, value in members.items()]
-    added = ", ".join([f'"{name}": {value}' for name, value in spelled])
-    return f"{opened}{comma}{added}}}\n"
+def filter_json_lines(
+    both: Iterator[tuple[str, str]], verdicts: Verdicts, label: str, keep: TextIO, drop: TextIO
+) -> None:
+    for line, as_read in both:
+        if as_read.isspace():
+            keep.write(line)
+            continue
+        verdict = verdict_on_next(verdicts, label)
+        members = {name: json_of(value) for name, value in verdict.columns().items()}
+        (keep if verdict.reason is None else drop).write(with_members(line, members))
+    if next(verdicts, None) is not None:
+        raise changed(label)
 
 
 def filter_csv(
-    heads: list[str], found: Iterator[tuple[list[str], Verdict]], dialect: str, keep: TextIO, drop: TextIO
+    dialect: Dialect,
+    lines: Iterator[str],
+    verdicts: Verdicts,
+    label: str,
+    script: Script,
+    keep: TextIO,
+    drop: TextIO,
 ) -> None:
-    own = [place for place, head in enumerate(heads) if head not in (SCORE, REASON)]
-    kept, dropped = (csv.writer(out, dialect=dialect, lineterminator="\n") for out in (keep, drop))
-    if heads:
-        kept.writerow([*(heads[place] for place in own), SCORE])
-        dropped.writerow([*(heads[place] for place in own), SCORE, REASON])
-    for row, verdict in found:
-        cells = [row[place] for place in own if place < len(row)]
-        (kept if verdict.reason is None else dropped).writerow([*cells, *verdict.columns().values()])
+    heads: list[str] = []
+    for record, cells in dialect.records(lines):
+        if not cells:
+            keep.write(record)
+        elif not heads:
+            heads = cells
+            keep.write(with_cells(record, heads, {SCORE: SCORE}, dialect))
+            drop.write(with_cells(record, heads, {SCORE: SCORE, REASON: REASON}, dialect))
+        else:
+            verdict = verdict_on_next(verdicts, label)
+            values = {
+                name: "" if value is None else script.carried(dialect.spelled(str(value)))
+                for name, value in verdict.columns().items()
+            }
+            (keep if verdict.reason is None else drop).write(with_cells(record, heads, values, dialect))
+    if next(verdicts, None) is not None:
+        raise changed(label)
 
 
 def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path, drop: Path) -> None:
@@ -184,25 +229,41 @@ def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path,
         metadata = source.metadata
         groups = metadata.num_row_groups
         compression = metadata.row_group(0).column(0).compression if groups and metadata.num_columns else "ZSTD"
-        own = [field for field in source.schema_arrow if field.name not in (SCORE, REASON)]
-        added = [pa.field(SCORE, pa.float64())]
-        schemas = [
-            pa.schema([*own, *fields], source.schema_arrow.metadata)
-            for fields in (added, [*added, pa.field(REASON, pa.string())])
-        ]
         writers = [
-            files.enter_context(pq.ParquetWriter(out, schema, compression=compression))
-            for out, schema in zip((keep, drop), schemas, strict=True)
+            files.enter_context(
+                pq.ParquetWriter(out, schema_with(source.schema_arrow, fields), compression=compression)
+            )
+            for out, fields in ((keep, ADDED[:1]), (drop, ADDED))
         ]
         decided = paired(range(metadata.num_rows), verdicts, label)
         for group in range(groups):
-            rows = source.read_row_group(group, columns=[field.name for field in own], use_threads=False)
+            rows = source.read_row_group(group, use_threads=False)
             found = [verdict for _, verdict in islice(decided, rows.num_rows)]
-            rows = rows.append_column(SCORE, pa.array([one.bits_per_byte for one in found], pa.float64()))
+            scores = pa.array([one.bits_per_byte for one in found], pa.float64())
             reasons = pa.array([one.reason for one in found], pa.string())
-            writers[0].write_table(rows.filter(reasons.is_null()).cast(schemas[0]))
-            writers[1].write_table(rows.append_column(REASON, reasons).filter(reasons.is_valid()).cast(schemas[1]))
+            writers[0].write_table(with_columns(rows, ADDED[:1], [scores]).filter(reasons.is_null()))
+            writers[1].write_table(with_columns(rows, ADDED, [scores, reasons]).filter(reasons.is_valid()))
         next(decided, None)  # raises an error if there are more verdicts than rows
+
+
+def with_columns(rows: pa.Table, fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> pa.Table:
+    """The rows with these columns: in the places of columns of their names, or at the end."""
+    schema = schema_with(rows.schema, fields)
+    added = {field.name: column for field, column in zip(fields, columns, strict=True)}
+    own = [*rows.columns, *[None] * (len(schema) - rows.num_columns)]
+    return pa.Table.from_arrays(
+        [added.get(field.name, column) for field, column in zip(schema, own, strict=True)], schema=schema
+    )
+
+
+def schema_with(schema: pa.Schema, fields: Sequence[pa.Field]) -> pa.Schema:
+    """The schema with these fields: in the places of fields of their names, or at the end."""
+    for field in fields:
+        places = schema.get_all_field_indices(field.name)
+        for place in places:
+            schema = schema.set(place, field)
+        schema = schema if places else schema.append(field)
+    return schema
 
 
 @contextmanager
@@ -220,19 +281,21 @@ def atomic_output(final: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def text_writer(path: Path, compression: str | None) -> Iterator[TextIO]:
-    """UTF-8 in a compression of compression_of(); the same text gives the same bytes."""
+def text_writer(path: Path, compression: str | None, script: Script) -> Iterator[TextIO]:
+    """A file in a compression of compression_of(); the same text gives the same bytes."""
     with path.open("wb") as file:
         raw: Any = file
         if compression == "gzip":
             raw = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
         elif compression == "bzip2":
             raw = bz2.BZ2File(file, "wb")
-        elif compression == "xz":
-            raw = lzma.LZMAFile(file, "wb")  # noqa: SIM115 (the writer closes it)
+        elif compression in ("xz", "lzma"):
+            form = lzma.FORMAT_XZ if compression == "xz" else lzma.FORMAT_ALONE
+            raw = lzma.LZMAFile(file, "wb", format=form)  # noqa: SIM115 (the writer closes it)
         elif compression == "zstd":
             raw = pa.CompressedOutputStream(pa.PythonFile(file, mode="w"), "zstd")
-        with io.TextIOWrapper(raw, "utf-8", newline="\n") as writer:
+        with io.TextIOWrapper(raw, script.codec, script.errors, newline="") as writer:
+            writer.write(script.mark)
             yield writer
 
 

@@ -1,35 +1,81 @@
-"""The input files of a bulk scoring, and the kind of each."""
+"""The input files of a bulk scoring, and the kind of each, which its content decides."""
 
 import glob
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
-from rnnlm.corpora.local_files import WILDCARDS, files_in_folder, files_of_glob, states
-from rnnlm.corpora.split_names import TABLE_SUFFIXES, suffix_of
+from rnnlm.config import CorpusConfig
+from rnnlm.corpora.csv_dialects import Dialect, Quoting
+from rnnlm.corpora.document_formats import DocumentError
+from rnnlm.corpora.file_formats import TextReader
+from rnnlm.corpora.format_detection import archive_kind, detect_format
+from rnnlm.corpora.local_files import WILDCARDS, Found, files_in_folder, files_of_glob, nothing_left, states
+from rnnlm.corpora.source_files import SourceFile
+from rnnlm.corpora.table_files import noted_dialect
+from rnnlm.corpora.text_encoding import EncodingError, decoded_beginning, is_utf_8, readable_path
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.home import expanded
+from rnnlm.storage.records import LeftOut
 
 Kind = Literal["text", "csv", "tsv", "jsonl", "parquet", "query"]
-FORMATS: dict[str, Kind] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
+BEGINNING_BYTES = 64 << 10  # of a file, which decide what it is
 
 
 @dataclass(frozen=True)
 class InputFile:
     path: Path
     kind: Kind
+    encoding: str = "utf-8"  # of text, as its beginning shows
+    dialect: Dialect | None = None  # of csv and tsv
+
+    @property
+    def label(self) -> str:
+        """The path in messages and in the output."""
+        return readable_path(self.path)
 
 
-def find_inputs(config: ScoringConfig) -> list[InputFile]:
-    """The files that config.input names, sorted by name.
+@dataclass(frozen=True)
+class Inputs:
+    files: tuple[InputFile, ...]  # sorted by name
+    left_out: tuple[LeftOut, ...] = ()  # files that are not read, or with changes
+
+
+def find_inputs(config: ScoringConfig) -> Inputs:
+    """The files that config.input names.
 
     CorpusError if there are none, unless they may be missing, and if none of the files there are text or tables.
     """
     if config.may_be_missing and not any_files(config.input):
-        return []
-    paths = named_files(config.input)
-    return [InputFile(path, "query" if config.query is not None else kind_of(path)) for path in paths]
+        return Inputs(())
+    if config.query is not None:
+        return Inputs(tuple(InputFile(path, "query") for path in named_files(config.input).paths))
+    return readable_inputs(config.input, config.encoding, config.quoting)
+
+
+def readable_inputs(name: str, encoding: str = "utf-8", quoting: Quoting | Literal["auto"] = "auto") -> Inputs:
+    """The texts and tables among the files of a name. CorpusError if there are none."""
+    found = named_files(name)
+    files: list[InputFile] = []
+    left_out = list(found.left_out)
+    for path in found.paths:
+        try:
+            file, notes = examined(path, encoding, quoting)
+        except (DocumentError, EncodingError) as error:
+            reason = f"{error.place}; no encoding fits" if isinstance(error, EncodingError) else str(error)
+            left_out.append(LeftOut(name=readable_path(path), reason=reason))
+        else:
+            files.append(file)
+            left_out += notes
+    if not files and len(found.paths) == 1 and not found.left_out:
+        raise CorpusError(f"{left_out[0].name}: {left_out[0].reason}")
+    if not files:
+        raise nothing_left(name, left_out)
+    return Inputs(tuple(files), tuple(left_out))
 
 
 def any_files(name: str) -> bool:
@@ -40,32 +86,69 @@ def any_files(name: str) -> bool:
     return path.exists() or bool(glob.glob(str(path), recursive=True))  # noqa: PTH207
 
 
-def named_files(name: str) -> tuple[Path, ...]:
-    """A file, the texts and tables directly in a folder, or the matches of a glob."""
+def named_files(name: str) -> Found:
+    """A file, the files directly in a folder, or the matches of a glob, without those whose names are not of text."""
     path = expanded(name)
     if path.is_file():
-        return (path,)
+        return Found((path,))
     if path.is_dir():
         return files_in_folder(name, path)
     if WILDCARDS & set(name):
-        return files_of_glob(name).paths
+        return files_of_glob(name)
     raise CorpusError(f"{name}: no such file or folder; give the texts to score as scoring.input (--input)")
 
 
-def kind_of(path: Path) -> Kind:
-    """By suffix; everything but a table is text."""
-    return FORMATS.get(TABLE_SUFFIXES.get(suffix_of(path.name), ""), "text")
+def examined(
+    path: Path, encoding: str = "utf-8", quoting: Quoting | Literal["auto"] = "auto"
+) -> tuple[InputFile, list[LeftOut]]:
+    """The file with what its content says, and notes on how it is read.
+
+    DocumentError if it is an archive or a document, EncodingError if its bytes are no text.
+    """
+    with file_reader(InputFile(path, "text", encoding)) as reader, reader.opener.outermost(reader.files[0]) as opened:
+        if archive_kind(opened.head, opened.plain_name):
+            raise DocumentError("is an archive; unpack it and give its files")
+        kind = detect_format(opened.head, opened.plain_name)
+        if kind in ("markdown", "rst"):  # without conversion: their lines are text
+            kind = "text"
+        if kind not in get_args(Kind):
+            raise DocumentError(f"is a document ({kind}), which rnnlm run reads and scoring does not; save it as .txt")
+        if kind == "parquet":
+            return InputFile(path, "parquet"), []
+        found, text = decoded_beginning(opened.read(BEGINNING_BYTES), reader.files[0].label, reader.decoding)
+        dialect = None
+        if kind in ("csv", "tsv"):
+            dialect = noted_dialect(text, reader.files[0].label, kind, quoting, reader.decoding)
+        return InputFile(path, cast(Kind, kind), found, dialect), reader.report.left_out
 
 
-def table_file(path: Path, row: str) -> InputFile:
-    """A table with one `row` (such as "pair") per row. CorpusError if the file is text."""
-    file = InputFile(path, kind_of(path))
+@contextmanager
+def file_reader(file: InputFile) -> Iterator[TextReader]:
+    """Reads a text or a table, which may be compressed.
+
+    NUL, half a surrogate pair and bytes of no encoding become U+FFFD: scores are there to find such text.
+    """
+    with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
+        source = SourceFile(file.path, file.label, file.path.name)
+        config = CorpusConfig(
+            format="text",
+            encoding=file.encoding,
+            undecodable="guess" if is_utf_8(file.encoding) else "replace",
+            quoting=file.dialect.quoting if file.dialect else "auto",
+        )
+        reader = TextReader(source.label, [source], config, Path(scratch))
+        reader.decoding = reader.decoding._replace(to_the_end=True)
+        yield reader
+
+
+def table(file: InputFile, row: str) -> InputFile:
+    """The file, a table with one `row` (such as "pair") per row. CorpusError if it is text."""
     if file.kind == "text":
-        raise CorpusError(f"{path}: expected a table (JSON Lines, csv, tsv or Parquet) with one {row} per row")
+        raise CorpusError(f"{file.label}: expected a table (JSON Lines, csv, tsv or Parquet) with one {row} per row")
     return file
 
 
-def input_states(files: list[InputFile]) -> list[Any]:
+def input_states(files: tuple[InputFile, ...]) -> list[Any]:
     """Path, size and modification time of each file, to detect changed inputs.
 
     A database's newest rows may be in the write-ahead log beside it.

@@ -6,14 +6,13 @@ Linzen, Dupoux and Goldberg (2016); BLiMP (Warstadt and others 2020), whose file
 import math
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
-from rnnlm.corpora.table_files import NoColumnError
+from rnnlm.corpora.table_cells import NoColumnError
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.scoring.batch_scorer import BatchScorer
 from rnnlm.extensions.scoring.document_reader import table_rows
-from rnnlm.extensions.scoring.input_files import InputFile, named_files, table_file
+from rnnlm.extensions.scoring.input_files import InputFile, readable_inputs, table
 from rnnlm.storage.records import Record
 
 PAIRS_AT_ONCE = 2_048
@@ -48,7 +47,7 @@ class PairScores(Record):
 def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: str | None) -> PairScores:
     """Accuracy by group. good, bad: the columns of the sentences. CorpusError if a file lacks them."""
     counts: dict[str, list[int]] = {}  # pairs, right, shorter right
-    pairs = (pair for path in named_files(source) for pair in read_pairs(path, good, bad, group))
+    pairs = (pair for file in readable_inputs(source).files for pair in read_pairs(file, good, bad, group))
     while batch := list(islice(pairs, PAIRS_AT_ONCE)):
         scores = scorer.log_probabilities([text for pair in batch for text in (pair.good, pair.bad)])
         for pair, good_score, bad_score in zip(batch, scores[::2], scores[1::2], strict=True):
@@ -62,15 +61,14 @@ def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: st
     return PairScores(model=scorer.model.reference, total=total, groups=groups)
 
 
-def read_pairs(path: Path, good: str, bad: str, group: str | None) -> Iterator[SentencePair]:
+def read_pairs(file: InputFile, good: str, bad: str, group: str | None) -> Iterator[SentencePair]:
     """The pairs of a table. Without `group` the first of GROUP_COLUMNS that it has names the group."""
-    file = table_file(path, "pair")
-    column = group or first_column(file, GROUP_COLUMNS)
+    column = group or first_column(table(file, "pair"), GROUP_COLUMNS)
     try:
         for number, (good_text, bad_text, *name) in enumerate(table_rows(file, [good, bad, *filter(None, [column])])):
             if not good_text or not bad_text:
-                raise CorpusError(f"{path}: pair {number + 1} lacks a sentence")
-            yield SentencePair((name[0] if name else None) or path.name.partition(".")[0], good_text, bad_text)
+                raise CorpusError(f"{file.label}: pair {number + 1} lacks a sentence")
+            yield SentencePair((name[0] if name else None) or file.path.name.partition(".")[0], good_text, bad_text)
     except NoColumnError as error:
         raise CorpusError(f"{error.problem};\ngive the columns as --good, --bad and --group") from None
 

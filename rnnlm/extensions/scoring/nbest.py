@@ -1,16 +1,18 @@
 """Rescore n-best lists: of the texts that a recognizer proposes, choose the best with a language model's help."""
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from rnnlm.corpora.table_files import NoColumnError
-from rnnlm.errors import CorpusError
+from rnnlm.corpora.table_cells import NoColumnError
+from rnnlm.corpora.text_encoding import printable
+from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.extensions.scoring.batch_scorer import BatchScorer
 from rnnlm.extensions.scoring.document_reader import table_rows
-from rnnlm.extensions.scoring.input_files import table_file
+from rnnlm.extensions.scoring.input_files import readable_inputs, table
 from rnnlm.storage.records import Record
 
 HYPOTHESES_AT_ONCE = 4_096
@@ -35,6 +37,8 @@ class RescoredText(Record):
 
 def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[RescoredText]:
     """The best hypothesis of each list, in the order of the file; the first one wins a tie."""
+    if not math.isfinite(weight):
+        raise ConfigError(f"--weight {weight}: expected a finite number")
     best: dict[str, RescoredText] = {}
     first: dict[str, Hypothesis] = {}
     hypotheses = read_hypotheses(path)
@@ -49,12 +53,22 @@ def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[Rescor
 
 def read_hypotheses(path: Path) -> Iterator[Hypothesis]:
     """The rows of a table with the columns id, text and score. CorpusError for a row without a number as score."""
-    file = table_file(path, "hypothesis")
+    for file in readable_inputs(str(path)).files:
+        rows = table_rows(table(file, "hypothesis"), ["id", "text", "score"])
+        try:
+            for number, (id, text, score) in enumerate(rows, start=1):
+                yield Hypothesis(id or "", text or "", finite(score, f"{file.label}: row {number}"))
+        except NoColumnError as error:
+            raise CorpusError(f"{error.problem};\nexpected the columns id, text and score") from None
+
+
+def finite(score: str | None, where: str) -> float:
+    """The number that is spelled. CorpusError if there is none, or none to rank by, such as NaN."""
+    found = printable(score or "nothing")
     try:
-        for number, (id, text, score) in enumerate(table_rows(file, ["id", "text", "score"]), start=1):
-            try:
-                yield Hypothesis(id or "", text or "", float(score or ""))
-            except ValueError:
-                raise CorpusError(f"{path}: row {number}: expected a number as score, found {score!r}") from None
-    except NoColumnError as error:
-        raise CorpusError(f"{error.problem};\nexpected the columns id, text and score") from None
+        number = float(score or "")
+    except ValueError:
+        raise CorpusError(f"{where}: expected a number as score, found {found!r}") from None
+    if not math.isfinite(number):
+        raise CorpusError(f"{where}: expected a finite number as score, found {found!r}")
+    return number

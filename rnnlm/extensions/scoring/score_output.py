@@ -14,9 +14,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rnnlm.corpora.local_files import WILDCARDS
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from rnnlm.storage.contained_paths import LONGEST_PART_BYTES
 from rnnlm.storage.home import atomic_file, expanded, partial_beginning, remove_partials
 from rnnlm.storage.sql_statements import literal, statement
 
@@ -36,6 +38,10 @@ def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> Non
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(output, error) from error
+    if len(os.fsencode(output.name)) > LONGEST_PART_BYTES:
+        raise HomeError(f"{output}: its name has more than {LONGEST_PART_BYTES} bytes; give a shorter one (--output)")
+    if "\\" in str(output) and (output.suffix == ".duckdb" or WILDCARDS & set(str(output))):
+        raise HomeError(f"{output}: DuckDB takes a backslash for the end of a folder; give another name (--output)")
     if not os.access(folder, os.W_OK):
         raise HomeError(f"{output}: its folder is not writable; give another scoring.output (--output)")
     if config.query is None and output in inputs:

@@ -29,6 +29,12 @@ class ScoringConfig(EngineConfig):
     )
     column: str = Field("text", min_length=1, description="Column with the text, in a table or query.")
     id_column: str | None = Field(None, min_length=1, description="Column copied to the output's column `id`.")
+    encoding: str = Field(
+        "utf-8", min_length=1, description="Text encoding of the files; for other bytes it is guessed file by file."
+    )
+    quoting: Literal["auto", "doubled", "backslash", "none"] = Field(
+        "auto", description="How csv and tsv files mark cells with delimiters, as corpus.quoting. auto: by measurement."
+    )
     document: Literal["line", "paragraph"] = Field(
         "line", description="What counts as a document, in text files and in the validation text for drift."
     )

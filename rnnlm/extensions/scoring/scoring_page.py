@@ -7,7 +7,7 @@ from rnnlm.extensions.scoring.bulk_scoring import Totals
 from rnnlm.extensions.scoring.drift import Distributions, Drift, ScoredRecord
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.strange_documents import StrangeDocument
-from rnnlm.reports.page import Page
+from rnnlm.reports.page import Page, left_out_tables
 
 DISTANCE_NOTE = (
     "The distance is that of Kolmogorov and Smirnov: the widest gap between the two lower curves, "
@@ -39,6 +39,7 @@ def scoring_page(config: ScoringConfig, scored: ScoredRecord) -> Page:
         tables={
             "the strangest: by how many median deviations": strange_rows(scored.strange, config.document),
             "bits per byte": quantile_rows(compared) if compared else [],
+            **left_out_tables(scoring.left_out),
         },
         note=DISTANCE_NOTE if compared else "",
         pictures={"Bits per byte, beside validation text": picture} if compared and picture else {},
@@ -94,7 +95,7 @@ def strange_rows(strange: tuple[StrangeDocument, ...], unit: str) -> TableRows:
 
 
 def usual_size(size: float) -> str:
-    return f"{size:,.0f}" if size >= 100 else f"{size:.4g}"
+    return f"{size:,.0f}" if 100 <= size < 1e15 else f"{size:.4g}"
 
 
 def excerpt(text: str, marks: tuple[tuple[int, int], ...], width: int) -> str:

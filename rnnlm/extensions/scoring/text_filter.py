@@ -4,10 +4,8 @@ The scores are those of `rnnlm score`, in NAME.scores.parquet beside the output 
 seconds, and a killed filter resumes there. Each file of the output is written atomically.
 """
 
-import codecs
-import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -16,16 +14,17 @@ import duckdb
 import pyarrow as pa
 from duckdb import CaseExpression, ColumnExpression, ConstantExpression, SQLExpression
 
+from rnnlm.corpora.table_files import JSON_ADVICE, parse_json, without_long_lines
+from rnnlm.corpora.text_encoding import single_lines
 from rnnlm.display.plots import PALE, RED, new_figure, set_titles
 from rnnlm.display.text_layout import TableRows
 from rnnlm.errors import ConfigError
 from rnnlm.extensions.scoring.bulk_scoring import ScoringRecord, work_folder
-from rnnlm.extensions.scoring.document_reader import file_reader
 from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.extensions.scoring.drift import PLOTTED_LEVELS
 from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.filtered_files import OutputFolder, Verdict, filter_file, output_folder
-from rnnlm.extensions.scoring.input_files import InputFile, find_inputs
+from rnnlm.extensions.scoring.input_files import InputFile, file_reader, find_inputs
 from rnnlm.extensions.scoring.reference_scores import find_reference
 from rnnlm.extensions.scoring.score_output import reading_scores
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
@@ -77,29 +76,28 @@ def check_filter(config: FilterConfig) -> None:
                 f"--keep {config.keep!r}: {str(error).splitlines()[0][:200]};\n"
                 f"expected a condition on {', '.join(empty.column_names)}"
             ) from error
-    files = find_inputs(config)
+    files = find_inputs(config).files
     output_folders(config, files)
     for file in files:
-        if file.kind == "jsonl" and not has_an_object_per_line(file.path):
+        if file.kind == "jsonl" and not has_an_object_per_line(file):
             raise ConfigError(
-                f"{file.path}: its first line is not a JSON object, and a filter copies lines;\n"
+                f"{file.label}: its first line is not a JSON object, and a filter copies lines;\n"
                 "write one object per line: jq -c . for objects, jq -c '.[]' for a list"
             )
 
 
-def has_an_object_per_line(path: Path) -> bool:
-    """Judged by the first line that is not blank, or by its beginning if the line is long. True for an empty file."""
-    with file_reader(path) as reader, reader.opener.outermost(reader.files[0]) as opened:
-        line, end, _ = opened.head.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
-    if not end:
-        return not line or line.startswith(b"{")
+def has_an_object_per_line(file: InputFile) -> bool:
+    """Judged by the first line that is not blank. True for an empty file."""
+    with file_reader(file) as reader:
+        lines = single_lines(without_long_lines(reader.pieces_of_file(reader.files[0]), file.label, *JSON_ADVICE))
+        line = next((line for line in lines if not line.isspace()), "{}")
     try:
-        return isinstance(json.loads(line.decode(errors="replace"), strict=False), dict)
-    except ValueError:
+        return isinstance(parse_json(line), dict)
+    except (ValueError, RecursionError):
         return False
 
 
-def output_folders(config: FilterConfig, files: list[InputFile]) -> tuple[OutputFolder, OutputFolder | None]:
+def output_folders(config: FilterConfig, files: Sequence[InputFile]) -> tuple[OutputFolder, OutputFolder | None]:
     """The folders of the kept and of the dropped documents."""
     dropped = output_folder(config.dropped, files, "--dropped") if config.dropped else None
     return output_folder(config.output, files, "--output"), dropped
@@ -109,7 +107,7 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
     """Write the kept and the dropped documents of a scored input. Each folder gets a file for each input file."""
     if scoring.output is None:
         return FilterRecord(scoring=scoring)
-    files = find_inputs(config)
+    files = find_inputs(config).files
     kept, dropped = output_folders(config, files)
     with reading_scores(scoring.output) as connection:
         rules = find_rules(home, config, scoring, connection)
@@ -129,7 +127,7 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
         by_source = verdicts_by_source(connection)
         source, verdicts = next(by_source, NO_VERDICTS)
         for file in files:
-            if source == str(file.path):
+            if source == file.label:
                 filter_file(file, config, verdicts, kept, dropped)
                 source, verdicts = next(by_source, NO_VERDICTS)
             else:  # the file has no document

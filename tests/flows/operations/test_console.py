@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from flows.operations.console import FULL_DISK, full_disk_logged_once, is_news, shorten
-from rnnlm.corpora.table_files import TableError
+from rnnlm.corpora.table_cells import TableError
 from rnnlm.errors import CorpusError
 
 

@@ -1,12 +1,14 @@
 """Malicious and damaged archives: one line that names archive, member and limit, and no file left."""
 
 import io
+import lzma
 import stat
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from backports import zstd
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import obtain_corpus
@@ -223,3 +225,51 @@ def test_a_parquet_that_repeats_one_large_cell_is_a_bomb(home: Home, tmp_path: P
     assert len(data) < MEBIBYTE // 5
     refused(home, tmp_path / "a.parquet", data, "unpacks to more than 100 times", maximum_unpacking_ratio=100)
     refused(home, tmp_path / "a.zip", zip_of({"a.parquet": data}), "a.parquet: unpacks to more than 200 times")
+
+
+def zstd_with(**options: int) -> bytes:
+    """The lines as a stream whose header does not tell their size, so that a reader needs the whole window."""
+    packer = zstd.ZstdCompressor(options={zstd.CompressionParameter[name]: value for name, value in options.items()})
+    return packer.compress(LINES[:1000]) + packer.compress(LINES[1000:]) + packer.flush()
+
+
+def skippable(size: int) -> bytes:
+    return b"\x5a\x2a\x4d\x18" + size.to_bytes(4, "little") + bytes(size)
+
+
+ZST, XZ, BZ2 = (COMPRESSIONS[suffix] for suffix in (".zst", ".xz", ".bz2"))
+HALVES = LINES[:20_000], LINES[20_000:]
+WHOLE = {  # name → valid streams of the lines
+    "long-window.zst": zstd_with(window_log=30, enable_long_distance_matching=1),
+    "longest-window.zst": zstd_with(window_log=31),
+    "two-frames.zst": ZST(HALVES[0]) + ZST(HALVES[1]),
+    "skipped-first.zst": skippable(4) + ZST(LINES),  # as pzstd writes it
+    "skipped-between.zst": ZST(HALVES[0]) + skippable(9) + ZST(HALVES[1]) + skippable(0),
+    "padded.xz": XZ(HALVES[0]) + bytes(4) + XZ(HALVES[1]) + bytes(8),
+    "two.bz2": BZ2(HALVES[0]) + BZ2(HALVES[1]),
+    "padded.gz": gzip(HALVES[0]) + bytes(7) + gzip(HALVES[1]),
+    "crc64.xz": lzma.compress(LINES, check=lzma.CHECK_CRC64, preset=9 | lzma.PRESET_EXTREME),
+    "a.lzma": lzma.compress(LINES, format=lzma.FORMAT_ALONE),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_every_valid_stream_is_read_to_its_end(home: Home, tmp_path: Path, name: str) -> None:
+    (tmp_path / f"a.txt.{name}").write_bytes(WHOLE[name])
+    corpus = obtain_corpus(home, CorpusConfig(source=str(tmp_path / f"a.txt.{name}")))
+    assert (corpus.folder / "text.txt").read_bytes() == LINES
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_stream_that_is_cut_off_or_followed_by_others_is_refused(home: Home, tmp_path: Path, name: str) -> None:
+    refused(home, tmp_path / "a.txt", WHOLE[name][: len(WHOLE[name]) // 2], "damaged or truncated")
+    refused(home, tmp_path / "a.txt", WHOLE[name] + b"\0 and something else", "damaged or truncated")
+
+
+def test_what_is_intact_but_not_read_is_not_called_damaged(home: Home, tmp_path: Path) -> None:
+    packed = bytearray(zip_of({"a.txt": TEXT}))
+    for mark, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        start = packed.index(mark) + place
+        packed[start : start + 2] = (9).to_bytes(2, "little")  # the method Deflate64
+    message = refused(home, tmp_path / "a.zip", bytes(packed), "zip data of a kind that is not read")
+    assert "damaged" not in message

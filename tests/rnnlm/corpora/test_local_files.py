@@ -42,7 +42,19 @@ def test_no_link_is_followed_out_of_the_folder(home: Home, tmp_path: Path) -> No
     assert found["infolder"] == "a link to a folder"
     assert found["again.txt"] == "a link to a file that is read itself"
     assert found["gone.txt"] == "a link to nothing"
-    assert found[".keys, key.txt"] == "hidden"
+    assert found["key.txt"] == "a link to a hidden file"
+    assert found[".keys"] == "hidden"
+
+
+def test_files_that_kubernetes_and_git_annex_keep_behind_links_are_read(home: Home, tmp_path: Path) -> None:
+    kept = {"mounted": "..2026_09_01/train.txt", "annex": ".git/annex/objects/aa/SHA256E-s1.txt"}
+    for name, target in kept.items():
+        write(tmp_path / name / target, b"one\n")
+    (tmp_path / "mounted" / "..data").symlink_to("..2026_09_01")
+    (tmp_path / "mounted" / "train.txt").symlink_to("..data/train.txt")
+    (tmp_path / "annex" / "notes.txt").symlink_to(kept["annex"])
+    assert stored(home, tmp_path / "mounted") == {"train": "one\n"}
+    assert stored(home, tmp_path / "annex") == {"text": "one\n"}
 
 
 def test_each_file_left_out_has_a_reason(home: Home, tmp_path: Path) -> None:

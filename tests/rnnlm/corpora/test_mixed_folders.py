@@ -38,7 +38,7 @@ def test_a_column_may_lie_within_an_object(home: Home, tmp_path: Path) -> None:
     [
         ("package.json", '{\n  "name": "x"\n}\n', "line 1: has no column 'text'", ""),
         ("rows.json", '{"text": "a row ."}\n{"text": "cut', "line 2 is not JSON", "a row .\n"),
-        ("rows.jsonl", '{"text": "a row ."}\n{"text": 3}\n', "column 'text' holds int", "a row .\n"),
+        ("rows.jsonl", '{"text": "a row ."}\n{"text": 3}\n', "column 'text' holds a number", "a row .\n"),
         ("rows.jsonl", '{"text": "a row ."}\n{"body": "x"}\n', "line 2: has no column 'text'", "a row .\n"),
         ("rows.csv", "id,text\n1,a row .\n2\n", "row 3 has 1 cells", "a row .\n"),
         ("rows.csv", 'text\na row .\n"open\n', "line 3 is not csv", "a row .\n"),

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.corpora.split_names import named_splits
+from rnnlm.corpora.split_names import (
+    ARCHIVE,
+    BOOKKEEPING,
+    HIDDEN_NAME,
+    NO_TEXT,
+    NOTE_REASON,
+    may_be_read,
+    named_splits,
+    reason_by_name,
+)
 from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.packed_files import tar_of, zip_of
 from tests.rnnlm.corpora.test_file_formats import stored, write
@@ -76,3 +85,26 @@ def test_a_named_format_reads_members_of_any_suffix_as_they_are(home: Home, tmp_
     for source in (tmp_path / "data", *packed):
         assert stored(home, source)["text"].split() == ["one"]
         assert sorted(stored(home, source, format="text")["text"].split()) == ["#", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *((name, HIDDEN_NAME) for name in (".a.txt", "x/.git/config", ".x/a.txt", "__MACOSX/a.txt", "a/._b.txt")),
+        *((f"out/{name}", BOOKKEEPING) for name in ("_SUCCESS", "_committed_31415", "_started_31415", "_metadata")),
+        *((f"out/{name}", BOOKKEEPING) for name in ("_common_metadata", "_temporary/0/part-0", "_delta_log/00.json")),
+        *((name, None) for name in ("_notes.txt", "_posts/a.md", "_index.md", "__init__.py", "a_b", "part-0")),
+        *((name, None) for name in ("x.pq", "x.parq", "ptb.train", "a.TXT.gz", "./a.txt")),
+        *((name, NOTE_REASON) for name in ("README", "a/LICENSE.txt", "changelog.md")),
+        *((name, ARCHIVE) for name in ("a.zip", "x/b.tar.gz", "c.tgz")),
+        *((name, NO_TEXT) for name in ("a.png", "a.bin", "x.crc")),
+    ],
+)
+def test_one_rule_says_by_the_name_what_is_no_data(name: str, reason: str | None) -> None:
+    assert reason_by_name(name) == reason
+    assert may_be_read(name) == (reason is None)
+
+
+def test_folders_in_a_zip_of_windows_stand_for_splits(home: Home, tmp_path: Path) -> None:
+    data = zip_of({"in\\train\\a.txt": b"one\n", "in\\test\\b.txt": b"two\n", "in\\.git\\c.txt": b"no\n"})
+    assert stored(home, write(tmp_path / "a.zip", data)) == {"train": "one\n", "test": "two\n"}

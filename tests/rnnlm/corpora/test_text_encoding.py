@@ -8,10 +8,12 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.download import check_source
+from rnnlm.corpora.text_encoding import guess_encoding
 from rnnlm.errors import CorpusError
 from rnnlm.reports.pipeline_page import corpus_report
 from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.packed_files import csv_of, parquet_of
+from tests.rnnlm.corpora.sentences import ENCODINGS, SENTENCES
 from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
 
 GERMAN = "Der Müller läuft über die schöne Straße, sagte die Großmutter.\n" * 5
@@ -77,8 +79,9 @@ def test_an_undecodable_file_is_read_or_refused_with_a_guessed_encoding(
     (noted,) = corpus.left_out
     assert noted.read
     assert noted.name == "a.txt"
-    assert noted.reason.endswith(f"read as {guess}, by a guess")
-    assert f"1 read with changes: a.txt ({noted.reason})" in caplog.text
+    told, _, words = noted.reason.partition(f"read as {guess}, by a guess")
+    assert all(word in data.decode(guess) and not word.isascii() for word in words.removeprefix(": ").split(", "))
+    assert f"1 read with changes: a.txt ({told}" in caplog.text
     assert f"read as {guess}, by a guess" in corpus_report(corpus).replace("\\", "")
 
 
@@ -124,3 +127,40 @@ def test_a_nul_costs_one_character_in_every_format(home: Home, tmp_path: Path, n
     (noted,) = obtain(home, tmp_path / name).left_out
     assert noted.reason == "contains NUL bytes; read with U+FFFD in their place"
     refused(home.__class__(tmp_path / "strict"), tmp_path / name, "NUL")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "language"), [(encoding, one) for encoding, languages in ENCODINGS.items() for one in languages]
+)
+def test_the_letters_of_a_language_decide_its_encoding(encoding: str, language: str) -> None:
+    text = "\n".join(line for line in SENTENCES[language].splitlines() if encodable(line, encoding))
+    guess = guess_encoding(text.encode(encoding), "utf-8")
+    assert guess is not None
+    assert text.encode(encoding).decode(guess) == text
+
+
+def encodable(text: str, encoding: str) -> bool:
+    return text.encode(encoding, "replace").decode(encoding) == text
+
+
+def test_at_most_two_percent_of_western_sentences_are_read_wrongly() -> None:
+    lines = [line for language in ENCODINGS["iso8859-1"] for line in SENTENCES[language].splitlines()]
+    wrong = [line for line in lines if line.encode("cp1252").decode(guessed(line, "cp1252"), "replace") != line]
+    assert len(wrong) <= 0.02 * len(lines), wrong
+
+
+def guessed(text: str, encoding: str) -> str:
+    return guess_encoding(text.encode(encoding), "utf-8") or "ascii"
+
+
+def test_three_words_show_whether_a_guess_is_right(home: Home, tmp_path: Path) -> None:
+    corpus = obtain(home, write(tmp_path / "a.txt", GERMAN.encode("cp1252")))
+    (noted,) = corpus.left_out
+    assert noted.reason.endswith("read as cp1252, by a guess: Müller, läuft, über")
+
+
+@pytest.mark.parametrize(
+    "data", [bytes(range(128, 256)) * 9, random.Random(2).randbytes(5_000), b"\x00\x01\x02\xff" * 99]
+)
+def test_bytes_that_are_no_text_have_no_guess(data: bytes) -> None:
+    assert guess_encoding(data, "utf-8") is None

@@ -220,7 +220,7 @@ def test_what_changes_later_may_be_left_out_of_the_marker(tmp_path: Path) -> Non
     assert not is_complete(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["what?", "a?b/c", "new\nline", "escape\x1b"])
+@pytest.mark.parametrize("name", ["what?", "a?b/c", "back\\slash", "new\nline", "escape\x1b"])
 def test_a_home_s_path_that_a_database_would_misread_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

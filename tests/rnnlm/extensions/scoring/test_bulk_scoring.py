@@ -279,3 +279,20 @@ def test_the_next_scoring_removes_what_a_killed_one_left(home: Home, configure: 
     left[1].mkdir()
     bulk_scoring.score_texts(home, configure())
     assert not any(path.exists() for path in left)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("s" * 250 + ".parquet", "255 bytes"), ("a\\b[1].parquet", "backslash"), ("a\\b.duckdb", "backslash")],
+)
+def test_a_name_that_cannot_be_written_or_read_is_refused_before_scoring(
+    configure: Configure, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
+    monkeypatch.setattr(bulk_scoring, "make_output", pytest.fail)
+    with pytest.raises(HomeError, match=message):
+        bulk_scoring.score_texts(home, configure(output=str(tmp_path / name)))
+
+
+def test_an_output_below_a_folder_with_a_backslash_is_written_and_read(score: Score, tmp_path: Path) -> None:
+    scored = score(output=str(tmp_path / "back\\slash" / "s.parquet"))
+    assert scored.totals.documents == len(LINES)

@@ -19,6 +19,7 @@ from rnnlm.extensions.scoring import document_reader
 from rnnlm.extensions.scoring.document_reader import InputDocument, in_shards, read_documents
 from rnnlm.extensions.scoring.input_files import find_inputs
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
+from tests.rnnlm.corpora.test_table_cells import ARROW
 
 TEXTS = ["the cat", "two\nlines, of “text”", "", 'a "quoted", word']
 IDS = ["7", "b", "c", "d"]
@@ -26,7 +27,7 @@ IDS = ["7", "b", "c", "d"]
 
 def read(path: Path, **fields: Any) -> list[InputDocument]:
     config = ScoringConfig.model_validate({"input": str(path), "output": "x.parquet"} | fields)
-    return list(read_documents(find_inputs(config), config))
+    return list(read_documents(find_inputs(config).files, config))
 
 
 def write_csv(path: Path) -> None:
@@ -125,6 +126,13 @@ def test_the_strangest_cell_is_read_and_marked_and_the_next_ones_too(
     assert [document.text for document in read(path)] == ["one", "a\ufffdb", "bad \ufffd byte", "last"]
 
 
+@pytest.mark.parametrize("name", [name for name in ARROW if ARROW[name][1]])
+def test_a_column_of_any_type_is_scored_as_it_is_spelled(tmp_path: Path, name: str) -> None:
+    values, text = ARROW[name]
+    pq.write_table(pa.table({"text": values}), tmp_path / "a.parquet")
+    assert [document.text for document in read(tmp_path / "a.parquet")] == [text, None]
+
+
 def test_a_column_within_objects_is_named_with_dots(tmp_path: Path) -> None:
     rows = [{"data": {"body": "one", "key": 1}}, {"data": {"body": "two", "key": 2}}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -159,6 +167,14 @@ def test_what_cannot_be_read_is_told_in_three_lines(
     assert len(str(caught.value).splitlines()) <= 3
     for part in names:
         assert part in str(caught.value)
+
+
+def test_bytes_in_a_database_are_text(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("create table docs as select encode('Zürich') as body, 1.10::decimal(9, 2) as id")
+    query = "select body, id from docs"
+    (found,) = read(tmp_path / "a.duckdb", query=query, column="body", id_column="id")
+    assert (found.id, found.text) == ("1.10", "Zürich")
 
 
 @pytest.mark.parametrize(

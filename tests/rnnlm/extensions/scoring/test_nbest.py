@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rnnlm.errors import CorpusError
+from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.extensions.scoring.batch_scorer import BatchScorer, batch_scorer
 from rnnlm.extensions.scoring.nbest import rescore_lists
 from rnnlm.storage.home import Home
@@ -52,3 +52,12 @@ def test_a_hypothesis_without_a_number_is_refused_by_its_row(scorer: BatchScorer
     path.write_text("id,text\na,b\n")
     with pytest.raises(CorpusError, match="expected the columns id, text and score"):
         rescore_lists(scorer, path, weight=1.0)
+
+
+@pytest.mark.parametrize("score", ["nan", "inf", "-Infinity", "1e400", "9" * 400])
+def test_a_score_that_is_no_number_to_rank_by_is_refused(scorer: BatchScorer, tmp_path: Path, score: str) -> None:
+    (tmp_path / "nbest.csv").write_text(f"id,text,score\na,b,-1.5\na,c,{score}\n")
+    with pytest.raises(CorpusError, match="row 2: expected a finite number as score"):
+        rescore_lists(scorer, tmp_path / "nbest.csv", weight=0.5)
+    with pytest.raises(ConfigError, match="--weight nan"):
+        rescore_lists(scorer, tmp_path / "nbest.csv", weight=float("nan"))

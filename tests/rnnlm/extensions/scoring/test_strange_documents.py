@@ -1,5 +1,6 @@
 """The strangest documents of a scoring: by wording, by the size of a number, and each way of being strange once."""
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -105,3 +106,16 @@ def test_the_list_fits_a_terminal(home: Home, configure: Configure, tmp_path: Pa
     (line,) = [line for line in page.text().splitlines() if "9823100" in line]
     assert "391" in line.split()  # numbered from 1
     assert len(line) <= LINE_WIDTH
+
+
+def test_numbers_beyond_a_double_are_ranked_by_their_digits(strangest: Find) -> None:
+    """Neither hides the other, and every figure is a number that JSON has."""
+    lines = usual_lines()
+    lines[100] = lines[100].replace("took ", f"took {'9' * 320}")
+    lines[200] = lines[200].replace("took ", f"took {'9' * 900}")
+    (first, *_) = found = strangest(lines)
+    assert first.place == 200
+    assert first.number is not None
+    assert first.number.number.startswith("9" * 900)
+    assert first.documents == 2  # both in one field
+    json.loads(json.dumps([one.model_dump(mode="json") for one in found], allow_nan=False))

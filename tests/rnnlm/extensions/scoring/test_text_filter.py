@@ -18,13 +18,14 @@ import pytest
 from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.extensions.scoring.bulk_scoring import score_texts
 from rnnlm.extensions.scoring.filter_config import FilterConfig
+from rnnlm.extensions.scoring.filter_page import filter_page
 from rnnlm.extensions.scoring.filtered_files import OutputFolder
 from rnnlm.extensions.scoring.input_files import InputFile, find_inputs
 from rnnlm.extensions.scoring.reference_scores import keep_references
 from rnnlm.extensions.scoring.text_filter import FilterRecord, check_filter, filter_texts, scoring_of
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
-from tests.rnnlm.corpora.packed_files import COMPRESSIONS
+from tests.rnnlm.corpora.packed_files import COMPRESSIONS, zip_of
 from tests.rnnlm.extensions.scoring.conftest import LINES
 
 Filter = Callable[..., FilterRecord]
@@ -125,6 +126,44 @@ def test_an_output_can_be_filtered_again(filtered: Filter, tmp_path: Path) -> No
     assert (tmp_path / "again" / "a.jsonl").read_text() == once
 
 
+SENTENCE, OTHER = LINES[0], LINES[7]
+JSON_ROWS = [
+    f'{{"id": 1.10, "text": "{SENTENCE}", "meta": {{"reason": "x", "big": 1e400, "n": {"7" * 5_000}}}}}',
+    f'  {{"text": "{OTHER}", "tags": ["a"], "tags": ["b"]}}  ',
+    f'{{"text": "{SENTENCE} \\ud83d", "reason": "mine"}}',
+]
+ODD_FILES = {  # § is where a score belongs; everything else comes out as it went in
+    "a.jsonl": "\n\n".join(f"{row.rstrip()[:-1]}, §}}{'  ' * row.endswith(' ')}" for row in JSON_ROWS).encode(),
+    "dos.jsonl": f'{{"text": "{SENTENCE}", §}}\r\n\u00a0\r\n{{"text": "{OTHER}", §}}\r\n'.encode(),
+    "wide.jsonl": f'\ufeff{{"text": "{SENTENCE}", §}}\r\n{{"text": "Grüße", §}}\r\n'.encode("utf-16-le"),
+    "excel.csv": f"\ufeffid,text,lang,§\r\n1,Grüße,de,§\r\n2,{SENTENCE},,§\r\n\r\n3,x,en,§,more\r\n".encode(),
+    "cells.csv": f'id,"text",note,§\r\n1,"{SENTENCE}","a ""b""\r\nc",§\r\n"2",{OTHER},"x",§'.encode(),
+    "spark.csv": f'text,note,§\n"say \\"{SENTENCE}\\"","a, \\\\",§\n"{OTHER}, x",b,§\n'.encode(),
+    "single.tsv": f'text\tnote\t§\n{SENTENCE}\t"No, she said.\t§\n{OTHER}\tGo home"\t§\n'.encode(),
+    "wide.tsv": f"\ufeffid\ttext\t§\r\n1\tGrüße\t§\r\n2\t{SENTENCE}\t§\r\n".encode("utf-16-be"),
+    "latin.csv": f"text;ville;§\n{SENTENCE};Orléans;§\n{OTHER};Genève;§\n".encode("cp1252"),
+    "dos.txt": f"{SENTENCE}\r\n{OTHER}\r{SENTENCE}".encode(),
+    "latin.txt": f"Orléans et Genève\n{OTHER}\n".encode("cp1252"),
+    "wide.txt": f"\ufeff{SENTENCE}\r\n{OTHER}\n".encode("utf-16-le"),
+    "bad.txt": f"Zürich\n{SENTENCE} \udcff\n{OTHER}\0\n".encode("utf-8", "surrogateescape"),
+}
+SCORED = re.compile(r'"bits_per_byte": (?:null|[\d.]+(?:e-\d+)?)|(?<=[,;\t])(?:bits_per_byte|\d+\.\d+)')
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_a_kept_file_differs_from_its_input_by_scores_alone(filtered: Filter, tmp_path: Path, name: str) -> None:
+    wide = {"wide.jsonl": "utf-16-le", "wide.txt": "utf-16-le", "wide.tsv": "utf-16-be"}
+    encoding = wide.get(name, "cp1252" if name.startswith("latin") else "utf-8")
+    expected = ODD_FILES[name].decode(encoding, "surrogateescape")
+    given = re.sub("[,;\t] ?§", "", expected)
+    (tmp_path / name).write_bytes(given.encode(encoding, "surrogateescape"))
+    filtered(tmp_path / name, keep="tokens > 0")
+    kept = (tmp_path / "kept" / name).read_bytes().decode(encoding, "surrogateescape")
+    assert SCORED.sub("§", kept) == expected
+    filtered(tmp_path / "kept" / name, keep="tokens > 0", output=str(tmp_path / "again"))
+    assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "kept" / name).read_bytes()
+
+
 @pytest.mark.parametrize(("name", "dialect"), [("a.csv", "excel"), ("a.tsv", "excel-tab")])
 def test_csv_keeps_its_columns_in_order(filtered: Filter, tmp_path: Path, name: str, dialect: str) -> None:
     cells = [[str(n), line, 'quoted "\n, and\ttab'] for n, line in enumerate(LINES)]
@@ -183,6 +222,20 @@ def test_quantiles_are_those_of_the_validation_text(
     assert 0 < inside < len(LINES) - 1
 
 
+def test_nothing_that_was_not_read_is_written_as_kept(filtered: Filter, tmp_path: Path) -> None:
+    others = {"a.zip": zip_of({"a.txt": b"one\n"}), "page.html": b"<p>one</p>", "noise": bytes(range(1, 256)) * 20}
+    for name, data in ({"a.txt": f"{LINES[0]}\n".encode()} | others).items():
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(data)
+    for source in (f"{tmp_path}/in", f"{tmp_path}/in/*"):
+        found = filtered(source, keep="tokens > 0")
+        assert [path.name for path in (tmp_path / "kept").iterdir()] == ["a.txt"]
+        assert [path.name for path in (tmp_path / "dropped").iterdir()] == ["a.txt.jsonl"]
+        assert {Path(one.name).name for one in found.scoring.left_out if not one.read} == set(others)
+        page = filter_page(FilterConfig(input=source, output="kept", keep="tokens > 0"), found).text()
+        assert "is an archive" in page
+
+
 def test_an_input_that_changed_after_its_scoring_is_refused(home: Home, toy_run: RunRecord, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{line}\n" for line in LINES))
@@ -225,7 +278,9 @@ def test_an_empty_inbox_needs_no_model(filtered: Filter, tmp_path: Path) -> None
     for model in (None, "models:/rnnlm-missing@champion"):
         found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True, model=model)
         assert found.output is None
-    assert not find_inputs(FilterConfig(input=str(tmp_path / "inbox"), output="x", keep=RULE, may_be_missing=True))
+    assert not find_inputs(
+        FilterConfig(input=str(tmp_path / "inbox"), output="x", keep=RULE, may_be_missing=True)
+    ).files
 
 
 def test_a_large_csv_cell_is_copied_when_the_scores_exist(

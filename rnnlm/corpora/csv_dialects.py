@@ -1,0 +1,149 @@
+"""Dialects of csv and tsv files: the delimiter and the quoting of cells, measured on a file's beginning."""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+MEASURED_CHARACTERS = 64 << 10
+MAXIMUM_CELL_CHARACTERS = 64 << 20  # an unclosed quote would read the whole file
+DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}  # the first one, unless the first row lacks it
+LINES_JOINED = 4  # by quotes in a row of a csv file: fewer may be a cell of several lines that hold delimiters
+Quoting = Literal["doubled", "backslash", "none"]
+ESCAPED = re.compile(r'\\(["\\])')
+QUOTED: dict[Quoting, str] = {
+    "doubled": r'"[^"]*(?:""[^"]*)*"',
+    "backslash": r'"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"',
+    "none": r"(?!)",
+}
+DOUBLED_QUOTE = re.compile(r'"[^"]*(?:""[^"]*)+"')  # a cell that only a writer of quotes writes
+
+
+class Dialect(NamedTuple):
+    """How the cells of a row are divided.
+
+    doubled: cells may be quoted, and a quote in such a cell is doubled. backslash: it has a backslash before it, as
+    Spark and MySQL write it. none: a quote is a character as others, and each line is a row.
+    """
+
+    delimiter: str
+    quoting: Quoting
+
+    def records(self, lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+        """Yield each row as it stands, with its line ends, and its cells, none if it is blank. csv.Error for others."""
+        csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
+        held: list[str] = []
+
+        def lines_as_doubled() -> Iterator[str]:
+            for line in lines:
+                held.append(line)
+                yield ESCAPED.sub(doubled_quote, line) if self.quoting == "backslash" else line
+
+        quoting: Any = csv.QUOTE_NONE if self.quoting == "none" else csv.QUOTE_MINIMAL
+        for cells in csv.reader(lines_as_doubled(), delimiter=self.delimiter, quoting=quoting, strict=True):
+            yield "".join(held), cells
+            held.clear()
+
+    def cells_as_they_stand(self, record: str) -> list[str]:
+        """Return a row's cells with their quotes. Joined by the delimiter they are the row without its line end."""
+        pattern, place = cell_pattern(self), 0
+        cells = []
+        while True:
+            found = pattern.match(record, place)
+            assert found is not None  # it matches an empty cell
+            cells.append(found[0])
+            place = found.end() + 1
+            if record[found.end() : place] != self.delimiter:
+                return cells
+
+    def spelled(self, value: str) -> str:
+        """Return a cell with this value."""
+        if self.quoting == "none":
+            return re.sub(rf"[\r\n{re.escape(self.delimiter)}]", " ", value)
+        if not re.search(rf'[\r\n"\\{re.escape(self.delimiter)}]', value):
+            return value
+        if self.quoting == "backslash":
+            return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+        return '"' + value.replace('"', '""') + '"'
+
+    def __str__(self) -> str:
+        names = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar"}
+        return f"cells divided by {names[self.delimiter]}, quotes {QUOTES_READ_AS[self.quoting]}"
+
+
+QUOTES_READ_AS: dict[Quoting, str] = {
+    "doubled": "around cells",
+    "backslash": "around cells, with backslashes",
+    "none": "as characters",
+}
+
+
+def doubled_quote(found: re.Match[str]) -> str:
+    return '""' if found[1] == '"' else "\\"
+
+
+@cache
+def cell_pattern(dialect: Dialect) -> re.Pattern[str]:
+    return re.compile(rf"{QUOTED[dialect.quoting]}|[^{re.escape(dialect.delimiter)}\r\n]*", re.DOTALL)
+
+
+def usual_dialect(kind: str) -> Dialect:
+    """Return the dialect of a file of this kind without a quote."""
+    return Dialect("\t", "none") if kind == "tsv" else Dialect(",", "doubled")
+
+
+def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "auto") -> Dialect:
+    """Return the dialect in which the fewest lines of a file's beginning are odd.
+
+    text: with line feeds as line ends. quoting: the configured one. A line is odd if it belongs to a row that is
+    damaged or has not as many cells as the first one. Tables of sentences hold single quotes, and each would swallow
+    the rows up to the next one: so tsv is taken as quoted only if a cell or the headings show it, and csv is not if
+    quotes join lines of which each is a row.
+    """
+    text = text[:MEASURED_CHARACTERS]
+    whole_lines = text.split("\n")[: -1 if len(text) == MEASURED_CHARACTERS else None]
+    lines = [line + "\n" for line in whole_lines if line]
+    if not lines:
+        return usual_dialect(kind)
+    delimiter = next((one for one in DELIMITERS[kind] if one in lines[0]), DELIMITERS[kind][0])
+    if quoting != "auto":
+        return Dialect(delimiter, quoting)
+    usual = usual_dialect(kind)._replace(delimiter=delimiter)
+    if '"' not in text:
+        return usual
+    doubled, backslash, none = (Dialect(delimiter, one) for one in QUOTED)
+    quoted = min((doubled, backslash), key=lambda dialect: odd_lines(lines, dialect).odd)
+    if kind == "csv":
+        rows_joined = delimiter in lines[0] and odd_lines(lines, quoted).longest_row >= LINES_JOINED
+        return none if rows_joined and not odd_lines(lines, none).odd else quoted
+    order = (quoted, none) if shows_quoting(lines, delimiter) else (none, quoted)
+    return min(order, key=lambda dialect: odd_lines(lines, dialect).odd)
+
+
+def shows_quoting(lines: list[str], delimiter: str) -> bool:
+    """True if the headings are quoted, or a cell holds doubled quotes as only a writer of quotes writes them."""
+    if all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in lines[0].rstrip("\n").split(delimiter)):
+        return True
+    return any(DOUBLED_QUOTE.fullmatch(cell) for line in lines for cell in line.rstrip("\n").split(delimiter))
+
+
+class OddLines(NamedTuple):
+    """How well a dialect fits some lines."""
+
+    odd: int  # lines in rows that are damaged or have another number of cells than the first row
+    longest_row: int  # in lines
+
+
+def odd_lines(lines: list[str], dialect: Dialect) -> OddLines:
+    odd = read = expected = longest = 0
+    try:
+        for record, cells in dialect.records(lines):
+            count = record.count("\n")
+            read += count
+            longest = max(longest, count)
+            expected = expected or len(cells)
+            odd += count if len(cells) != expected else 0
+    except csv.Error:
+        odd += len(lines) - read
+    return OddLines(odd, longest)

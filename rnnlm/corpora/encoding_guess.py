@@ -1,0 +1,209 @@
+"""Guess the encoding of text that is not UTF-8: the one in which its words are words of a language.
+
+Each candidate decodes the words that have other bytes than ASCII. Its letters are compared with those of the
+languages that are written in it, most frequent first: é, è and à are three frequent letters of French in cp1252, and
+é, č and ŕ in cp1250, which no language has together. Frequent short words of a language count for it. Chinese,
+Japanese and Korean are known by characters that are frequent in them. `benchmarks/encodings.py` prints how often this
+is wrong.
+"""
+
+import math
+import re
+from collections import Counter
+from functools import cache
+from typing import NamedTuple
+
+COMPARED_WORDS = 400
+# Logarithms of probabilities: of a character that is no letter of the language, that stands where none like it stands,
+# that is none; of a sign such as a dash.
+OTHER_LETTER, ODD_PLACE, NO_CHARACTER, SIGN = math.log(1e-3), math.log(1e-4), math.log(1e-6), math.log(0.02)
+APOSTROPHE = math.log(0.2)
+LEAST_MEAN = math.log(0.006)  # of the characters; below it the text is in no language that is known here
+MOSTLY_ASCII, OTHER_ALPHABET = 5, 6.0  # bytes for each beyond ASCII, and what is then taken off
+LENIENCE = 1.0  # for a few odd characters in a short text
+SHORT_WORD, MOST_FOR_SHORT_WORDS = 1.0, 8.0  # added for each frequent short word of the language, and for all of them
+NON_ASCII_WORD = re.compile(rb"[A-Za-z0-9'-]*[\x80-\xff][A-Za-z0-9'\x80-\xff-]*")
+ASCII_WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]{1,4}(?![A-Za-z\x80-\xff])")
+CONTROL = re.compile(rb"[\x00-\x06\x0e-\x19\x1c-\x1f]")
+MOST_CONTROLS = 0.02  # a larger share is no text in these encodings
+SIGNS = set("“”„‘’‚–—…«»‹›€£¥§°·•©®™¿¡ªº½¼¾²³×÷±µ†‡\xa0\xad")
+SIGNS_WITHIN_WORDS = set("’·\xad")
+THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # they stand above or below a letter
+LATIN_WORDS = set("àèéóåöíáúÀÈÉÓÅÖÍÁÚÖ")  # letters that are words
+
+
+class Language(NamedTuple):
+    letters: str  # other than ASCII, frequent ones first
+    words: str = ""  # short and frequent ones in ASCII
+
+
+WESTERN = (
+    Language("éèàêçôîâûùëïœæ", "de la le et les des en un du que est il sur pas ne au"),
+    Language("äüößé", "der die und das ist von zu mit den ein im auf sie er es am"),
+    Language("óíáñéúü", "de la el que y los las un por con del una se su en no"),
+    Language("ãçéáíóêõúâàô", "de o a que e do da em um os no na com as se dos ao"),
+    Language("àèùòéì", "di e il la che un in per una del non da al con le si"),
+    Language("ëéïöóèü", "de het een van en in is op te dat voor hij zij met aan zijn"),
+    Language("æøåé", "og i at det er en den til som af for de med et der har"),
+    Language("åøæéòô", "og i det er en som til av for at den med et har om ikke"),
+    Language("äåöé", "och i att det som en av den med till ett om var har de inte"),
+    Language("äöå", "ja on ei se oli kun niin myös hän jo vain kuin joka"),
+    Language("ðáíóþöéúæý", "og er um til en sem var hann við eru af að ekki"),
+    Language("ðáíóøæúý", "og er eru til ein sum var av ikki hann"),
+    Language("àéèóíçòúïü", "de la el que i els les un amb per del una es en no"),
+    Language("äõüöšž", "ja on ei et see oli kui ka ning ta oma ma"),
+    Language("ëç", "dhe e i se me nga ka do nuk ishte kjo"),
+    Language("áéíóú", "an na ar agus is go le i do ag sa"),
+    Language("éïèöçêñ", "the of and to in a is that it was for on as with he be"),
+)
+CENTRAL = (
+    Language("łąęóżśćńź", "i w na z do nie to jest od po jak za przy o ale jego"),
+    Language("áíéěřšžčýůúňťďó", "a v na se je z do to s o k po ve od ale jako"),
+    Language("áíčéšžýľúťňôäóďĺŕ", "a v na sa je z do to s o k po vo od ale ako"),
+    Language("áéöóőüíúű", "a az egy nem hogy is de meg volt csak ez ki el"),
+    Language("ăîşţâ", "de la cu un o din pe nu este sau mai care ce al"),
+    Language("čšžćđ", "i u je na se da od za su ne o kao do po iz koji"),
+)
+BALTIC = (
+    Language("ėšžųčįūąę", "ir kad su bet per prie po apie kaip tik pas jau jo"),
+    Language("āīšēūņļžčķģ", "un ir par no ar lai uz kas bet pie pa tika viņa jau"),
+    Language("äõüöšž", "ja on ei et see oli kui ka ning ta oma ma"),
+)
+RUSSIAN = Language("оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъё")
+UKRAINIAN = Language("оанивітрескпулдмязбгьйчхжшюцїєщфґ")
+BULGARIAN = Language("аоеинтрсвлдкпмзгяъубчцжйхщшфюь")
+SERBIAN = Language("аоиенрстујвдкмплзгбчшцћжхњљђџф")
+CYRILLIC = (RUSSIAN, UKRAINIAN, BULGARIAN, SERBIAN)
+TURKISH = Language("ıüşçğöâî", "bir ve bu da de ne o gibi daha ama en")
+HEBREW = Language("יוהלארתבשמנםקעדחפטזגכסןצךףץ")
+ARABIC = Language("اليمونرتبعدسفهقكحجةشصىأطخضثذزغإظءئؤآ")
+THAI = Language("านรอกเงมยลวดทสตะปบคหแจพชขใไโผซศณธษฉฐถภอฟ่้ิีึืุู็ัำา์ๆ")
+GREEK = Language("αοιετσνηυρπκμλςάίέόήδγωχθφύβώξζψϊΐϋΰ")
+
+
+class Charset(NamedTuple):
+    languages: tuple[Language, ...]
+    rarity: float = 0.0  # taken off: the logarithm of how much rarer the encoding is than cp1252
+
+
+CHARSETS = {  # of equals, the first one wins
+    "cp1252": Charset(WESTERN),
+    "cp1250": Charset(CENTRAL, 0.5),
+    "cp1251": Charset(CYRILLIC, 0.5),
+    "cp1254": Charset((TURKISH,), 1.0),
+    "cp1257": Charset(BALTIC, 1.0),
+    "cp1253": Charset((GREEK,), 1.0),
+    "cp1255": Charset((HEBREW,), 1.0),
+    "cp1256": Charset((ARABIC,), 1.0),
+    "cp874": Charset((THAI,), 1.0),
+    "iso8859-2": Charset(CENTRAL, 2.0),
+    "iso8859-15": Charset(WESTERN, 2.0),
+    "koi8-r": Charset((RUSSIAN,), 2.0),
+    "koi8-u": Charset((UKRAINIAN,), 2.0),
+    "cp866": Charset((RUSSIAN, BULGARIAN), 3.0),
+    "iso8859-5": Charset(CYRILLIC, 3.0),
+    "iso8859-7": Charset((GREEK,), 3.0),
+    "iso8859-13": Charset(BALTIC, 3.0),
+    "cp850": Charset(WESTERN, 4.0),
+    "cp852": Charset(CENTRAL, 4.0),
+    "mac_roman": Charset(WESTERN, 4.0),
+}
+FREQUENT = {  # encoding → (first, last) of the first bytes of its frequent characters, least second byte, their number
+    "cp949": (0xB0, 0xC8, 0xA1, 2_350),
+    "gb18030": (0xB0, 0xD7, 0xA1, 3_755),
+    "big5": (0xA4, 0xC6, 0x40, 5_401),
+    "cp932": (0x88, 0x97, 0x40, 2_965),
+    "euc_jp": (0xB0, 0xCF, 0xA1, 2_965),
+}
+JAPANESE = ("cp932", "euc_jp")
+EAST_ASIAN_BYTES = 8 << 10  # of the sample
+KANA, RARE_CHARACTER, EAST_ASIAN_SIGN = math.log(1 / 50), math.log(1e-5), math.log(1 / 50)
+ZIPF = 1.2  # a text's characters are more frequent than all that are frequent, on average
+
+
+def language_encoding(data: bytes) -> str | None:
+    """Return the encoding, by Python's name, in which the bytes are text of a language; None if in none."""
+    if len(CONTROL.findall(data)) > MOST_CONTROLS * len(data) or data.isascii():
+        return None
+    words = b"\n".join(word for word, _ in Counter(NON_ASCII_WORD.findall(data)).most_common(COMPARED_WORDS))
+    short = {word.decode() for word in map(bytes.lower, ASCII_WORD.findall(data))}
+    first = re.search(rb"[\x80-\xff]", data)
+    assert first is not None
+    count, sample = bytes_beyond_ascii(words), data[first.start() : first.start() + EAST_ASIAN_BYTES]
+    scores = {name: score(words.decode(name, "replace"), charset, short) for name, charset in CHARSETS.items()}
+    means = {name: total / count for name, total in scores.items()}
+    means |= {name: east_asian_score(sample, name) / bytes_beyond_ascii(sample) for name in FREQUENT}
+    if len(data) > MOSTLY_ASCII * bytes_beyond_ascii(data):  # then a letter of another alphabet is less likely
+        latin = {name for name, charset in CHARSETS.items() if is_latin(charset.languages[0].letters[0])}
+        means |= {name: mean - OTHER_ALPHABET / count for name, mean in means.items() if name not in latin}
+    best = max(means, key=lambda name: means[name])
+    return best if means[best] >= LEAST_MEAN - LENIENCE / count else None
+
+
+def bytes_beyond_ascii(data: bytes) -> int:
+    return len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))
+
+
+def score(text: str, charset: Charset, short: set[str]) -> float:
+    """Return the logarithm of the probability of the characters, in the language that suits them best."""
+    letters: Counter[str] = Counter()
+    total = -charset.rarity
+    for before, character, after in zip("\n" + text, text, text[1:] + "\n", strict=False):
+        if character.isascii():
+            continue
+        if character == "\ufffd" or character <= "\x9f":
+            total += NO_CHARACTER
+        elif character.isalpha() or character in THAI_SIGNS:
+            if is_odd(before, character, after):
+                total += ODD_PLACE
+            else:
+                letters[character.lower()] += 1
+        elif character not in SIGNS or (before.isalpha() and after.isalpha() and character not in SIGNS_WITHIN_WORDS):
+            total += ODD_PLACE
+        else:
+            total += APOSTROPHE if character == "’" and before.isalpha() else SIGN
+    return total + max(suitability(language, letters, short) for language in charset.languages)
+
+
+def suitability(language: Language, letters: Counter[str], short: set[str]) -> float:
+    shares = shares_of(language.letters)
+    of_letters = sum(count * shares.get(letter, OTHER_LETTER) for letter, count in letters.items())
+    return of_letters + min(MOST_FOR_SHORT_WORDS, SHORT_WORD * len(short.intersection(language.words.split())))
+
+
+def is_odd(before: str, letter: str, after: str) -> bool:
+    """True for a capital within a word of small letters, for two alphabets in a word, and for a letter among digits."""
+    if before.isdigit() or after.isdigit():
+        return True
+    if not before.isalpha():
+        return is_latin(letter) and not after.isalpha() and letter not in LATIN_WORDS
+    return (before.islower() and letter.isupper()) or (before.isascii() and not is_latin(letter))
+
+
+def is_latin(letter: str) -> bool:
+    return letter < "\u0250"
+
+
+@cache
+def shares_of(letters: str) -> dict[str, float]:
+    """Return the logarithm of each letter's share, by its rank."""
+    weights = [1 / (rank + 2) for rank in range(len(letters))]
+    return {letter: math.log(weight / sum(weights)) for letter, weight in zip(letters, weights, strict=True)}
+
+
+def east_asian_score(data: bytes, encoding: str) -> float:
+    """Return the logarithm of the probability of the characters as Chinese, Japanese or Korean ones."""
+    first, last, second, count = FREQUENT[encoding]
+    total = -1.0
+    for character in data.decode(encoding, "replace"):
+        if character == "\ufffd":
+            total += NO_CHARACTER
+        elif "\u3041" <= character <= "\u30fc":
+            total += KANA if encoding in JAPANESE else RARE_CHARACTER
+        elif "\u3000" <= character <= "\u3020" or "\uff01" <= character <= "\uff5e":
+            total += EAST_ASIAN_SIGN
+        elif not character.isascii():
+            code = character.encode(encoding)
+            frequent = len(code) == 2 and first <= code[0] <= last and code[1] >= second
+            total += ZIPF - math.log(count) if frequent else RARE_CHARACTER
+    return total

@@ -1,0 +1,71 @@
+"""The format of a file: its first bytes decide, and its suffix where they leave a choice."""
+
+import re
+from typing import Literal
+
+from rnnlm.corpora.document_formats import DocumentError
+from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, TABLE_SUFFIXES, suffix_of
+
+PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
+TAR_MARK = slice(257, 262)
+HTML_MARKS = (b"<!doctype html", b"<html")
+HTML_AS_TEXT = {"", ".txt", ".text"}  # suffixes with which people save pages
+JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
+CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # text has none near its beginning: it may begin with ORC
+BINARY_FORMATS = (  # place of the mark, mark, what it is the mark of
+    (0, b"SQLite format 3\0", "an SQLite database; export the text"),
+    (8, b"DUCK", "a DuckDB database; export the text, or give rnnlm score a query"),
+    (0, b"ARROW1\0", "an Arrow file; write it as Parquet"),
+    (0, b"FEA1", "a Feather file; write it as Parquet"),
+    (0, b"ORC", "an ORC file; write it as Parquet"),
+    (0, b"Obj\x01", "an Avro file; write it as Parquet"),
+    (0, b"\x89HDF\r\n", "an HDF5 file; export the text"),
+    (0, b"\x93NUMPY", "a NumPy array; export the text"),
+    (0, b"\x80\x04\x95", "a Python pickle, which is not opened; export the text"),
+    (0, b"\x80\x05\x95", "a Python pickle, which is not opened; export the text"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it"),
+    (0, b"Rar!\x1a\x07", "a rar archive; unpack it"),
+    (0, b"\x1f\x9d", "compressed with compress; unpack it"),
+    (0, b"\x04\x22\x4d\x18", "compressed with lz4; unpack it"),
+    (0, b"\xff\x06\x00\x00sNaPpY", "compressed with snappy; unpack it"),
+    (0, b"LZIP", "compressed with lzip; unpack it"),
+    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document; save it as .txt or .docx"),
+    (0, b"\x89PNG\r\n", "a picture"),
+    (0, b"\xff\xd8\xff", "a picture"),
+    (0, b"GIF8", "a picture"),
+    (0, b"\x7fELF", "a program"),
+)
+MARKUP_FORMATS = (
+    (0, b"{\\rtf", "an RTF document; save it as .txt or .docx"),
+    (0, b"%!PS-", "a PostScript document; save it as .txt or .pdf"),
+    (0, b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS; fetch the file with git lfs pull"),
+)
+
+
+def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
+    """The kind by the first bytes; a tar older than 1988 has no mark, so its name counts too."""
+    if suffix_of(name) in DOCUMENT_SUFFIXES:  # some are zip files inside
+        return None
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
+    return "tar" if head[TAR_MARK] == b"ustar" or (suffix_of(name) == ".tar" and head) else None
+
+
+def detect_format(head: bytes, name: str) -> str:
+    """Return text, a kind of table or a kind of document. DocumentError, with the reason, if it is none of them.
+
+    head: the first bytes, decompressed. name: without the suffix of a compression.
+    """
+    if head.startswith(PARQUET_MARK):
+        return "parquet"
+    if head.startswith(b"%PDF-"):
+        return "pdf"
+    for place, mark, what in BINARY_FORMATS + MARKUP_FORMATS if CONTROL_BYTE.search(head) else MARKUP_FORMATS:
+        if head[place : place + len(mark)] == mark:
+            raise DocumentError(f"is {what}")
+    suffix = suffix_of(name)
+    if suffix in HTML_AS_TEXT and head.lstrip().lower().startswith(HTML_MARKS):
+        return "html"
+    if not suffix and JSON_BEGINNING.match(head):  # as part files of Spark
+        return "jsonl"
+    return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")

@@ -1,0 +1,88 @@
+"""Cells of a table: where they are, and what they are as text."""
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from rnnlm.corpora.text_encoding import Decoding, printable, sound_text
+from rnnlm.errors import CorpusError
+
+Row = tuple[str, tuple[Any, ...]]  # where it is, for messages; the cells of the wanted columns
+
+
+class TableError(CorpusError):
+    """A row that is not in the format of its table."""
+
+
+class NoColumnError(TableError):
+    """A table lacks a column that was asked for."""
+
+    def __init__(self, label: str, column: str, there: list[str]) -> None:
+        names = ", ".join(printable(str(name)) for name in there[:10]) or "none"
+        more = f" and {len(there) - 10} more" if len(there) > 10 else ""
+        self.problem = f"{label}: has no column {column!r}; it has: {names}{more}"
+        super().__init__(f"{self.problem};\nset corpus.column")
+
+
+class Spelled(str):
+    """A value that is not text, as the file spells it: a number of any size and precision."""
+
+
+def place_of(column: str, heads: list[str], label: str) -> int:
+    """The place of the column of this name. NoColumnError if there is none, TableError if there are several."""
+    if column not in heads:
+        raise NoColumnError(label, column, heads)
+    if heads.count(column) > 1:
+        raise TableError(f"{label}: has {heads.count(column)} columns {column!r}; rename all but one")
+    return heads.index(column)
+
+
+def column_texts(rows: Iterable[Row], label: str, column: str, decoding: Decoding) -> Iterator[str]:
+    """The texts of rows of one cell, with line feeds as line ends, one of them at the end; null is skipped."""
+    for where, (cell,) in rows:
+        if isinstance(cell, str) and not isinstance(cell, Spelled):
+            text = sound_text(cell, label, decoding).replace("\r\n", "\n").replace("\r", "\n")
+            yield text if text.endswith("\n") else text + "\n"
+        elif cell is not None:
+            raise TableError(f"{where}: column {column!r} holds {kind_of_cell(cell)}, expected text; set corpus.column")
+
+
+def kind_of_cell(cell: Any) -> str:
+    """Return a name for a cell that is not text."""
+    return "a number" if isinstance(cell, Spelled) else type(cell).__name__
+
+
+def cell_text(cell: Any, where: str) -> str | None:
+    """A cell as text: numbers and dates as they are spelled, lists and objects as JSON. TableError for other values."""
+    if cell is None or isinstance(cell, str):
+        return cell
+    try:
+        return json_text(cell, where).removeprefix('"').removesuffix('"')  # of a date
+    except RecursionError:
+        raise TableError(f"{where}: has lists or objects too deep in each other; store the text alone") from None
+
+
+def json_text(value: Any, where: str) -> str:
+    """A value of a table as JSON; numbers keep their digits."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, Spelled | int | float | Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {json_text(v, where)}" for k, v in value.items())
+            + "}"
+        )
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(json_text(one, where) for one in value) + "]"
+    if isinstance(value, date | time | timedelta | UUID):
+        return f'"{value}"'
+    raise TableError(f"{where}: holds {type(value).__name__}, which is not read; store it as text")

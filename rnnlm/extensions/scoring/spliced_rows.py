@@ -1,0 +1,112 @@
+"""Rows as they stand in a file, and the same rows with added or replaced values: every other byte stays.
+
+Bytes are carried through text of one character for each of them (or, in UTF-16 and UTF-32, for each of their units),
+so that bytes that are not text in the file's encoding come out as they went in.
+"""
+
+import codecs
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from rnnlm.corpora.compression import OpenFile
+from rnnlm.corpora.csv_dialects import Dialect
+from rnnlm.corpora.text_encoding import BYTE_ORDER_MARKS, is_utf_8
+from rnnlm.errors import CorpusError
+from rnnlm.extensions.scoring.input_files import InputFile
+
+JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
+JSON_SPACE = " \t\r\n"
+
+
+class Script(NamedTuple):
+    """How a file's bytes are carried as text, and its byte-order mark as such text."""
+
+    encoding: str  # of the file
+    codec: str  # of the carrying text
+    errors: str
+    mark: str = ""
+
+    def lines(self, opened: OpenFile, label: str) -> Iterator[str]:
+        """The lines after the byte-order mark with their line ends, divided where reading divides them."""
+        reader = io.TextIOWrapper(opened, self.codec, self.errors, newline="")
+        try:
+            reader.read(len(self.mark))
+            yield from reader
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{label}: cannot be copied ({error.reason}); convert it to UTF-8") from error
+
+    def carried(self, text: str) -> str:
+        """Text as it is carried; characters that the file's encoding lacks become escapes."""
+        if self.codec != "latin-1":
+            return text
+        return text.encode(self.encoding, "backslashreplace").decode("latin-1")
+
+
+JSON_SCRIPT = Script("utf-8", "utf-8", "strict")
+
+
+def script_of(file: InputFile, head: bytes) -> Script:
+    """The script of a file. head: its first bytes. CorpusError for an encoding whose line ends are not as in ASCII."""
+    mark = next((mark for mark in BYTE_ORDER_MARKS if head.startswith(mark)), b"")
+    count = 2 if mark and head.startswith(mark * 2) else 1  # of two joined files; reading leaves out both
+    wide = re.fullmatch(r"utf-(?:16|32)(?:-[lb]e)?", codecs.lookup(file.encoding).name)
+    if wide:
+        codec = wide[0]
+        if not codec.endswith("e"):  # the mark tells the order of bytes
+            codec += "-be" if mark in (codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE) else "-le"
+        return Script(file.encoding, codec, "surrogatepass", (mark * count).decode(codec))
+    encoding = "utf-8" if is_utf_8(file.encoding) else file.encoding  # utf-8-sig would begin each cell with a mark
+    if "\r\n".encode(encoding) != b"\r\n":
+        raise CorpusError(f"{file.label}: is in {file.encoding}, in which it cannot be copied; convert it to UTF-8")
+    return Script(encoding, "latin-1", "strict", (mark * count).decode("latin-1"))
+
+
+def with_members(line: str, members: Mapping[str, str]) -> str:
+    """The line of a JSON object with members, whose values are JSON: in the places of theirs, or at the end."""
+    added = dict(members)
+    if any(name in line for name in members) or "\\u" in line:  # else it has none of these names
+        parts, end = [], 0
+        for name, start, stop in member_values(line):
+            if name in members:
+                added.pop(name, None)
+                parts += [line[end:start], members[name]]
+                end = stop
+        line = "".join([*parts, line[end:]])
+    before = line.rstrip(JSON_SPACE).removesuffix("}").rstrip(JSON_SPACE)
+    comma = "" if before.endswith("{") else ", "
+    spelled = ", ".join(f'"{name}": {value}' for name, value in added.items())
+    return f"{before}{comma if spelled else ''}{spelled}{line[len(before) :]}"
+
+
+def member_values(line: str) -> Iterator[tuple[str, int, int]]:
+    """The name of each member of a JSON object, and where its value begins and ends. Members of members are none."""
+    depth = start = 0
+    text = name = ""
+    for token in JSON_TOKEN.finditer(line):
+        mark = token[0]
+        if depth == 1 and mark == ":":
+            name, start = json.loads(text, strict=False), token.end()
+        elif depth == 1 and mark[0] == '"':
+            text = mark
+        elif depth == 1 and mark in ",}" and start:
+            value = line[start : token.start()]
+            yield name, start + len(value) - len(value.lstrip(JSON_SPACE)), start + len(value.rstrip(JSON_SPACE))
+            start = 0
+        depth += (mark in "{[") - (mark in "}]")
+
+
+def with_cells(record: str, heads: list[str], values: Mapping[str, str], dialect: Dialect) -> str:
+    """A row with cells of a csv file: in the columns of these names, or after the last heading.
+
+    A row that is too short is filled with empty cells. Cells beyond the last heading stay at the end.
+    """
+    cells = dialect.cells_as_they_stand(record)
+    line_end = record[len(dialect.delimiter.join(cells)) :]
+    cells += [""] * (len(heads) - len(cells))
+    for place, head in enumerate(heads):
+        cells[place] = values.get(head, cells[place])
+    new = [value for name, value in values.items() if name not in heads]
+    return dialect.delimiter.join([*cells[: len(heads)], *new, *cells[len(heads) :]]) + line_end

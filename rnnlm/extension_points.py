@@ -1,8 +1,8 @@
 """Where extensions plug in. The spine asks here for what they add, and imports none of them by name.
 
 An extension is a package rnnlm/extensions/NAME. Its __init__.py may have EXTENSION, an `Extension` that lists what it
-adds by name, so that nothing is imported before it is used. Without the folder nothing is added: delete what bears its
-name, and the rest works.
+adds by name, so that nothing is imported before it is used. Its folder `presets/`, if it has one, adds presets. Without
+the folder nothing is added: delete what bears its name, and the rest works.
 """
 
 import importlib

@@ -11,6 +11,7 @@ MAXIMUM_CELL_CHARACTERS = 64 << 20  # an unclosed quote would read the whole fil
 DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}  # the first one, unless the first row lacks it
 LINES_JOINED = 4  # by quotes in a row of a csv file: fewer may be a cell of several lines that hold delimiters
 Quoting = Literal["doubled", "backslash", "none"]
+SEPARATOR_LINE = re.compile(r"sep=[,;\t|][\r\n]*")  # before the headings, for Excel
 ESCAPED = re.compile(r'\\(["\\])')
 QUOTED: dict[Quoting, str] = {
     "doubled": r'"[^"]*(?:""[^"]*)*"',
@@ -31,7 +32,7 @@ class Dialect(NamedTuple):
     quoting: Quoting
 
     def records(self, lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-        """Yield each row as it stands, with its line ends, and its cells, none if it is blank. csv.Error for others."""
+        """Yield each row as it stands, with its line ends, and its cells; none if it is blank. csv.Error for others."""
         csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
         held: list[str] = []
 
@@ -42,8 +43,9 @@ class Dialect(NamedTuple):
 
         quoting: Any = csv.QUOTE_NONE if self.quoting == "none" else csv.QUOTE_MINIMAL
         for cells in csv.reader(lines_as_doubled(), delimiter=self.delimiter, quoting=quoting, strict=True):
-            yield "".join(held), cells
+            record = "".join(held)
             held.clear()
+            yield record, [] if SEPARATOR_LINE.fullmatch(record) else cells
 
     def cells_as_they_stand(self, record: str) -> list[str]:
         """Return a row's cells with their quotes. Joined by the delimiter they are the row without its line end."""

@@ -26,7 +26,15 @@ from rnnlm.corpora.text_encoding import single_lines
 from rnnlm.errors import ConfigError, CorpusError, HomeError
 from rnnlm.extensions.scoring.input_files import InputFile, file_reader
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
-from rnnlm.extensions.scoring.spliced_rows import JSON_SCRIPT, Script, script_of, with_cells, with_members
+from rnnlm.extensions.scoring.spliced_rows import (
+    JSON_SCRIPT,
+    Script,
+    schema_with,
+    script_of,
+    with_cells,
+    with_columns,
+    with_members,
+)
 from rnnlm.storage.contained_paths import LONGEST_PART_BYTES
 from rnnlm.storage.home import atomic_file, digest_of, expanded
 
@@ -244,26 +252,6 @@ def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path,
             writers[0].write_table(with_columns(rows, ADDED[:1], [scores]).filter(reasons.is_null()))
             writers[1].write_table(with_columns(rows, ADDED, [scores, reasons]).filter(reasons.is_valid()))
         next(decided, None)  # raises an error if there are more verdicts than rows
-
-
-def with_columns(rows: pa.Table, fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> pa.Table:
-    """The rows with these columns: in the places of columns of their names, or at the end."""
-    schema = schema_with(rows.schema, fields)
-    added = {field.name: column for field, column in zip(fields, columns, strict=True)}
-    own = [*rows.columns, *[None] * (len(schema) - rows.num_columns)]
-    return pa.Table.from_arrays(
-        [added.get(field.name, column) for field, column in zip(schema, own, strict=True)], schema=schema
-    )
-
-
-def schema_with(schema: pa.Schema, fields: Sequence[pa.Field]) -> pa.Schema:
-    """The schema with these fields: in the places of fields of their names, or at the end."""
-    for field in fields:
-        places = schema.get_all_field_indices(field.name)
-        for place in places:
-            schema = schema.set(place, field)
-        schema = schema if places else schema.append(field)
-    return schema
 
 
 @contextmanager

@@ -8,8 +8,10 @@ import codecs
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from rnnlm.corpora.compression import OpenFile
 from rnnlm.corpora.csv_dialects import Dialect
@@ -110,3 +112,23 @@ def with_cells(record: str, heads: list[str], values: Mapping[str, str], dialect
         cells[place] = values.get(head, cells[place])
     new = [value for name, value in values.items() if name not in heads]
     return dialect.delimiter.join([*cells[: len(heads)], *new, *cells[len(heads) :]]) + line_end
+
+
+def with_columns(rows: pa.Table, fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> pa.Table:
+    """The rows with these columns: in the places of columns of their names, or at the end."""
+    schema = schema_with(rows.schema, fields)
+    added = {field.name: column for field, column in zip(fields, columns, strict=True)}
+    own = [*rows.columns, *[None] * (len(schema) - rows.num_columns)]
+    return pa.Table.from_arrays(
+        [added.get(field.name, column) for field, column in zip(schema, own, strict=True)], schema=schema
+    )
+
+
+def schema_with(schema: pa.Schema, fields: Sequence[pa.Field]) -> pa.Schema:
+    """The schema with these fields: in the places of fields of their names, or at the end."""
+    for field in fields:
+        places = schema.get_all_field_indices(field.name)
+        for place in places:
+            schema = schema.set(place, field)
+        schema = schema if places else schema.append(field)
+    return schema

@@ -34,6 +34,7 @@ DIALECTS = {  # content → kind, delimiter and quoting, texts
     "backslashes side by side": (TWICE, "csv", ",backslash", ['say "", ok', "fine, thanks"]),
     "quotes that join rows": (JOINED, "csv", ",none", ["a", '"No', "b", "c", 'Go"', "d"]),
     "csv of a European Excel": ('id;text\n1;"a, b"\n2;c\n', "csv", ";doubled", ["a, b", "c"]),
+    "a line for Excel": ('sep=;\nid;text\n1;"a, b"\n', "csv", ";doubled", ["a, b"]),
     "csv with a tab": ("id\ttext\n1\ta\n", "csv", "\tdoubled", ["a"]),
     "short and long rows": ('id,text,x\n1,a\n2,b,c,d\n3,"e, f",g\n', "csv", ",doubled", ["a", "b", "e, f"]),
     "a table of one column": ('text\n"a, b"\n', "csv", ",doubled", ["a, b"]),

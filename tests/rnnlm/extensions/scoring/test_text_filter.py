@@ -142,6 +142,7 @@ ODD_FILES = {  # § is where a score belongs; everything else comes out as it we
     "single.tsv": f'text\tnote\t§\n{SENTENCE}\t"No, she said.\t§\n{OTHER}\tGo home"\t§\n'.encode(),
     "wide.tsv": f"\ufeffid\ttext\t§\r\n1\tGrüße\t§\r\n2\t{SENTENCE}\t§\r\n".encode("utf-16-be"),
     "latin.csv": f"text;ville;§\n{SENTENCE};Orléans;§\n{OTHER};Genève;§\n".encode("cp1252"),
+    "sep.csv": f"sep=;\r\ntext;note;§\r\n{SENTENCE};x;§\r\n".encode(),
     "dos.txt": f"{SENTENCE}\r\n{OTHER}\r{SENTENCE}".encode(),
     "latin.txt": f"Orléans et Genève\n{OTHER}\n".encode("cp1252"),
     "wide.txt": f"\ufeff{SENTENCE}\r\n{OTHER}\n".encode("utf-16-le"),

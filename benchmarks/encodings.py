@@ -1,14 +1,18 @@
 """How often the guess of an encoding gives wrong letters, by language.
 
-    .venv/bin/python benchmarks/encodings.py
+    .venv/bin/python benchmarks/encodings.py [FOLDER]
 
 The samples are lists of 5, 20 and 80 names of countries, languages and currencies in each language (the Unicode CLDR,
-from Babel). A sample without letters beyond ASCII is left out. Wrong is a guess that does not give the text back.
-charset-normalizer 3 guesses the same bytes.
+from Babel). With FOLDER they are 1, 3 and 10 lines from the message catalogues LANGUAGE/LC_MESSAGES/*.mo anywhere below
+it, such as those of an unpacked wheel of Django. A sample without letters beyond ASCII is left out. Wrong is a guess
+that does not give the text back. charset-normalizer 3 guesses the same bytes.
 """
 
+import gettext
 import random
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from babel import Locale
 from charset_normalizer import from_bytes
@@ -17,6 +21,8 @@ from rnnlm.corpora.text_encoding import guess_encoding
 from rnnlm.display.text_layout import columns
 
 SIZES = (5, 20, 80)  # names in a sample
+LINES = (1, 3, 10)  # of message catalogues in a sample
+SHORTEST_LINE = 16  # characters
 SAMPLES = 60  # of each size
 LANGUAGES = {
     "cp1252": "da de es fi fr is it nl nb pt sv",
@@ -38,26 +44,42 @@ LANGUAGES = {
 }
 
 
-def main() -> None:
+def main(folder: Path | None) -> None:
     rows = []
+    sizes, unit = (LINES, "lines") if folder else (SIZES, "names")
     for encoding, languages in LANGUAGES.items():
         for language in languages.split():
             row = {"encoding": encoding, "language": Locale.parse(language).english_name or language}
-            for size in SIZES:
-                texts = list(samples(language, encoding, size))
-                row[f"{size} names"] = wrong_share(texts, encoding, ours)
+            parts = lines_of_catalogues(folder, language) if folder else names_of(language)
+            for size in sizes:
+                texts = list(samples(parts, "\n" if folder else ", ", encoding, size))
+                row[f"{size} {unit}"] = wrong_share(texts, encoding, ours)
                 row[f"charset-normalizer, {size}"] = wrong_share(texts, encoding, theirs)
             rows.append(row)
     print("\n".join(columns(rows)))
 
 
-def samples(language: str, encoding: str, size: int) -> Iterator[str]:
+def names_of(language: str) -> list[str]:
     locale = Locale.parse(language)
-    names = [*locale.territories.values(), *locale.languages.values(), *locale.currencies.values()]
-    names = [name for name in names if name.encode(encoding, "replace").decode(encoding) == name]
+    return [*locale.territories.values(), *locale.languages.values(), *locale.currencies.values()]
+
+
+def lines_of_catalogues(folder: Path, language: str) -> list[str]:
+    """Return the translated lines without placeholders, sorted."""
+    found: set[str] = set()
+    for path in folder.glob(f"**/{language}/LC_MESSAGES/*.mo"):
+        with path.open("rb") as file:
+            catalogue = vars(gettext.GNUTranslations(file))["_catalog"]
+        texts = {text.replace("\n", " ") for name, text in catalogue.items() if name and isinstance(text, str)}
+        found |= {text for text in texts if len(text) >= SHORTEST_LINE and not {"%", "{"} & set(text)}
+    return sorted(found)
+
+
+def samples(parts: list[str], between: str, encoding: str, size: int) -> Iterator[str]:
+    parts = [part for part in parts if part.encode(encoding, "replace").decode(encoding) == part]
     draw = random.Random(0)
-    for _ in range(SAMPLES):
-        text = ", ".join(draw.sample(names, size)) + ".\n"
+    for _ in range(SAMPLES if len(parts) >= size else 0):
+        text = between.join(draw.sample(parts, size)) + ("\n" if between == "\n" else ".\n")
         if not text.isascii():
             yield text
 
@@ -67,7 +89,7 @@ def wrong_share(texts: list[str], encoding: str, guess: object) -> str:
     wrong = sum(
         text.encode(encoding).decode(guess(text.encode(encoding)) or "ascii", "replace") != text for text in texts
     )
-    return f"{wrong / len(texts):.0%}"
+    return f"{wrong / len(texts):.0%}" if texts else ""
 
 
 def ours(data: bytes) -> str | None:
@@ -80,4 +102,4 @@ def theirs(data: bytes) -> str | None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -74,7 +74,7 @@ def full_disk_explained(folder: Path) -> Iterator[None]:
 
 
 def shortage(error: Exception, folder: Path | None = None) -> str | None:
-    """What this machine lacks, and what to do, if that is what the error says; else None.
+    """Say what this machine lacks, and what to do, if that is what the error says; else return None.
 
     folder: on the disk that was written to; None: none was.
     """

@@ -72,7 +72,7 @@ def text_of(live: LiveServer, **fields: Any) -> str:
     "fields",
     [
         *({name: None} for name in NULLABLE if name not in GREEDY),
-        dict.fromkeys(set(NULLABLE) - set(GREEDY)),
+        dict.fromkeys(name for name in NULLABLE if name not in GREEDY),
         {"stop": ""},
         {"stop": [""]},
         {"stop": []},

@@ -65,7 +65,7 @@ def test_what_is_lacking_is_said(error: Exception, reason: str | None, tmp_path:
 
 def test_a_database_that_cannot_be_opened_may_lack_space(small_disk: Path) -> None:
     """SQLite says `disk I/O error`, and Prefect's server 500: what is missing is space."""
-    check_space(small_disk)
+    check_space(small_disk.parent)
     (small_disk / "full").write_bytes(bytes((8 << 20) - NEARLY_FULL_BYTES + 1))
     for error in (
         sqlite3.OperationalError("disk I/O error"),

@@ -16,7 +16,8 @@ from rnnlm.models.initialization import initialize
 from rnnlm.models.language_model import LanguageModel, layer_class
 from rnnlm.models.mixture import save_mixture
 from rnnlm.models.own_layers import import_configured, import_known, own_kinds
-from rnnlm.models.saved_model import read_object, read_saved_model
+from rnnlm.models.saved_config import read_object
+from rnnlm.models.saved_model import read_saved_model
 from rnnlm.storage.home import write_json
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 

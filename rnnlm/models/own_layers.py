@@ -14,7 +14,7 @@ from rnnlm.config.kinds import KINDS, MEMBERS, OWN_KIND
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.storage.home import Home, find_home, read_json, write_json
 
-VARIABLE = "RNNLM_OWN_LAYERS"  # kinds that may be imported, separated by commas
+OWN_LAYERS_VARIABLE = "RNNLM_OWN_LAYERS"  # kinds that may be imported, separated by commas
 
 
 def own_kinds(config: dict[str, Any]) -> set[str]:
@@ -38,12 +38,13 @@ def import_known(kinds: Iterable[str]) -> None:
     missing = [kind for kind in sorted(kinds) if kind.partition(":")[0] not in sys.modules]
     if not missing:
         return
-    known = {kind.strip() for kind in os.environ.get(VARIABLE, "").split(",")} | noted(find_home())
+    known = {kind.strip() for kind in os.environ.get(OWN_LAYERS_VARIABLE, "").split(",")} | noted(find_home())
     for kind in missing:
         if kind not in known:
             raise ModelError(
                 f"the model cannot be loaded: its layers are code of somebody's own, {kind:.80},\n"
-                f"with which this home has trained nothing; it was not imported. If you trust it: {VARIABLE}={kind:.80}"
+                "with which this home has trained nothing; it was not imported. "
+                f"If you trust it: {OWN_LAYERS_VARIABLE}={kind:.80}"
             )
         try:
             import_configured(kind)

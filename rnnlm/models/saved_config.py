@@ -1,15 +1,17 @@
-"""What a config.json may say: the values that model_factory.architecture() gives. Part of every bundle.
+"""Checks of config.json and rnnlm.json: only values that training gives are taken. Part of every bundle.
 
-The file may be damaged, or made by others. It chooses code, shapes and places, so only what rnnlm writes is taken.
+The files may be damaged, or made by others. They choose code, shapes and places.
 """
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ..config.kinds import KINDS, MEMBERS, OWN_KIND, kind_of
 
-CONFIGURATION = "config.json"
-LARGEST = {  # whole numbers from 1; bounds of the settings in config/model_config.py
+MODEL_CONFIGURATION, PROVENANCE = "config.json", "rnnlm.json"
+LARGEST_SIZES = {  # whole numbers from 1; bounds of the settings in config/model_config.py
     "vocab_size": 1 << 24,
     "hidden_size": 1 << 14,
     "embedding_size": 1 << 24,  # one-hot: the vocabulary
@@ -20,6 +22,26 @@ SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}  # as in
 CHOICES = {"nonlinearity": ("tanh", "relu", "sigmoid"), "backend": ("fused", "loop")}
 FLAGS = ("residual", "tie_word_embeddings", "one_hot")
 MOST_MEMBERS = 64
+MODES = ("sentence", "stream")
+LONGEST_CUT = 1 << 20  # tokens
+
+
+class SavedCut(NamedTuple):
+    """How any text is cut for the model, as document_losses.Cut."""
+
+    mode: str
+    context_length: int
+    block_length: int
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path.name} is not JSON") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path.name}: expected an object, found {type(content).__name__}")
+    return content
 
 
 def check_config(config: Mapping[str, Any]) -> None:
@@ -45,7 +67,7 @@ def check_network(config: Mapping[str, Any]) -> None:
     if not isinstance(name, str) or not (name in KINDS or OWN_KIND.fullmatch(name)):
         raise unexpected("kind", ", ".join(KINDS), name)
     kind = kind_of(name)
-    bounds = LARGEST | {name: bound for name, bound in LARGEST_OF_KINDS.items() if name in kind.settings}
+    bounds = LARGEST_SIZES | {name: bound for name, bound in LARGEST_OF_KINDS.items() if name in kind.settings}
     for name, bound in bounds.items():
         if not is_whole(config.get(name), 1, bound):
             raise unexpected(name, f"a whole number from 1 to {bound:,}", config.get(name))
@@ -66,9 +88,20 @@ def check_network(config: Mapping[str, Any]) -> None:
         raise unexpected("hidden_size", f"a multiple of {step}", config["hidden_size"])
 
 
+def read_saved_cut(folder: Path) -> SavedCut:
+    """Return how text is cut for the model. ValueError if rnnlm.json does not say it."""
+    facts = read_object(folder / PROVENANCE)
+    if facts.get("mode") not in MODES:
+        raise unexpected("mode", " or ".join(MODES), facts.get("mode"), PROVENANCE)
+    for name in ("context_length", "block_length"):
+        if not is_whole(facts.get(name), 1, LONGEST_CUT):
+            raise unexpected(name, "a whole number of tokens", facts.get(name), PROVENANCE)
+    return SavedCut(facts["mode"], facts["context_length"], facts["block_length"])
+
+
 def is_whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def unexpected(name: str, expected: str, found: Any, file: str = CONFIGURATION) -> ValueError:
+def unexpected(name: str, expected: str, found: Any, file: str = MODEL_CONFIGURATION) -> ValueError:
     return ValueError(f"{file}: {name}: expected {expected}, found {ascii(found):.60}")

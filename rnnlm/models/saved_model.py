@@ -1,14 +1,13 @@
 """Read a model from its folder, and nothing that rnnlm does not write. Part of every bundle.
 
-A folder may be damaged, or made by others. Each file is checked before anything is built from it: config.json in
-saved_config.py, counts.safetensors in count_model.py, the tokenizer in saved_tokenizer.py, the others here.
+A folder may be damaged, or made by others. Each file is checked before anything is built from it: config.json and
+rnnlm.json in saved_config.py, counts.safetensors in count_model.py, the tokenizer in saved_tokenizer.py, weights here.
 """
 
-import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -18,24 +17,14 @@ from ..config.kinds import MEMBERS
 from .ensemble import SHARES, make_network
 from .language_model import LanguageModel
 from .mixture import load_mixture
-from .saved_config import CONFIGURATION, check_config, is_whole, unexpected
+from .saved_config import MODEL_CONFIGURATION, check_config, read_object
 
-WEIGHTS, PROVENANCE = "model.safetensors", "rnnlm.json"
-MODES = ("sentence", "stream")
-LONGEST_CUT = 1 << 20  # tokens
-
-
-class SavedCut(NamedTuple):
-    """How any text is cut for the model, as document_losses.Cut."""
-
-    mode: str
-    context_length: int
-    block_length: int
+WEIGHTS = "model.safetensors"
 
 
 def read_saved_model(folder: Path) -> LanguageModel:
     """Return the model in `folder`, in evaluation mode. ValueError says what is wrong with which file."""
-    config = read_object(folder / CONFIGURATION)
+    config = read_object(folder / MODEL_CONFIGURATION)
     check_config(config)  # before the weights are read, which may take long
     weights = load_file(folder / WEIGHTS)
     check_weights(config, weights)
@@ -43,16 +32,6 @@ def read_saved_model(folder: Path) -> LanguageModel:
     model.load_saved_weights(weights)
     model.mixture = load_mixture(folder, config["vocab_size"])
     return model.eval()
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path.name} is not JSON") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path.name}: expected an object, found {type(content).__name__}")
-    return content
 
 
 def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -81,14 +60,3 @@ def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
         shares = weights[SHARES].double()
         if bool((shares < 0).any()) or abs(float(shares.sum()) - 1) > 1e-3:
             raise ValueError(f"{WEIGHTS}: expected {SHARES} that sum to 1, found {shares.tolist()}")
-
-
-def read_saved_cut(folder: Path) -> SavedCut:
-    """Return how text is cut for the model. ValueError if rnnlm.json does not say it."""
-    facts = read_object(folder / PROVENANCE)
-    if facts.get("mode") not in MODES:
-        raise unexpected("mode", " or ".join(MODES), facts.get("mode"), PROVENANCE)
-    for name in ("context_length", "block_length"):
-        if not is_whole(facts.get(name), 1, LONGEST_CUT):
-            raise unexpected(name, "a whole number of tokens", facts.get(name), PROVENANCE)
-    return SavedCut(facts["mode"], facts["context_length"], facts["block_length"])

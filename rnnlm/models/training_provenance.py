@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rnnlm.config import SequencesConfig
 from rnnlm.errors import ModelError
-from rnnlm.models.saved_model import read_object, read_saved_cut
+from rnnlm.models.saved_config import read_object, read_saved_cut
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ SAMPLING_DEFAULTS = {"maximum_tokens": 40, "temperature": 0.8, "top_k": 0, "top_
 MODULES = (  # what load_context uses of rnnlm
     "generation.sampling",
     "models.saved_model",
+    "models.saved_config",
     "generation.inference_weights",
     "tokenizers.text_tokenizer",
     "evaluation.document_losses",
@@ -78,12 +79,12 @@ class ServedModel(PythonModel):
     def load_context(self, context: PythonModelContext) -> None:
         bundle, code = Path(context.artifacts["bundle"]), Path(context.artifacts["code"])
         modules = load_modules(code, *MODULES)
-        self.sampling, saved_model, inference_weights, text_tokenizer, *scoring = modules
+        self.sampling, saved_model, saved_config, inference_weights, text_tokenizer, *scoring = modules
         self.document_losses, self.metrics = scoring
         self.model = saved_model.read_saved_model(bundle)
         self.weights = inference_weights.InferenceWeights(self.model)  # shared by all prompts
         self.tokenizer = text_tokenizer.load_tokenizer(bundle)
-        self.cut = saved_model.read_saved_cut(bundle)  # a document_losses.Cut
+        self.cut = saved_config.read_saved_cut(bundle)  # a document_losses.Cut
 
     def predict(  # type: ignore[override]  # MLflow reads the signature off these types
         self, context: PythonModelContext, model_input: list[PredictionRequest], params: dict[str, Any] | None = None

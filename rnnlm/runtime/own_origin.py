@@ -43,4 +43,7 @@ def same_site(origin: str, host: str) -> bool:
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"detail": detail}, status_code=status, headers=headers)
+    """An error's answer; also under `error`, where OpenAI's clients look for a message."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    error = {"message": detail, "type": kind, "param": None, "code": None}
+    return JSONResponse({"detail": detail, "error": error}, status_code=status, headers=headers)

@@ -30,6 +30,7 @@ NO_MEMORY_TEXTS = (  # in names and texts of errors of Python, Arrow, DuckDB, to
     "can't start new thread",
 )
 NEARLY_FULL_BYTES = 4 << 20  # SQLite's logs need some megabytes before anything is stored
+LEAST_OF_A_FLOW_BYTES = 12 << 20  # Prefect's database and its log, before anything of ours
 FEWEST_FILES = 64  # open at once, for a command that starts a server
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ def full_disk_explained(folder: Path) -> Iterator[None]:
 
 
 def shortage(error: Exception, folder: Path | None = None) -> str | None:
-    """What this machine lacks, and what to do, if that is what the error says; else None.
+    """Say what this machine lacks, and what to do, if that is what the error says; else return None.
 
     folder: on the disk that was written to; None: none was.
     """
@@ -101,8 +102,8 @@ def too_few_files() -> str:
 
 
 def check_space(folder: Path) -> None:
-    """HomeError if so little space is left that databases cannot even be opened for writing."""
-    if is_nearly_full(folder):
+    """HomeError if so little space is left that a flow would end in the middle, by an error of Prefect's server."""
+    if free_bytes(folder) < LEAST_OF_A_FLOW_BYTES:
         raise HomeError(no_space(folder))
 
 

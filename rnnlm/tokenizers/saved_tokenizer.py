@@ -14,11 +14,13 @@ from tokenizers import Tokenizer
 
 from .splitters import EMPTY, SPLITTINGS, untrained
 
-FILE = "tokenizer.json"
+TOKENIZER_FILE = "tokenizer.json"
 PRETRAINED_PREFIX = "pretrained:"
 LARGEST_VOCABULARY = 1 << 24
 LONGEST_LITERAL = 1_000  # characters
-LARGEST_GROWTH = 1_000  # times the characters of a text: what replacements of a pretrained tokenizer may make of it
+LARGEST_TEXT_GROWTH = (
+    1_000  # times the characters of a text: what replacements of a pretrained tokenizer may make of it
+)
 
 
 def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Sequence[str]) -> Tokenizer:
@@ -32,24 +34,24 @@ def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Seque
     literal = settings.get("unknown_literal")
     if literal is not None and not (isinstance(literal, str) and len(literal) <= LONGEST_LITERAL):
         raise ValueError(f"unknown_literal: expected a word or null, found {ascii(literal):.60}")
-    text = (folder / FILE).read_text(encoding="utf-8")
+    text = (folder / TOKENIZER_FILE).read_text(encoding="utf-8")
     saved = json.loads(text)
     check_components(saved, kind, settings["splitting"], literal)
     try:
         tokenizer = Tokenizer.from_str(text)
         vocabulary = tokenizer.get_vocab()
     except Exception as error:  # the library raises plain Exception
-        raise ValueError(f"{FILE}: {str(error)[:80]}") from error
+        raise ValueError(f"{TOKENIZER_FILE}: {str(error)[:80]}") from error
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        raise ValueError(f"{FILE}: expected a spelling for each of the ids 0 to {len(vocabulary) - 1:,}")
+        raise ValueError(f"{TOKENIZER_FILE}: expected a spelling for each of the ids 0 to {len(vocabulary) - 1:,}")
     if len(vocabulary) <= len(special_tokens):
-        raise ValueError(f"{FILE}: expected more than the {len(special_tokens)} special tokens")
+        raise ValueError(f"{TOKENIZER_FILE}: expected more than the {len(special_tokens)} special tokens")
     if kind in EMPTY and any(vocabulary.get(spelled) != place for place, spelled in enumerate(special_tokens)):
-        raise ValueError(f"{FILE}: expected the ids 0 to 3 for {', '.join(special_tokens)}")
+        raise ValueError(f"{TOKENIZER_FILE}: expected the ids 0 to 3 for {', '.join(special_tokens)}")
     if (size := settings.get("vocabulary_size", len(vocabulary))) != len(vocabulary):
-        raise ValueError(f"{FILE}: expected {ascii(size):.20} tokens, found {len(vocabulary):,}")
+        raise ValueError(f"{TOKENIZER_FILE}: expected {ascii(size):.20} tokens, found {len(vocabulary):,}")
     if (size := size_of_model(folder)) not in (None, len(vocabulary)):
-        raise ValueError(f"{FILE}: expected the model's {ascii(size):.20} tokens, found {len(vocabulary):,}")
+        raise ValueError(f"{TOKENIZER_FILE}: expected the model's {ascii(size):.20} tokens, found {len(vocabulary):,}")
     return tokenizer
 
 
@@ -64,26 +66,28 @@ def size_of_model(folder: Path) -> Any:
 def check_components(saved: Any, kind: str, splitting: str, literal: str | None) -> None:
     """ValueError if a tokenizer.json does something to a text that a tokenizer of this kind does not do."""
     if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
-        raise ValueError(f"{FILE}: expected an object with a model")
+        raise ValueError(f"{TOKENIZER_FILE}: expected an object with a model")
     for name in ("truncation", "padding"):
         if saved.get(name) is not None:
-            raise ValueError(f"{FILE}: {name}: expected null, found {ascii(saved[name]):.60}")
+            raise ValueError(f"{TOKENIZER_FILE}: {name}: expected null, found {ascii(saved[name]):.60}")
     if kind not in EMPTY:
         for name in ("normalizer", "decoder"):
-            if growth(saved.get(name)) > LARGEST_GROWTH:
+            if growth(saved.get(name)) > LARGEST_TEXT_GROWTH:
                 raise ValueError(
-                    f"{FILE}: {name}: its replacements make texts more than {LARGEST_GROWTH:,} times as long"
+                    f"{TOKENIZER_FILE}: {name}: replacements make texts {LARGEST_TEXT_GROWTH:,} times as long"
                 )
         return
     expected = json.loads(untrained(kind, splitting, literal).to_str())
     for name in ("normalizer", "pre_tokenizer", "decoder"):
         if not is_part(saved.get(name), expected[name]):
             raise ValueError(
-                f"{FILE}: {name}: expected {ascii(expected[name]):.60}, found {ascii(saved.get(name)):.60}"
+                f"{TOKENIZER_FILE}: {name}: expected {ascii(expected[name]):.60}, found {ascii(saved.get(name)):.60}"
             )
     for name, value in expected["model"].items():
         if name not in ("vocab", "merges", "unk_id") and saved["model"].get(name, value) != value:
-            raise ValueError(f"{FILE}: {name}: expected {ascii(value)}, found {ascii(saved['model'][name]):.60}")
+            raise ValueError(
+                f"{TOKENIZER_FILE}: {name}: expected {ascii(value)}, found {ascii(saved['model'][name]):.60}"
+            )
 
 
 def is_part(found: Any, expected: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What a tokenizer of each kind does to a line before its vocabulary is asked. Part of every bundle.
+"""How a tokenizer of each kind takes a line apart before its vocabulary is asked. Part of every bundle.
 
 Training begins with these, and a tokenizer.json that was read must have the same: see saved_tokenizer.py.
 """

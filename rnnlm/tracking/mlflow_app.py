@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 # MLflow itself reads files of artifacts piece by piece; they may be as large as models are.
-STREAMED = tuple(f"/{api}/2.0/mlflow-artifacts/artifacts/" for api in ("api", "ajax-api"))
+STREAMED_PATHS = tuple(f"/{api}/2.0/mlflow-artifacts/artifacts/" for api in ("api", "ajax-api"))
 
 
 def create_app() -> "ASGIApp":
@@ -20,5 +20,5 @@ def create_app() -> "ASGIApp":
     from mlflow.server.auth import create_app as create_app_with_accounts
 
     login = f"{os.environ['MLFLOW_AUTH_ADMIN_USERNAME']}:{os.environ['MLFLOW_AUTH_ADMIN_PASSWORD']}"
-    bounded = BoundedBody(create_app_with_accounts(), LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, STREAMED)
+    bounded = BoundedBody(create_app_with_accounts(), LARGEST_BODY_BYTES, LONGEST_BODY_SECONDS, STREAMED_PATHS)
     return LoginFirst(bounded, login)

@@ -14,18 +14,21 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from rnnlm.extensions.serving.api_page import api_page
+from rnnlm.extensions.serving.completion_request import CompletionRequest
 from rnnlm.extensions.serving.completions import (
     Completion,
-    CompletionRequest,
+    ModelEntry,
     ModelList,
     complete,
     completion_events,
+    served_model,
     served_models,
     writers,
 )
@@ -42,7 +45,7 @@ from rnnlm.extensions.serving.messages import (
     ScoredTexts,
     ScoreRequest,
 )
-from rnnlm.extensions.serving.middleware import BearerToken, allowed_hosts
+from rnnlm.extensions.serving.middleware import BearerToken, HeadAsGet, allowed_hosts
 from rnnlm.extensions.serving.model_service import Service
 from rnnlm.extensions.serving.prometheus import MeasuringMiddleware, Metrics
 from rnnlm.extensions.serving.request_batcher import BusyError
@@ -107,9 +110,10 @@ def build_app(service: Service) -> FastAPI:
     add_information_routes(app, service, metrics)
     app.add_exception_handler(RequestValidationError, refused)
     app.add_exception_handler(BusyError, busy)
-    app.add_exception_handler(HTTPException, not_served)
+    app.add_exception_handler(StarletteHTTPException, not_served)  # also of routes that do not exist
     app.add_exception_handler(Exception, failed)
     # The last one added runs first.
+    app.add_middleware(HeadAsGet)
     app.add_middleware(BoundedBody, maximum_bytes=config.maximum_body_bytes, maximum_seconds=config.maximum_seconds)
     if config.token:
         app.add_middleware(BearerToken, token=config.token.get_secret_value(), open_paths=PAGES)
@@ -164,6 +168,11 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
     async def models() -> ModelList:
         """List the served model as OpenAI's API does."""
         return served_models(service.current)
+
+    @app.get("/v1/models/{name:path}", responses={401: PROBLEMS[401], 404: {"model": Problem}})
+    async def one_model(name: str) -> ModelEntry:
+        """Say that a model is served, as OpenAI's API does."""
+        return served_model(service.current, name)
 
 
 async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel]) -> Response:
@@ -250,7 +259,12 @@ async def refused(request: Request, error: Exception) -> Response:
     """422 without the input, which may be long, secret or not valid JSON (NaN, say)."""
     assert isinstance(error, RequestValidationError)
     detail = [{name: problem[name] for name in ("loc", "msg", "type")} for problem in error.errors()]
-    return problem(request, 422, detail, "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in detail))
+    return problem(request, 422, detail, "; ".join(f"{field_of(one['loc'])}: {one['msg']}" for one in detail))
+
+
+def field_of(place: tuple[int | str, ...]) -> int | str:
+    """The field of the body in which a problem is; what is not in one is named by its last place."""
+    return place[1] if place[0] == "body" and len(place) > 1 and isinstance(place[1], str) else place[-1]
 
 
 async def busy(request: Request, error: Exception) -> Response:
@@ -262,8 +276,8 @@ async def failed(request: Request, error: Exception) -> Response:
 
 
 async def not_served(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return problem(request, error.status_code, error.detail, str(error.detail))
+    assert isinstance(error, StarletteHTTPException)
+    return problem(request, error.status_code, error.detail, str(error.detail), dict(error.headers or {}))
 
 
 def problem(

@@ -10,61 +10,21 @@ import math
 import secrets
 import time
 from collections.abc import AsyncGenerator
-from typing import Annotated, Literal
+from typing import Literal
 
 from fastapi import HTTPException
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
 
-from rnnlm.config import Seed, Temperature, TopP
 from rnnlm.evaluation.text_tokens import spelling
-from rnnlm.extensions.serving.messages import MAXIMUM_PROMPT, MAXIMUM_TOKENS, GenerateRequest, Token
+from rnnlm.extensions.serving.completion_request import MAXIMUM_CHOICES, CompletionRequest
+from rnnlm.extensions.serving.messages import GenerateRequest, Token
 from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.extensions.serving.model_service import GenerationStream, Service
 from rnnlm.extensions.serving.text_scorer import ScoredId, score_ids
 from rnnlm.extensions.serving.text_stream import IncrementalDecoder
 
-MAXIMUM_CHOICES = 128  # of one request
 SEEDS = 2**63
 FINISH_REASONS: dict[str, Literal["stop", "length"]] = {"end": "stop", "length": "length", "time": "length"}
-
-TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAXIMUM_PROMPT)]
-TextPrompt = Annotated[str, Field(max_length=MAXIMUM_PROMPT)]
-
-
-class CompletionRequest(BaseModel):
-    """A request of OpenAI's completions API."""
-
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, frozen=True)
-
-    model: str = Field("", description="the served model's label or registered name; empty: the served one")
-    prompt: TextPrompt | TokenIds | Annotated[list[TextPrompt], Field(min_length=1)] | list[TokenIds] = ""
-    max_tokens: int = Field(16, ge=0, le=MAXIMUM_TOKENS, description="0 scores an echoed prompt only")
-    temperature: Temperature = 1.0
-    top_p: TopP = 1.0
-    n: int = Field(1, ge=1, le=MAXIMUM_CHOICES)
-    seed: Seed | None = Field(None, description="null: another text each time")
-    stop: str | list[str] | None = Field(None, description="end the text before any of these")
-    stream: bool = False
-    echo: bool = Field(False, description="begin with the prompt")
-    logprobs: int | None = Field(None, ge=0, le=10, description="most probable tokens to list with each token")
-    best_of: Literal[1] | None = None
-    frequency_penalty: Literal[0] | None = 0
-    presence_penalty: Literal[0] | None = 0
-    suffix: None = None
-
-    @property
-    def prompts(self) -> list[str | list[int]]:
-        """Each is a text or a list of token ids."""
-        if isinstance(self.prompt, str):
-            return [self.prompt]
-        if not self.prompt:
-            return [""]
-        ids = [item for item in self.prompt if isinstance(item, int)]
-        return [ids] if ids else [item for item in self.prompt if not isinstance(item, int)]
-
-    @property
-    def stops(self) -> list[str]:
-        return [self.stop] if isinstance(self.stop, str) else [text for text in self.stop or [] if text]
 
 
 class Logprobs(BaseModel):
@@ -118,6 +78,18 @@ def served_names(loaded: LoadedModel) -> list[str]:
 
 def served_models(loaded: LoadedModel) -> ModelList:
     return ModelList(data=[ModelEntry(id=name) for name in served_names(loaded)])
+
+
+def served_model(loaded: LoadedModel, name: str) -> ModelEntry:
+    """HTTPException for another model's name."""
+    check_served(loaded, name)
+    return ModelEntry(id=name)
+
+
+def check_served(loaded: LoadedModel, name: str) -> None:
+    names = served_names(loaded)
+    if name not in names:
+        raise HTTPException(404, f"this service has the model {names[-1]}, not {name}; see /v1/models")
 
 
 class ChoiceWriter:
@@ -240,9 +212,8 @@ def writers(service: Service, request: CompletionRequest) -> list[ChoiceWriter]:
     HTTPException for another model's name or too many choices.
     """
     loaded = service.current
-    names = served_names(loaded)
-    if request.model and request.model not in names:
-        raise HTTPException(404, f"this service has the model {names[-1]}, not {request.model}; see /v1/models")
+    if request.model:
+        check_served(loaded, request.model)
     prompts = [prompt for prompt in request.prompts for _ in range(request.n)]
     if len(prompts) > MAXIMUM_CHOICES:
         raise HTTPException(422, f"at most {MAXIMUM_CHOICES} choices in one request")
@@ -271,9 +242,13 @@ async def complete(made: list[ChoiceWriter]) -> Completion:
         for task, writer in zip(tasks, made, strict=True):
             task.cancel()
             writer.abandon()
+    return empty_completion(made).model_copy(update={"choices": list(choices), "usage": usage_of(made)})
+
+
+def usage_of(made: list[ChoiceWriter]) -> Usage:
+    """The tokens of all choices, once they are written."""
     prompt_tokens, written = sum(len(one.prompt_ids) for one in made), sum(one.written for one in made)
-    usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=written, total_tokens=prompt_tokens + written)
-    return empty_completion(made).model_copy(update={"choices": list(choices), "usage": usage})
+    return Usage(prompt_tokens=prompt_tokens, completion_tokens=written, total_tokens=prompt_tokens + written)
 
 
 async def whole_choice(writer: ChoiceWriter) -> Choice:
@@ -285,13 +260,15 @@ async def whole_choice(writer: ChoiceWriter) -> Choice:
 
 
 async def completion_events(made: list[ChoiceWriter]) -> AsyncGenerator[Completion, None]:
-    """A Completion per part, choice by choice."""
+    """A Completion per part, choice by choice; then one with the usage, if the request asks for it."""
     completion = empty_completion(made)
     try:
         for writer in made:
             async with contextlib.aclosing(writer.parts()) as parts:
                 async for part in parts:
                     yield completion.model_copy(update={"choices": [part]})
+        if made[0].request.stream_options.include_usage:
+            yield completion.model_copy(update={"usage": usage_of(made)})
     finally:
         for writer in made:
             writer.abandon()

@@ -3,7 +3,7 @@
 import hmac
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rnnlm.runtime.own_origin import LOOPBACK_NAMES, problem
 
@@ -34,3 +34,20 @@ class BearerToken:
             return
         detail = "expected the header Authorization: Bearer TOKEN with this service's token"
         await problem(401, detail, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+
+
+class HeadAsGet:
+    """Answer HEAD as GET, without the body: monitors and proxies ask so whether a service is there."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self.app({**scope, "method": "GET"}, receive, send_without_body)

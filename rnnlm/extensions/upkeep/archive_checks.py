@@ -1,4 +1,4 @@
-"""What a backup may hold, checked before the first byte is written: an archive may come from anywhere.
+"""Checks of what a backup holds, before the first byte is written: an archive may come from anywhere.
 
 A manifest with valid digests proves only that its maker wrote it.
 """

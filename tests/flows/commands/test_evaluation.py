@@ -117,7 +117,7 @@ def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
     toy_evaluation: EvaluationRecord,
     tmp_path: Path,
 ) -> None:
-    """Whatever lies under its path by now: the text is in the home, and is known by its digest."""
+    """The text is in the home, and is known by its digest; another may lie under its path by now."""
     train_with(toy_run, source="texts")  # as seen from the folder where it was trained
     own = pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
 

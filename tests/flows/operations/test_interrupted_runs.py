@@ -93,7 +93,7 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     assert again.timestamp == timestamp
 
 
-def test_a_run_that_was_killed_before_it_began_is_found_and_started_again(
+def test_a_run_that_was_killed_before_it_began_is_started_again(
     client: SyncPrefectClient, deployment: UUID, home: Home
 ) -> None:
     """Its process had not locked its file yet; Prefect's worker calls it crashed."""

@@ -43,7 +43,7 @@ def cells(markdown: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
-def test_a_name_of_a_file_is_text_in_a_table_whatever_is_in_it(name: str) -> None:
+def test_a_name_of_a_file_is_text_in_a_table(name: str) -> None:
     table = markdown_table([{"code": Code(name), "path": Path(name), "text": name, "last": "end"}])
     assert cells(table) == [
         "code",

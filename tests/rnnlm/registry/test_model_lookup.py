@@ -59,10 +59,10 @@ def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Ho
 @pytest.mark.parametrize(
     "name", ["model/model.safetensors", "model/counts.safetensors", "model/tokenizer.json", "run.json"]
 )
-def test_a_flipped_bit_in_a_finished_run_is_found_by_every_name_of_it(
+def test_a_flipped_bit_in_a_finished_run_is_found(
     toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Also after the run was found sound once, which is remembered by size and times."""
+    """By every name of the run, and also after it was found sound once, which is remembered by size and times."""
     file = toy_run.folder / name
     if not file.exists():
         pytest.skip("the toy model has no counts")
@@ -85,7 +85,7 @@ def test_a_flipped_bit_in_a_finished_run_is_found_by_every_name_of_it(
 
 
 @pytest.mark.parametrize("depth", ["one", "one/two"])
-def test_a_model_in_a_folder_of_few_parts_has_no_settings_beside_it(
+def test_a_model_in_a_folder_of_few_parts_is_read(
     toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: str
 ) -> None:
     shutil.copytree(toy_run.model_folder, tmp_path / depth)

@@ -43,7 +43,9 @@ def served(folder: Path, tmp_path: Path) -> ServedModel:
 
 def recut(folder: Path, cut: SequencesConfig) -> None:
     facts = json.loads((folder / "rnnlm.json").read_text(encoding="utf-8")) if (folder / "rnnlm.json").exists() else {}
-    write_json(folder / "rnnlm.json", facts | {"mode": cut.mode, "context_length": cut.context_length})
+    write_json(
+        folder / "rnnlm.json", facts | {name: getattr(cut, name) for name in ("mode", "context_length", "block_length")}
+    )
 
 
 def agree(model: ServedModel, folder: Path, cut: SequencesConfig) -> None:

@@ -58,7 +58,7 @@ def test_a_home_of_an_older_version_is_mended_when_it_is_opened(home: Home) -> N
 
 @pytest.mark.long
 def test_commands_make_nothing_that_others_may_write_to(home: Home, tmp_path: Path) -> None:
-    """Whatever the umask: who writes to a home runs code as its owner."""
+    """An open umask does not count: whoever writes to a home runs code as its owner."""
     (tmp_path / "text.txt").write_text("".join(f"the cat sees the dog {n} .\n" for n in range(300)))
     output = tmp_path / "written"
     commands = (

@@ -9,6 +9,8 @@ import pytest
 from rnnlm.extensions.scoring.score_output import reading_scores
 from rnnlm.models.count_model import FILE
 from rnnlm.storage.records import RunRecord
+from rnnlm.storage.stages import mark_complete
+from rnnlm.training.training_run import UNMARKED
 from tests.rnnlm.extensions.scoring.conftest import LINES, Score
 
 DOCS = Path(__file__).parents[4] / "docs" / "how-to" / "scoring.md"
@@ -25,6 +27,7 @@ def documented(name: str) -> str:
 def network_alone(toy_run: RunRecord) -> None:
     """With counts the sentences of the toy grammar cost less than any text that people write."""
     (toy_run.model_folder / FILE).unlink()
+    mark_complete(toy_run.folder, apart_from=UNMARKED)
 
 
 def asked(score: Score, tmp_path: Path, ending: str, name: str) -> list[tuple[Any, ...]]:

@@ -55,6 +55,96 @@ def test_a_text_ends_before_its_stop(client: openai.OpenAI) -> None:
         assert parts[-1].finish_reason == "stop"
 
 
+NULLABLE = [
+    *("model", "prompt", "max_tokens", "temperature", "top_p", "n", "seed", "stop", "stream", "echo", "logprobs"),
+    *("suffix", "best_of", "frequency_penalty", "presence_penalty", "logit_bias", "stream_options", "user"),
+]
+GREEDY: dict[str, Any] = {"prompt": "the cat", "max_tokens": 5, "temperature": 0}
+
+
+def text_of(live: LiveServer, **fields: Any) -> str:
+    answer = live.client.post("/v1/completions", json=fields)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["choices"][0]["text"])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({name: None} for name in NULLABLE if name not in GREEDY),
+        dict.fromkeys(name for name in NULLABLE if name not in GREEDY),
+        {"stop": ""},
+        {"stop": [""]},
+        {"stop": []},
+        {"max_tokens": 5.0, "n": 1.0, "best_of": 1.0, "seed": 3.0},
+        {"frequency_penalty": 0.0, "presence_penalty": 0.0, "logit_bias": {}, "suffix": ""},
+        {"logit_bias": {"10": 0}, "stream_options": {}, "user": "somebody", "something": "else"},
+        {"stream_options": {"include_usage": None}},
+    ],
+    ids=str,
+)
+def test_what_clients_send_for_unset_fields_means_the_default(live: LiveServer, fields: dict[str, Any]) -> None:
+    assert text_of(live, **GREEDY | fields) == text_of(live, **GREEDY)
+
+
+def test_null_is_the_default_of_the_fields_that_a_text_rests_on(live: LiveServer) -> None:
+    assert text_of(live, prompt=None, max_tokens=None, temperature=None, seed=1) == text_of(live, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"logit_bias": {"10": -100}}, "logit_bias"),
+        ({"frequency_penalty": 0.5}, "frequency_penalty"),
+        ({"best_of": 2}, "best_of"),
+        ({"suffix": "end"}, "suffix"),
+        ({"max_tokens": 3.5}, "max_tokens"),
+        ({"prompt": 5}, "prompt"),
+        ({"model": "another"}, "another"),
+    ],
+    ids=str,
+)
+def test_what_would_change_the_text_is_refused(live: LiveServer, fields: dict[str, Any], told: str) -> None:
+    answer = live.client.post("/v1/completions", json=GREEDY | fields)
+    assert answer.status_code in (404, 422)
+    assert told in str(answer.json()["error"])
+
+
+def test_a_stream_ends_with_its_usage_if_it_is_asked_for(client: openai.OpenAI) -> None:
+    settings: dict[str, Any] = {"model": "", "prompt": "the cat", "max_tokens": 3, "seed": 1, "n": 2}
+    whole = client.completions.create(**settings)
+    parts = list(client.completions.create(**settings, stream=True, stream_options={"include_usage": True}))
+    assert parts[-1].choices == []
+    assert parts[-1].usage == whole.usage
+    assert {part.usage for part in parts[:-1]} == {None}
+    assert all(part.choices for part in client.completions.create(**settings, stream=True))
+
+
+def test_a_served_model_is_found_by_its_names(client: openai.OpenAI) -> None:
+    for model in client.models.list().data:
+        assert client.models.retrieve(model.id).id == model.id
+    with pytest.raises(openai.NotFoundError, match="not another"):
+        client.models.retrieve("another")
+
+
+def test_head_is_answered_wherever_get_is_without_a_body(live: LiveServer) -> None:
+    for path in ("/", "/health", "/ready", "/model", "/metrics", "/docs", "/openapi.json", "/serve.js", "/v1/models"):
+        got, asked = live.client.get(path), live.client.head(path)
+        assert (got.status_code, asked.status_code, asked.content) == (200, 200, b"")
+        assert asked.headers["content-type"] == got.headers["content-type"]
+    assert live.client.head("/nothing").status_code == 404
+
+
+def test_every_error_is_in_openai_s_form(live: LiveServer) -> None:
+    for method, path in (("POST", "/v1/chat/completions"), ("GET", "/v1/nothing"), ("GET", "/v1/completions")):
+        answer = live.client.request(method, path)
+        assert answer.status_code in (404, 405)
+        assert answer.json()["error"]["message"] == answer.json()["detail"]
+    answer = live.client.post("/v1/completions", content=b"{", headers={"Content-Type": "application/json"})
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert live.client.get("/v1/models", headers={"Origin": "https://example.org"}).json()["error"]["message"]
+
+
 def test_a_stop_that_spans_several_tokens_is_held_back() -> None:
     held = StopText(["abc", "x"])
     assert [held.add(part) for part in ("a", "b", "a", "bd", "ab")] == ["", "", "a", "ba", "bd"]

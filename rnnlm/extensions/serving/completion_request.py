@@ -1,0 +1,69 @@
+"""A request of OpenAI's completions API: its fields, as clients send them."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from rnnlm.config import Seed, Temperature, TopP
+from rnnlm.extensions.serving.messages import MAXIMUM_PROMPT, MAXIMUM_TOKENS
+
+MAXIMUM_CHOICES = 128  # of one request
+
+TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAXIMUM_PROMPT)]
+TextPrompt = Annotated[str, Field(max_length=MAXIMUM_PROMPT)]
+Zero = Annotated[float, Field(ge=0, le=0)]  # of a field that would change the text
+
+
+class FieldsOrDefaults(BaseModel):
+    """A field that is null has its default: many clients send null for what their user has not set."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def without_nulls(cls, fields: Any) -> Any:
+        return (
+            {name: value for name, value in fields.items() if value is not None} if isinstance(fields, dict) else fields
+        )
+
+
+class StreamOptions(FieldsOrDefaults):
+    include_usage: bool = Field(False, description="send the numbers of tokens before the end of the stream")
+
+
+class CompletionRequest(FieldsOrDefaults):
+    """A request of OpenAI's completions API."""
+
+    model: str = Field("", description="the served model's label or registered name; empty: the served one")
+    prompt: TextPrompt | TokenIds | Annotated[list[TextPrompt], Field(min_length=1)] | list[TokenIds] = ""
+    max_tokens: int = Field(16, ge=0, le=MAXIMUM_TOKENS, description="0 scores an echoed prompt only")
+    temperature: Temperature = 1.0
+    top_p: TopP = 1.0
+    n: int = Field(1, ge=1, le=MAXIMUM_CHOICES)
+    seed: Seed | None = Field(None, description="null: another text each time")
+    stop: str | list[str] | None = Field(None, description="end the text before any of these")
+    stream: bool = False
+    echo: bool = Field(False, description="begin with the prompt")
+    logprobs: int | None = Field(None, ge=0, le=10, description="most probable tokens to list with each token")
+    stream_options: StreamOptions = StreamOptions()
+    best_of: int = Field(1, ge=1, le=1)
+    frequency_penalty: Zero = 0
+    presence_penalty: Zero = 0
+    logit_bias: dict[str, Zero] = Field({}, description="it would change the text, so only 0 is taken")
+    suffix: Literal[""] = ""
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """Each is a text or a list of token ids."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        if not self.prompt:
+            return [""]
+        ids = [item for item in self.prompt if isinstance(item, int)]
+        return [ids] if ids else [item for item in self.prompt if not isinstance(item, int)]
+
+    @property
+    def stops(self) -> list[str]:
+        """Without empty ones: they mean none."""
+        given = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        return [text for text in given if text]

@@ -62,7 +62,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def make_setup(checkout: Path, interpreters: dict[str, tuple[int, ...]], *options: str) -> tuple[str, str]:
-    """What `make setup` prints and complains of, on a machine with these interpreters: name → version."""
+    """Return what `make setup` prints and complains of, on a machine with these interpreters: name → version."""
     for name, version in interpreters.items():
         file = checkout / "bin" / name
         file.write_text(INTERPRETER.format(real=shlex.quote(sys.executable), version=version), encoding="utf-8")

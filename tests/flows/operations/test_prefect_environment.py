@@ -113,7 +113,7 @@ def test_every_library_asks_loopback_without_a_proxy(
 
 
 @pytest.mark.usefixtures("no_proxies")
-def test_what_lies_elsewhere_is_asked_through_the_proxy_that_can_be_used(
+def test_what_lies_elsewhere_is_asked_through_a_usable_proxy(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Desktops often set all three: the last one stands for neither http nor https then."""
@@ -128,6 +128,7 @@ def test_what_lies_elsewhere_is_asked_through_the_proxy_that_can_be_used(
         proxy.shutdown()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_proxies")
 @pytest.mark.parametrize(
     ("command", "variables", "package"),

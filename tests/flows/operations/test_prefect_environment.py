@@ -113,9 +113,7 @@ def test_every_library_asks_loopback_without_a_proxy(
 
 
 @pytest.mark.usefixtures("no_proxies")
-def test_what_lies_elsewhere_is_asked_through_a_usable_proxy(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_lies_elsewhere_is_asked_through_a_usable_proxy(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Desktops often set all three: the last one stands for neither http nor https then."""
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()

@@ -1,5 +1,7 @@
 # Everything a newcomer needs: make run, make test. `make setup` is the environment alone, compiled as it is imported.
-PYTHON ?= python3.11
+# The first of these that can be used makes .venv, which then keeps it. PYTHON=/path/to/python names another.
+PYTHON ?= python3.13 python3.12 python3.11 python3
+USABLE := import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 VENV := .venv
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
 
@@ -9,8 +11,18 @@ TEST := $(VENV)/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loads
 
 setup: $(STAMP)
 
-$(STAMP):
-	$(PYTHON) -m venv $(VENV)
+.DELETE_ON_ERROR:
+$(VENV)/bin/python:
+	@for name in $(PYTHON); do \
+		if $$name -c '$(USABLE)' 2> /dev/null; then echo "$$name -m venv $(VENV)"; exec $$name -m venv $(VENV); fi; \
+	done; \
+	echo "Python 3.11, 3.12 or 3.13 with its module venv is needed, and none was found as: $(PYTHON)" >&2; \
+	echo "  Debian, Ubuntu:  sudo apt install python3 python3-venv" >&2; \
+	echo "  Fedora:          sudo dnf install python3.13" >&2; \
+	echo "  Homebrew:        brew install python@3.13" >&2; \
+	exit 1
+
+$(STAMP): | $(VENV)/bin/python
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable ".[dev]"
 	rm -f $(VENV)/.installed-*
 	touch $@

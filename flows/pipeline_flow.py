@@ -57,6 +57,7 @@ logger = logging.getLogger("rnnlm.pipeline")  # the library's lines are shown on
 def pipeline_flow(
     corpus: str = "",
     preset: str = "",
+    minutes: float | None = None,
     maximum_tokens: int | None = None,
     settings: list[str] = [],  # noqa: B006  a form shows it as an empty list
     promote: Promote | None = None,
@@ -65,11 +66,12 @@ def pipeline_flow(
 ) -> PipelineRecord:
     """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` tells what was done.
 
-    The first five parameters are for people at the run form; what they leave empty, `config` says.
+    The first six parameters are for people at the run form; what they leave empty, `config` says.
 
     Args:
         corpus: Folder, file, URL, hf:NAME or the name of a known corpus.
         preset: Name of a preset, such as smoke.
+        minutes: Minutes of training; size and number of epochs are chosen for them.
         maximum_tokens: Tokens to train on at most, over all epochs.
         settings: Further ones, as with --set: lines such as training.optimizer.learning_rate=0.002.
         promote: May the model become champion? never; if_better: if it is shown to be better; by_policy: as for a
@@ -80,7 +82,13 @@ def pipeline_flow(
 
     """
     config = start_flow_run(
-        config, corpus=corpus, preset=preset, maximum_tokens=maximum_tokens, settings=settings, promote=promote
+        config,
+        corpus=corpus,
+        preset=preset,
+        minutes=minutes,
+        maximum_tokens=maximum_tokens,
+        settings=settings,
+        promote=promote,
     )
     if seeds > 1 and config.training.start_from != "nothing":
         raise ConfigError("several seeds start from random weights: set training.start_from=nothing, or seeds to 1")

@@ -15,6 +15,8 @@ HEADING = "Measure"
 TRAINING_OPTIONS = fields(
     *("models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity", "cost_seconds")
 )
+# Without minutes, which --match seconds --budget stands for, and without promote, as nothing is registered.
+PIPELINE_SETTINGS = ("epochs", "hidden_size", "engine", "ray_address")
 
 
 def compare_command(
@@ -22,7 +24,7 @@ def compare_command(
     comparison: Annotated[CompareConfig, TRAINING_OPTIONS],
     registered: Annotated[RegisteredModels, fields("against")],
     corpus: RequiredCorpus,
-    options: Annotated[PipelineOptions, some_of("preset", "config", "set")],
+    options: Annotated[PipelineOptions, some_of("preset", "config", *PIPELINE_SETTINGS, "set")],
     force: Annotated[
         bool, typer.Option("--force", help="Measure speed again and write the report again; trained runs stay.")
     ] = False,

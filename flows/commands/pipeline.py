@@ -8,23 +8,19 @@ from flows.commands.command import FlowSession
 from flows.commands.option_groups import some_of
 from flows.commands.options import PipelineOptions
 from rnnlm.config import PipelineConfig
-from rnnlm.config.presets import parse_override
+from rnnlm.config.presets import SHORT_SETTINGS, parse_override
 from rnnlm.errors import ConfigError
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import forget_verified
 
 HEADING = "Pipeline"
-LENGTH_AND_SIZE = ("minutes", "epochs", "hidden_size")
 REPEATING = ("set", "force", "verify")
 
 
 def run_command(
     session: FlowSession,
-    options: Annotated[
-        PipelineOptions,
-        some_of("corpus", "preset", "config", *LENGTH_AND_SIZE, "engine", "ray_address", "promote", *REPEATING),
-    ],
+    options: Annotated[PipelineOptions, some_of("corpus", "preset", "config", *SHORT_SETTINGS, *REPEATING)],
     seeds: Annotated[
         int, typer.Option(metavar="N", min=1, help="Number of trainings, from training.seed upwards.")
     ] = 1,
@@ -72,7 +68,7 @@ def prepare_command(
 
 def train_command(
     session: FlowSession,
-    options: Annotated[PipelineOptions, some_of("corpus", "preset", "config", *LENGTH_AND_SIZE, *REPEATING, "resume")],
+    options: Annotated[PipelineOptions, some_of("corpus", "preset", "config", *SHORT_SETTINGS, *REPEATING, "resume")],
 ) -> None:
     """Train, evaluate and register a model on the prepared corpus.
 

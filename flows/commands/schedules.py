@@ -15,6 +15,7 @@ from flows.commands.option_groups import some_of
 from flows.commands.options import PipelineOptions, RequiredCorpus
 from flows.operations.prefect_query import FINISHED, PrefectQuery, health_problem
 from flows.operations.schedule_times import local_time
+from rnnlm.config.presets import SHORT_SETTINGS
 from rnnlm.corpora.source_names import absolute_source, corpus_name
 from rnnlm.display.text_layout import columns, labelled
 from rnnlm.errors import ConfigError
@@ -42,11 +43,11 @@ def schedule_command(
     ] = "0 2 * * *",
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")] = "UTC",
     *,
-    options: Annotated[PipelineOptions, some_of("preset", "config", "set")],
+    options: Annotated[PipelineOptions, some_of("preset", "config", *SHORT_SETTINGS, "set")],
 ) -> None:
     """Run the pipeline on your own text on a schedule; the same name changes an existing one.
 
-    rnnlm schedule --corpus /data/tickets/ --preset smoke
+    rnnlm schedule --corpus /data/tickets/ --minutes 10
     rnnlm schedule --corpus notes.txt --cron '30 4 * * 1-5' --timezone Europe/Berlin --name notes
     """
     from flows.operations.schedule_times import planned_times

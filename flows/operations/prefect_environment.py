@@ -51,11 +51,31 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
 
 def keep_loopback_from_proxy() -> None:
     """The home's own servers are not behind the machine's proxy. For this process, its children and all libraries."""
-    if getproxies():
-        known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-        names = [name.strip() for name in known.split(",") if name.strip()]
-        names += [name for name in ("127.0.0.1", "localhost") if name not in names]
-        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
+    if not getproxies():
+        return
+    known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if known.strip() == "*":  # all is reached directly; in a longer list most libraries take the star for a name
+        return
+    names = [name.strip() for name in known.split(",") if name.strip()]
+    names += [name for name in ("127.0.0.1", "localhost", "::1") if name not in names]
+    os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
+    if {"http", "https"} <= getproxies().keys():  # which libraries prefer for all that we ask
+        for name in ("all_proxy", "ALL_PROXY"):
+            os.environ.pop(name, None)
+    if not httpx_takes_proxies():
+        # httpx, and so Prefect's client, makes all proxies at once, also for a server that is asked without one. In a
+        # list the star keeps httpx alone from them. What lies elsewhere is refused before: rnnlm.runtime.proxies.
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*names, "*"])
+
+
+def httpx_takes_proxies() -> bool:
+    import httpx
+
+    try:
+        httpx.Client(verify=False).close()
+    except (ImportError, ValueError, httpx.InvalidURL):  # no socksio, a scheme such as socks4://, or no address
+        return False
+    return True
 
 
 def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:

@@ -12,6 +12,7 @@ from flows.operations.home_servers import credentials
 from flows.operations.schedule_times import soonest_time
 from rnnlm.errors import ConfigError
 from rnnlm.runtime.polling import poll_until
+from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem
 
 BUSY_SECONDS = 15.0
 STARTUP_SECONDS = 120.0  # a server takes long to start on a busy machine
@@ -27,6 +28,8 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
 
     A status below 500 is an answer: a proxy may guard /health. trust_env: use HTTP proxies from the environment.
     """
+    if trust_env and (problem := proxy_problem(address, SOCKS_OF_HTTPX)):
+        return problem
     try:
         status = httpx.get(f"{address.rstrip('/')}/health", timeout=10, trust_env=trust_env).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:

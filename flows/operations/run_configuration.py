@@ -11,7 +11,8 @@ from rnnlm.config.presets import change_preset, with_choices
 from rnnlm.registry.version_tags import settings_fact
 
 ConfigT = TypeVar("ConfigT", bound=Section)
-FORM_FIELDS = ("corpus", "preset", "maximum_tokens", "settings", "promote")  # parameters of a flow, see with_choices()
+# The parameters of a flow that with_choices() applies
+FORM_FIELDS = ("corpus", "preset", "minutes", "maximum_tokens", "settings", "promote")
 
 
 def configuration_of_run(config: ConfigT, **choices: Any) -> ConfigT:

@@ -93,6 +93,7 @@ def with_choices(
     maximum_tokens: int | None = None,
     settings: Sequence[str] = (),
     promote: str | None = None,
+    minutes: float | None = None,
 ) -> PipelineConfig:
     """Apply the few choices of a form to a whole configuration; empty ones change nothing.
 
@@ -104,6 +105,7 @@ def with_choices(
     chosen: dict[str, Any] = {"corpus.source": config.corpus.source}  # whose dump hides passwords
     chosen |= dict(map(parse_override, settings))
     chosen |= {"corpus.source": corpus} if corpus else {}
+    chosen |= {} if minutes is None else {"training.minutes": minutes}
     chosen |= {} if maximum_tokens is None else {"training.maximum_tokens": maximum_tokens}
     chosen |= {} if promote is None else {"registry.promote": promote}
     return validated(PipelineConfig, nest(without_size(flatten(values), preset or config.preset, chosen) | chosen))

@@ -12,6 +12,7 @@ import requests
 import urllib3
 
 from rnnlm.errors import CorpusError, FetchError
+from rnnlm.runtime.proxies import proxy_problem
 from rnnlm.storage.redaction import redacted
 
 MAXIMUM_REDIRECTS = 5
@@ -63,6 +64,8 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
     # identity: lengths count the bytes received
     headers = {"Accept-Encoding": "identity", "User-Agent": "rnnlm", **headers}
     for _ in range(MAXIMUM_REDIRECTS + 1):
+        if problem := proxy_problem(url):
+            raise CorpusError(f"{asked}: {problem}")
         response = requests.get(url, stream=True, timeout=timeout, allow_redirects=False, headers=headers)
         if not response.is_redirect:
             break

@@ -22,6 +22,7 @@ from rnnlm.corpora.table_cells import NoColumnError, Row, column_texts
 from rnnlm.corpora.text_encoding import Decoding, printable, shortened
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, HomeError, RnnlmError
+from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem
 from rnnlm.storage.home import atomic_file
 
 HUB_ROWS_AT_ONCE = 1000
@@ -45,6 +46,8 @@ def find_revision(source: str, timeout_seconds: float = REVISION_SECONDS) -> str
     with hub_errors_explained(source):
         from huggingface_hub import HfApi
 
+        if problem := proxy_problem(HfApi().endpoint, SOCKS_OF_HTTPX):
+            raise CorpusError(f"{source}: {problem}")
         return str(HfApi().dataset_info(hub_name(source).path, timeout=timeout_seconds).sha)
 
 

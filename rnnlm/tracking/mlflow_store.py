@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rnnlm.errors import ConfigError, TrackingError
+from rnnlm.runtime.proxies import proxy_problem
 from rnnlm.storage.home import Home
 from rnnlm.storage.redaction import redacted
 from rnnlm.tracking.stored_locations import mend_locations
@@ -93,7 +94,7 @@ def address_problem(address: str) -> str:
     except ValueError as error:
         return f"{error}; {example}"
     if scheme in ("http", "https"):
-        return example if not host or port == 0 or re.search(r"\s", address) else ""
+        return example if not host or port == 0 or re.search(r"\s", address) else proxy_problem(address)
     if scheme.partition("+")[0] in DATABASES:
         return database_problem(address)
     if scheme.startswith("databricks") or address.startswith("databricks"):

@@ -8,7 +8,7 @@ from prefect.settings import PREFECT_API_URL
 
 from flows.command_line import main
 from flows.operations.prefect_query import PrefectQuery
-from rnnlm.config import CorpusConfig
+from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.registry.registry_version import as_tags
 from rnnlm.registry.version_tags import source_facts
 from rnnlm.storage.home import Home, digest_of
@@ -78,3 +78,16 @@ def test_a_schedule_of_another_source_has_a_model_of_its_own(
     # The same text in another place.
     assert main(["schedule", "--corpus", str(other), "--set", "registry.model_name=rnnlm-tickets"]) == 0
     assert corpora(query)["tickets"] == {"source": str(other), "model_name": "rnnlm-tickets"}
+
+
+def test_a_schedule_takes_the_short_options_of_run(tracked_home: Home, tmp_path: Path, query: PrefectQuery) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("a\n" * 300, encoding="utf-8")
+    options = ["--minutes", "7", "--hidden-size", "40", "--promote", "never"]
+    assert main(["schedule", "--corpus", str(text), *options]) == 0
+    [config] = [
+        PipelineConfig.model_validate(one["parameters"]["config"])
+        for one in query.deployments().values()
+        if "own-schedule" in one["tags"]
+    ]
+    assert (config.training.minutes, config.model.hidden_size, config.registry.promote) == (7, 40, "never")

@@ -7,12 +7,17 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import httpx
+import httpx2
 import pytest
+import requests
 
 from flows.command_line import main
 from flows.operations.prefect_environment import set_environment
+from flows.operations.prefect_query import health_problem
 from rnnlm.storage.home import Home
 
 SET_UP = """
@@ -49,11 +54,121 @@ def test_a_proxy_is_not_asked_for_the_servers_of_the_home(home: Home, monkeypatc
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nothing listens there
     for _ in range(2):
         set_environment(home)
-    assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost"
+    assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost,::1"
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         assert httpx.get(f"http://127.0.0.1:{server.server_port}").status_code == 501  # it answers, to no method
         server.shutdown()
+
+
+DEAD = "127.0.0.1:9"  # nothing listens there
+PROXIES = [
+    {"http_proxy": f"http://{DEAD}", "https_proxy": f"http://{DEAD}"},
+    {"ALL_PROXY": f"socks5://{DEAD}"},
+    {"all_proxy": f"socks5h://name:secret@{DEAD}"},
+    {"ALL_PROXY": f"socks4://{DEAD}"},
+    {"ALL_PROXY": f"socks://{DEAD}"},  # as GNOME sets it
+    {"ALL_PROXY": f"SOCKS5://{DEAD}"},
+    {"ALL_PROXY": DEAD},
+    {"HTTP_PROXY": f"socks5://{DEAD}"},
+    {"HTTPS_PROXY": f"socks4a://{DEAD}", "HTTP_PROXY": f"http://{DEAD}"},
+    {"http_proxy": f"http://{DEAD}", "https_proxy": f"http://{DEAD}", "all_proxy": f"socks5://{DEAD}"},
+    {"HTTPS_PROXY": "http://[1/"},
+]
+NO_PROXIES = [{}, {"NO_PROXY": "example.org"}, {"no_proxy": "localhost"}, {"NO_PROXY": "*"}]
+
+
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):  # so that what the tested function sets is undone
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("no_proxies")
+@pytest.mark.parametrize("proxies", PROXIES, ids=str)
+def test_every_library_asks_loopback_without_a_proxy(
+    home: Home, proxies: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for excepted in NO_PROXIES:
+            with monkeypatch.context() as environment:
+                for name in ("no_proxy", "NO_PROXY"):
+                    environment.delenv(name, raising=False)
+                for name, value in (proxies | excepted).items():
+                    environment.setenv(name, value)
+                for _ in range(2):  # a command, and a process that it starts
+                    set_environment(home)
+                address = f"http://{'localhost' if excepted else '127.0.0.1'}:{server.server_port}"
+                for get in (httpx.get, httpx2.get, requests.get):
+                    assert get(address).status_code == 501  # it answers, to no method
+                with pytest.raises(HTTPError, match="501"):
+                    urlopen(address)
+                assert health_problem(address) == "status 501"
+        server.shutdown()
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_what_lies_elsewhere_is_asked_through_a_usable_proxy(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Desktops often set all three: the last one stands for neither http nor https then."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server_port}")
+        monkeypatch.setenv("ALL_PROXY", f"socks5://{DEAD}")
+        set_environment(home)
+        for get in (httpx.get, httpx2.get, requests.get):
+            assert get("http://text.invalid").status_code == 501
+        proxy.shutdown()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("no_proxies")
+@pytest.mark.parametrize(
+    ("command", "variables", "package"),
+    [
+        (["run", "--preset", "smoke", "--corpus", "http://text.invalid/a.txt"], {}, "PySocks"),
+        (["prepare", "--corpus", "https://text.invalid/a.txt"], {}, "PySocks"),
+        (["prepare", "--corpus", "hf:owner/name"], {}, "socksio"),
+        (["schedules"], {"PREFECT_API_URL": "http://prefect.invalid/api"}, "socksio"),
+        (["models"], {"MLFLOW_TRACKING_URI": "https://mlflow.invalid"}, "PySocks"),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["socks5", "socks"])
+def test_a_proxy_that_cannot_be_used_is_named_in_one_sentence(
+    command: list[str],
+    variables: dict[str, str],
+    package: str,
+    scheme: str,
+    home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in ({"ALL_PROXY": f"{scheme}://name:secret@{DEAD}"} | variables).items():
+        monkeypatch.setenv(name, value)
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert f"is of the kind {scheme}://" in said
+    assert "secret" not in said
+    assert (f"pip install {package}" if scheme == "socks5" else "expected http, https or socks") in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("no_proxies")
+def test_a_run_takes_no_notice_of_a_proxy_that_cannot_be_used(home: Home, toy_folder: Path) -> None:
+    """Prefect's client and server, their events, and MLflow's, in real processes."""
+    variables = {"RNNLM_HOME": str(home.root), "ALL_PROXY": f"socks5://{DEAD}"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")} | variables
+    for command in (["run", "--preset", "smoke", "--corpus", str(toy_folder)], ["status"], ["models"]):
+        rnnlm = [sys.executable, "-c", "from flows.command_line import console_entry; console_entry()"]
+        done = subprocess.run([*rnnlm, *command], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_a_shell_reads_what_env_prints(

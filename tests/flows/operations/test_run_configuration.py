@@ -19,6 +19,7 @@ NIGHTLY: dict[str, Any] = {"config": {"preset": "smoke", "corpus": {"source": "z
         ({"settings": ["model.hidden_size=32"]}, "by_policy"),
         ({"settings": ["model.hidden_size=33"]}, None),
         ({"settings": ["model.layers=2"], "maximum_tokens": 100_000}, None),
+        ({"minutes": 5}, None),
         ({"preset": "ptb"}, None),
         ({"corpus": "python-docs"}, None),
         ({"promote": "never"}, "never"),
@@ -45,3 +46,10 @@ def test_a_deployment_that_has_only_a_presets_name_has_its_settings() -> None:
     values = over_deployment({"preset": "smoke"}, {"model": {"layers": 2}})
     assert PipelineConfig.model_validate(values) == build_config("smoke", ["model.layers=2"])
     assert with_policy(build_config("smoke"), {"config": {"preset": "smoke"}}).registry.promote == "by_policy"
+
+
+def test_the_form_s_minutes_choose_as_the_option_does() -> None:
+    """The preset's own size and length make way, and a length that was chosen as well decides."""
+    assert with_choices(build_config("smoke"), minutes=5) == build_config("smoke", ["training.minutes=5"])
+    long = with_choices(build_config("smoke"), minutes=5, maximum_tokens=9)
+    assert long == build_config("smoke", ["training.minutes=5", "training.maximum_tokens=9"])

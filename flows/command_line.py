@@ -163,6 +163,27 @@ def check_open_files() -> None:
         sys.exit(USER_ERROR)
 
 
+def check_current_folder() -> None:
+    """Exit with a sentence if the current folder was deleted: libraries end in other errors, or abort the process."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        print(f"rnnlm: the current folder cannot be read ({error.strerror}): change to another (cd)", file=sys.stderr)
+        sys.exit(USER_ERROR)
+
+
+def flushed(code: int) -> int:
+    """Write what is left in the standard streams. Returns the exit code, which tells of a full output."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        print(f"rnnlm: standard output: {error.strerror}", file=sys.stderr)
+        code = code or USER_ERROR
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    return code
+
+
 def fill_standard_streams() -> None:
     """Open /dev/null for standard streams that the caller has closed: else the next file would be in their place.
 
@@ -244,13 +265,12 @@ def console_entry() -> NoReturn:
     os.umask(os.umask(0o022) | 0o022)  # files of a home are loaded: nobody else may write to them
     fill_standard_streams()
     check_open_files()
+    check_current_folder()
     code = main()
     # Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report
     # in fifty lines. So run the exit functions (one stops the temporary server) and leave without a teardown.
     atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    os._exit(flushed(code))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ import typer
 from rich.markup import escape
 
 from flows.commands.option_groups import OptionGroup, PlainOption
-from rnnlm.storage.disk_errors import check_space, full_disk_explained
+from rnnlm.errors import HomeError
+from rnnlm.storage.disk_errors import FULL, check_space, full_disk_explained
 from rnnlm.storage.home import Home, find_home
 
 FlowResult = TypeVar("FlowResult")
@@ -35,7 +36,16 @@ class Session:
 
     def print_result(self, text: str, value: Any) -> None:
         """Print `text` for people, or `value` as JSON with --json, on standard output. value: may hold records."""
-        print(json_of(value) if self.json else text, file=self.out, flush=True)
+        self.print_line(json_of(value) if self.json else text)
+
+    def print_line(self, text: str) -> None:
+        """Print text on standard output. HomeError if that is on a full disk, which need not be the home's."""
+        try:
+            print(text, file=self.out, flush=True)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise HomeError(f"standard output takes no more ({error.strerror}); send it elsewhere") from error
 
 
 def json_of(value: Any) -> str:

@@ -220,5 +220,5 @@ def logs_command(
     while follow:
         for name, reader in readers.items():
             for line in reader.new_lines():
-                print(f"{name:<8} {line}", file=session.out, flush=True)
+                session.print_line(f"{name:<8} {line}")
         time.sleep(0.5)

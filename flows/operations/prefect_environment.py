@@ -1,13 +1,20 @@
 """Environment variables that must be set before Prefect is imported: where it keeps files, no telemetry, logging."""
 
+import contextlib
+import importlib
 import importlib.util
+import io
 import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from urllib.request import getproxies
 
 from flows.operations.home_servers import RunningHome, home_password, password_variables, read_running
+from rnnlm.errors import ConfigError
 from rnnlm.runtime.library_environment import QUIET_LIBRARIES
-from rnnlm.storage.home import HISTORY_DAYS, Home
+from rnnlm.storage.home import HISTORY_DAYS, Home, expanded
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 
 PREFECT_PORT = 4200  # where `prefect server start` listens
@@ -38,6 +45,12 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
         # By default a folder of a name that anyone can guess and make first, below that of all temporary files.
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(home.temporary / "torchinductor"))
     keep_loopback_from_proxy()
+    if "prefect" not in sys.modules and not any(isinstance(finder, PrefectFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, PrefectFinder())
+    # Processes and Prefect's settings are begun in other folders, where a relative path would mean something else.
+    os.environ["RNNLM_HOME"] = str(home.root)
+    if own := os.environ.get("PREFECT_HOME"):
+        os.environ["PREFECT_HOME"] = str(expanded(own).absolute())
     # With Prefect's default of 5, each call to a lost server takes a minute. A command has a fallback.
     for name, value in (home_defaults(home) | {"PREFECT_CLIENT_MAX_RETRIES": "3"}).items():
         os.environ.setdefault(name, value)
@@ -47,6 +60,54 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
             os.environ["PREFECT_API_URL"] = running.prefect_api
             os.environ["PREFECT_API_AUTH_STRING"] = home_password(home)
             os.environ.setdefault("MLFLOW_PORT", str(running.mlflow_port))
+
+
+def prefect_package() -> Path:
+    """Return the folder of Prefect, found without importing it: it reads its settings on import."""
+    prefect = importlib.util.find_spec("prefect")
+    assert prefect is not None
+    assert prefect.origin is not None
+    return Path(prefect.origin).parent
+
+
+def away_from_project_files() -> contextlib.AbstractContextManager[None]:
+    """Make Prefect's own folder the current one inside the block, in which Prefect reads its settings.
+
+    It reads them also from `.env`, `prefect.toml` and `pyproject.toml` of the current folder, which belong to the
+    user's other programs: they would end a run, or send it to another server.
+    """
+    return contextlib.chdir(prefect_package())
+
+
+class PrefectFinder:
+    """Finds Prefect for its first import, whichever module asks for it, to import it away from the user's files."""
+
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name) if name == "prefect" else None
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = PrefectLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class PrefectLoader(SourceFileLoader):
+    """Imports Prefect. ConfigError for a variable PREFECT_… with a value that it does not know."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        from pydantic import ValidationError
+
+        said = io.StringIO()  # Prefect first prints a traceback of what is wrong
+        try:
+            with away_from_project_files(), contextlib.redirect_stderr(said):
+                super().exec_module(module)
+                importlib.import_module("prefect.context")  # reads the settings
+            sys.stderr.write(said.getvalue())
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            name = ".".join(map(str, wrong["loc"]))
+            raise ConfigError(
+                f"{error.title} of Prefect: {name} is {wrong['input']!r}: {wrong['msg']};\n"
+                "change or unset the environment variable PREFECT_… of that name"
+            ) from error
 
 
 def keep_loopback_from_proxy() -> None:
@@ -91,12 +152,8 @@ def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:
 
 
 def home_defaults(home: Home) -> dict[str, str]:
-    # Found without importing Prefect, which reads its settings on import.
-    prefect = importlib.util.find_spec("prefect")
-    assert prefect is not None
-    assert prefect.origin is not None
     return VARIABLE_DEFAULTS | {
         "RNNLM_HOME": str(home.root),
         # By default Prefect prefers $PREFECT_HOME/logging.yml, which can run code.
-        "PREFECT_LOGGING_SETTINGS_PATH": str(Path(prefect.origin).parent / "logging" / "logging.yml"),
+        "PREFECT_LOGGING_SETTINGS_PATH": str(prefect_package() / "logging" / "logging.yml"),
     }

@@ -6,6 +6,7 @@ A server deletes them itself, by the settings in prefect_environment.py; a tempo
 import asyncio
 import os
 
+from flows.operations.prefect_environment import away_from_project_files
 from rnnlm.storage.home import Home
 
 
@@ -17,7 +18,8 @@ def remove_old_flow_runs(home: Home, days: int) -> None:
     os.environ["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"] = str(hours * 3600)
     from prefect.context import refresh_global_settings_context
 
-    refresh_global_settings_context()
+    with away_from_project_files():
+        refresh_global_settings_context()
     asyncio.run(vacuum())
 
 

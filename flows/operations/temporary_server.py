@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 
 from flows.operations.home_servers import new_password, password_variables
+from flows.operations.prefect_environment import away_from_project_files, prefect_package
 from flows.operations.prefect_query import health_problem
 from rnnlm.errors import RnnlmError
 from rnnlm.runtime.polling import poll_until
@@ -39,7 +40,8 @@ def temporary_server() -> Iterator[str]:
         with server_kept_alive(listener, variables["PREFECT_API_URL"], os.environ | SERVER_SETTINGS | variables):
             before = {name: os.environ[name] for name in variables if name in os.environ}
             os.environ.update(variables)
-            refresh_global_settings_context()
+            with away_from_project_files():
+                refresh_global_settings_context()
             try:
                 yield variables["PREFECT_API_URL"]
             finally:
@@ -47,7 +49,8 @@ def temporary_server() -> Iterator[str]:
                 for name in variables:
                     del os.environ[name]
                 os.environ.update(before)
-                refresh_global_settings_context()
+                with away_from_project_files():
+                    refresh_global_settings_context()
 
 
 @contextlib.contextmanager
@@ -86,6 +89,7 @@ def start_server_process(listener: socket.socket, environment: dict[str, str]) -
     command = [sys.executable, "-P", "-m", "flows.operations.prefect_server", "--descriptor", str(listener.fileno())]
     return subprocess.Popen(
         command,
+        cwd=prefect_package(),
         env=environment | {"PYTHONPATH": python_path()},
         stdin=subprocess.PIPE,
         pass_fds=[listener.fileno()],

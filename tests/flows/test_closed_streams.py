@@ -33,6 +33,31 @@ def test_closed_streams_end_in_a_sentence(tmp_path: Path, command: str, closed: 
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "command", ["--help", "models", "models --json", "settings", "corpora", "logs", "runs", "--version"]
+)
+def test_a_full_standard_output_is_named(tmp_path: Path, command: str) -> None:
+    """The home's disk is not full."""
+    done = run(f"rnnlm {command} > /dev/full", tmp_path / "home")
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert "home" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["models", "inspect /etc/hostname", "run --preset smoke", "--help", "serve x"])
+def test_a_deleted_current_folder_is_named(tmp_path: Path, command: str) -> None:
+    (tmp_path / "gone").mkdir()
+    for home in (tmp_path / "home", ""):
+        line = f"export RNNLM_HOME={home}; mkdir -p gone; cd gone; rmdir ../gone; rnnlm {command}"
+        done = run(line, tmp_path / "home")
+        assert done.returncode == 2
+        [sentence] = [line for line in done.stderr.splitlines() if not line.startswith("shell-init")]
+        assert sentence.startswith("rnnlm: the current folder cannot be read (No such file or directory)")
+
+
+@pytest.mark.long
 def test_input_that_is_no_text_is_read_with_replacements(toy_run: RunRecord, home: Home) -> None:
     """In a strict locale; the C locale is lenient."""
     done = run(f"printf 'the caf\\xe9\\n' | PYTHONIOENCODING=utf-8:strict rnnlm tokenize {toy_run.run_id}", home.root)

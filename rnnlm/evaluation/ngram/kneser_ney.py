@@ -52,6 +52,7 @@ def count_ngrams(
     fixed = [str(row[0]) for row in connection.execute(statement("ngram/read_unestimated_orders")).fetchall()]
     if fixed:
         logger.warning(
-            "n-grams of order %s: too few to estimate discounts; using fixed ones (0.5, 1, 1.5)",
+            "n-grams of order %s: discounts cannot be estimated from how many occur once, twice, three and four times; "
+            "using fixed ones (0.5, 1, 1.5)",
             ", ".join(fixed),
         )

@@ -17,12 +17,17 @@ from urllib.parse import unquote
 
 from rnnlm.corpora.document_formats import DocumentError
 from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, is_archive_name, suffix_of
+from rnnlm.extensions.documents.document_process import DocumentProcess, answer_requests
 from rnnlm.runtime.extras import missing_packages
 
 # A document is read whole; docutils reads about 200 kB a second.
 MAXIMUM_BYTES = {"rst": 4 << 20} | dict.fromkeys(("markdown", "html", "pdf", "docx", "epub"), 32 << 20)
 MAXIMUM_UNPACKED_BYTES = 64 << 20  # of the XML in a docx or epub
 MAXIMUM_PAGES = 20_000  # of a PDF
+# Of computing for a document, not on the clock: a busy machine leaves out the same ones.
+SECONDS = 10.0
+LEAST_SECONDS = {"pdf": 60.0}  # a small one may have a thousand pages
+SECONDS_PER_MEGABYTE = 10.0  # in addition; docutils, the slowest, takes half of it for usual text
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")  # :func:`name <target>`
 DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]*\[.*?\]\s*>", re.IGNORECASE | re.DOTALL)  # with entities of its own
@@ -46,7 +51,18 @@ END_OF_WORD = re.compile(r"[^\W\d_]-$")  # a word divided at the end of a line
 
 
 def document_prose(kind: str, data: bytes, text: str) -> str:
-    """The prose of a document: of `data` if its kind is one of BINARY_KINDS, else of `text`. DocumentError if none."""
+    """The prose of a document: of `data` if its kind is one of BINARY_KINDS, else of `text`.
+
+    DocumentError if there is none, or if it takes too long to read.
+    """
+    size = max(len(data), len(text))
+    seconds = LEAST_SECONDS.get(kind, SECONDS) + SECONDS_PER_MEGABYTE * size / 1e6
+    data, text = (data, "") if kind in BINARY_KINDS else (b"", text)
+    return PROCESS.prose(kind, data, text, seconds)
+
+
+def parsed_prose(kind: str, data: bytes, text: str) -> str:
+    """See document_prose; in this process, without a limit of time."""
     try:
         prose = BINARY_KINDS[kind](data) if kind in BINARY_KINDS else READERS[kind](text)
     except DocumentError:
@@ -276,6 +292,7 @@ def epub_prose(data: bytes) -> str:
     return "".join(html_prose(page.decode("utf-8", "replace")) for page in pages)
 
 
+PROCESS = DocumentProcess("rnnlm.extensions.documents.document_prose")
 BINARY_KINDS: dict[str, Callable[[bytes], str]] = {"pdf": pdf_prose, "docx": docx_prose, "epub": epub_prose}
 READERS: dict[str, Callable[[str], str]] = {"markdown": markdown_prose, "rst": rst_prose, "html": html_prose}
 MARKUP_LIBRARIES = {
@@ -303,3 +320,7 @@ def installed(library: str) -> str:
         return version(library)
     except PackageNotFoundError:
         return ""
+
+
+if __name__ == "__main__":
+    answer_requests(parsed_prose)

@@ -18,6 +18,7 @@ import requests
 from flows.command_line import main
 from flows.operations.prefect_environment import set_environment
 from flows.operations.prefect_query import health_problem
+from rnnlm.runtime.subprocess_environment import ROOT
 from rnnlm.storage.home import Home
 
 SET_UP = """
@@ -38,6 +39,58 @@ def test_a_logging_yml_in_the_home_is_not_run(home: Home, tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", SET_UP], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "made").exists()
+
+
+ELSEWHERE = "http://127.0.0.1:9/api"  # no server
+PROJECT_FILES: dict[str, bytes | None] = {  # of the user's other programs; None: a folder
+    ".env": f"database=abc\nserver=x\nPREFECT_API_URL={ELSEWHERE}\nPREFECT_PROFILES_PATH=x.toml\n".encode(),
+    ".env in Latin-1": b"NAME=J\xfcrgen\nSECRET=\xff\xfe\n",
+    ".env of a virtual environment": None,
+    "prefect.toml": f'[api]\nurl = "{ELSEWHERE}"\n[server.database]\ntimeout = "x"\n'.encode(),
+    "prefect.toml damaged": b"[api\n",
+    "pyproject.toml": f'[tool.prefect]\nnonsense = 3\nhome = "x"\n[tool.prefect.api]\nurl = "{ELSEWHERE}"\n'.encode(),
+    "pyproject.toml damaged": b"[tool.prefect\nbroken",
+    "pyproject.toml in Latin-1": b"# J\xfcrgen\n",
+}
+
+
+def write_project_file(folder: Path, case: str) -> None:
+    content, path = PROJECT_FILES[case], folder / case.split()[0]
+    path.mkdir() if content is None else path.write_bytes(content)
+
+
+def rnnlm_in(folder: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """A command in a process of its own, in a folder, with the home `home` below it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+    environment |= {"PYTHONPATH": str(ROOT), "RNNLM_HOME": "home", **variables}
+    command = [sys.executable, "-m", "flows.command_line", *arguments]
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", PROJECT_FILES)
+def test_prefect_s_files_of_the_current_folder_change_nothing(tmp_path: Path, case: str) -> None:
+    """A flow on a temporary server, with a corpus and a home that are relative to the user's folder."""
+    write_project_file(tmp_path, case)
+    (tmp_path / "text.txt").write_text("".join(f"the cat number {number} sees the dog .\n" for number in range(300)))
+    before = set(tmp_path.iterdir())
+    done = rnnlm_in(tmp_path, "prepare", "--corpus", "text.txt", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "home"}
+    assert (tmp_path / "home" / "prefect" / "prefect.db").exists()
+    for command in (["schedules"], ["runs", "--json"], ["prune"]):
+        done = rnnlm_in(tmp_path, *command)
+        assert "Traceback" not in done.stderr
+        assert ELSEWHERE not in done.stderr
+
+
+@pytest.mark.long
+def test_a_variable_that_prefect_does_not_know_is_a_sentence(tmp_path: Path) -> None:
+    done = rnnlm_in(tmp_path, "prepare", "--corpus", "zen", PREFECT_LOGGING_LEVEL="nonsense")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "level is 'NONSENSE'" in done.stderr
 
 
 def test_what_the_user_has_set_wins(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

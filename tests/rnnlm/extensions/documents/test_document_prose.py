@@ -1,23 +1,31 @@
 """Markdown, reStructuredText, HTML, PDF, docx and epub become prose; untrusted ones do no harm."""
 
 import importlib.util
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import rnnlm.extensions.documents.document_prose as document_prose_module
+from rnnlm.extensions.documents.document_process import DocumentProcess
 from rnnlm.extensions.documents.document_prose import (
     MAXIMUM_BYTES,
     DocumentError,
     document_prose,
     html_prose,
     markdown_prose,
+    parsed_prose,
     rst_prose,
 )
+from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home
 from tests.rnnlm.corpora.packed_files import COMPRESSIONS, zip_of
-from tests.rnnlm.corpora.test_file_formats import obtain, refused, stored, write
+from tests.rnnlm.corpora.test_file_formats import obtain, stored, write
 
 MARKDOWN = """\
 ---
@@ -236,12 +244,11 @@ def test_chapters_of_an_epub_may_be_beside_its_package() -> None:
     assert lines_of(document_prose("epub", book, "")) == ["Outside.", "The end."]
 
 
-def test_a_zip_that_unpacks_to_too_much_is_left_out(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zip_that_unpacks_to_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document_prose_module, "MAXIMUM_UNPACKED_BYTES", 1_000)
-    write(tmp_path / "data" / "a.epub", epub_of(BOOK | {"OEBPS/a.xhtml": "<p>" + "x" * 10_000}))
-    refused(home, tmp_path / "data", r"a\.epub \(unpacks to more than 1,000 bytes")
+    book = epub_of(BOOK | {"OEBPS/a.xhtml": "<p>" + "x" * 10_000})
+    with pytest.raises(DocumentError, match=r"^unpacks to more than 1,000 bytes"):
+        parsed_prose("epub", book, "")
 
 
 def test_a_docx_resolves_no_entities(home: Home, tmp_path: Path) -> None:
@@ -309,14 +316,66 @@ def test_hostile_markup_gives_prose_or_a_reason(kind: str, text: str) -> None:
         assert len(str(error)) < 200
 
 
-def test_without_its_extra_a_pdf_is_left_out(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_extra_a_pdf_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = importlib.util.find_spec
 
     def without_pypdf(name: str, *more: Any) -> Any:
         return None if name == "pypdf" else find_spec(name, *more)
 
     monkeypatch.setattr(importlib.util, "find_spec", without_pypdf)
-    write(tmp_path / "data" / "a.pdf", pdf_of("Portable"))
-    refused(home, tmp_path / "data", r"a\.pdf \(needs the extra documents")
-    write(tmp_path / "data" / "b.txt", b"text\n")
-    assert stored(home, tmp_path / "data") == {"text": "text\n"}
+    with pytest.raises(DocumentError, match="needs the extra documents"):
+        parsed_prose("pdf", pdf_of("Portable"), "")
+
+
+ATTRIBUTES = "".join(f" a{number}='1'" for number in range(60_000))
+HOSTILE_PAGE = f"<p{ATTRIBUTES}>text</p>"
+SLOW_DOCUMENTS: dict[str, bytes] = {  # each takes a parser from ten seconds to hours
+    "attributes.html": HOSTILE_PAGE.encode(),
+    "attributes.md": HOSTILE_PAGE.encode(),
+    "quotes.rst": b"`a " * 66_000,
+    "links.rst": b"a_ " * 66_000,
+    "attributes.epub": epub_of(BOOK | {"OEBPS/a.xhtml": HOSTILE_PAGE}),
+    "lines.pdf": pdf_of(*["x"] * 200_000),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SLOW_DOCUMENTS)
+def test_a_document_that_takes_too_long_is_left_out(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for setting in ("SECONDS", "SECONDS_PER_MEGABYTE"):
+        monkeypatch.setattr(document_prose_module, setting, 0.7)
+    monkeypatch.setattr(document_prose_module, "LEAST_SECONDS", {})
+    write(tmp_path / "data" / name, SLOW_DOCUMENTS[name])
+    write(tmp_path / "data" / "z.html", b"<p>read</p>")
+    corpus = obtain(home, tmp_path / "data")
+    assert {one.name: one.reason[:17] for one in corpus.left_out} == {name: "took longer than "}
+    assert lines_of((corpus.folder / "text.txt").read_text()) == ["read"]
+
+
+@pytest.mark.long
+def test_sigterm_ends_the_reading_of_a_document_at_once(tmp_path: Path) -> None:
+    page = write(tmp_path / "page.html", HOSTILE_PAGE.encode())
+    environment = {**os.environ, "RNNLM_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "flows.command_line", "inspect", str(page)]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+
+        def readers() -> list[psutil.Process]:
+            return [child for child in psutil.Process(process.pid).children() if child.cpu_times().user > 2]
+
+        assert poll_until(lambda: bool(readers()), 60, 0.1)
+        [reader] = readers()
+        process.terminate()
+        begun = time.monotonic()
+        _, said = process.communicate(timeout=30)
+    assert time.monotonic() - begun < 3
+    assert process.returncode == 143
+    assert "interrupted" in said
+    assert not reader.is_running()
+
+
+def test_a_parser_that_crashes_costs_one_document() -> None:
+    process = DocumentProcess("keyword")  # ends without an answer, as after a crash
+    with pytest.raises(DocumentError, match="damaged html: its parser ended with code 0"):
+        process.prose("html", b"", "<p>text</p>", 1.0)

@@ -1,0 +1,94 @@
+"""A process that reads documents, one after the other, and dies of a document that takes too long.
+
+Parsers take hours for some pages of a megabyte, inside libraries that nothing else interrupts.
+"""
+
+import atexit
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+from rnnlm.corpora.document_formats import DocumentError
+from rnnlm.runtime.subprocess_environment import python_path
+
+
+class DocumentProcess:
+    """The process of a module that calls `answer_requests`. It is started with the first document."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.process: subprocess.Popen[bytes] | None = None
+        self.owner = 0  # after a fork, both processes would read the replies of one
+        self.lock = threading.Lock()
+
+    def prose(self, kind: str, data: bytes, text: str, seconds: float) -> str:
+        """Return the prose of a document. DocumentError if there is none, or it takes too long to read.
+
+        seconds: of computing that the document may take. An interruption ends the reading at once.
+        """
+        with self.lock:
+            process = self.running()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                pickle.dump((seconds, (kind, data, text)), process.stdin)
+                process.stdin.flush()
+                prose, reason = pickle.load(process.stdout)
+            except (EOFError, OSError, pickle.UnpicklingError):
+                code = process.wait()
+                if code == -signal.SIGPROF:
+                    reason = f"took longer than {seconds:.0f} s: left out; corpus.format=text reads it with its markup"
+                else:
+                    reason = f"damaged {kind}: its parser ended with code {code}"
+            except BaseException:
+                process.kill()
+                process.wait()
+                raise
+        if reason:
+            raise DocumentError(reason)
+        return str(prose)
+
+    def running(self) -> "subprocess.Popen[bytes]":
+        if self.process is None or self.owner != os.getpid() or self.process.poll() is not None:
+            self.owner = os.getpid()
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", self.module],
+                env=os.environ | {"PYTHONPATH": python_path()},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C on the terminal is for the command
+            )
+            atexit.unregister(self.stop)
+            atexit.register(self.stop)
+        return self.process
+
+    def stop(self) -> None:
+        if self.process is not None and self.owner == os.getpid():
+            self.process.kill()
+            self.process.wait()
+
+
+def answer_requests(read: Callable[[str, bytes, str], str]) -> None:
+    """Answer the requests on standard input until its end. What else is printed goes to standard error."""
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            seconds, request = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends a process, also in the middle of a library
+        try:
+            reply = read(*request), ""
+        except DocumentError as error:
+            reply = "", str(error)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        try:
+            pickle.dump(reply, replies)
+            replies.flush()
+        except BrokenPipeError:  # whoever asked was killed
+            os._exit(1)

@@ -88,7 +88,7 @@ def command_section(path: str, command: Any) -> str:
 
 def names_of(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
-        return str(parameter.metavar)
+        return f"{parameter.metavar}{'' if parameter.nargs == 1 else '…'}"
     value = "" if parameter.is_flag else parameter.metavar
     return f"{', '.join(parameter.opts)} {value}".strip()
 

@@ -82,7 +82,7 @@ def runs_compare_command(
     session: ReadingSession,
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN RUN...", help="Ids, beginnings of ids, or folders.", autocompletion=complete_runs),
+        typer.Argument(metavar="RUN", help="Ids, beginnings of ids, or folders.", autocompletion=complete_runs),
     ],
     picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the loss curves.")] = Path(
         "comparison.png"

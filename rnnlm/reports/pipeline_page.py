@@ -141,12 +141,15 @@ def pipeline_summary(record: PipelineRecord) -> str:
     config = PipelineConfig.model_validate(read_json(record.run.folder / "config.json"))
     corpus, dataset, run, stages = record.corpus, record.dataset, record.run, record.stages
     train_tokens = dataset.predicted_tokens["train"]
+    model = config.model
+    if model.has_network and record.evaluation.scores["test"].network is None:
+        model = model.model_copy(update={"counts": 0})  # the counts' shares are 0: the network is alone
     facts = {
         "corpus": f"{corpus.name}, sha256 {corpus.digest[:16]}, {corpus.corpus_bytes:,} bytes"
         + (f", {corpus.freshness}" if corpus.freshness else ""),
         "dataset": f"{dataset.dataset_id}, vocabulary {dataset.vocabulary_size:,}, {train_tokens:,} tokens to train on",
         "run": run.folder,
-        "trained": f"{model_shape(config.model, len(run.members))}; {run.trained_tokens:,} tokens "
+        "trained": f"{model_shape(model, len(run.members))}; {run.trained_tokens:,} tokens "
         f"({run.trained_tokens / train_tokens:.1f} epochs)",
         "started": f"from {run.started_from}" if run.started_from else "",
         **{name: fact for _, section in config.sections() for name, fact in section.facts().items()},

@@ -25,7 +25,7 @@ def test_every_pinned_package_takes_all_interpreters() -> None:
     pins = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     pinned = {(normalized(name), version) for name, version in pins}
     needed = {
-        (normalized(found.name), found.version): SpecifierSet(found.metadata["Requires-Python"] or "")
+        (normalized(found.name), found.version): SpecifierSet(found.metadata.get("Requires-Python", ""))
         for found in distributions()
     }
     checked = needed.keys() & pinned
@@ -39,6 +39,7 @@ def test_every_pinned_package_takes_all_interpreters() -> None:
     assert not refusing
 
 
+MAKES = ("PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")  # variables of the make that runs the tests
 # An interpreter that takes itself for another version, and makes an environment without anything in it.
 INTERPRETER = """#!/bin/sh
 if [ "$1" = -c ]; then exec {real} -c 'import sys; sys.version_info = {version}; exec(sys.argv[1])' "$2"; fi
@@ -67,7 +68,7 @@ def make_setup(checkout: Path, interpreters: dict[str, tuple[int, ...]], *option
         file = checkout / "bin" / name
         file.write_text(INTERPRETER.format(real=shlex.quote(sys.executable), version=version), encoding="utf-8")
         file.chmod(0o755)
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHON", "MAKEFLAGS")}
+    environment = {name: value for name, value in os.environ.items() if name not in MAKES}
     done = subprocess.run(
         [checkout / "bin" / "make", "setup", *options],
         cwd=checkout,

@@ -150,6 +150,7 @@ def test_a_backup_does_not_miss_the_homes_own_prefect_server(
     assert ("missing    Prefect at " in text) == missing
 
 
+@pytest.mark.long
 def test_prune_deletes_old_flow_runs_of_a_home_without_a_server(home: Home) -> None:
     home.make(home.prefect)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}

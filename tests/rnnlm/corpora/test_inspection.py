@@ -91,6 +91,7 @@ def test_inspection_shows_the_error_of_a_run(home: Home, tmp_path: Path, capsys:
         inspected("https://example.org/a.txt")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [

@@ -23,6 +23,8 @@ from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from tests.rnnlm.conftest import Storyteller
 
+pytestmark = pytest.mark.long
+
 HARMS: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
     "cut": lambda data: data[: len(data) // 2],

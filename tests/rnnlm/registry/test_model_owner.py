@@ -142,6 +142,7 @@ def test_a_secret_of_an_address_is_not_stored(tracked_home: Home) -> None:
     assert source_facts(tracked_home, config_of("https://user:other@b.org/tickets?key=signature").corpus) == facts
 
 
+@pytest.mark.long
 def test_registration_asks_once_more(register: Registrar, toy_folder: Path, tmp_path: Path) -> None:
     """At the start of the run MLflow was unavailable, or the name still free."""
     assert register().name == "rnnlm-toy"

@@ -89,6 +89,7 @@ def test_registering_again_makes_no_second_version_unless_forced_or_deleted(regi
     assert not register().skipped
 
 
+@pytest.mark.long
 def test_a_version_has_only_files_that_we_wrote(register: Registrar, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setattr("rnnlm.registry.bundle_check.CHECKED", set())

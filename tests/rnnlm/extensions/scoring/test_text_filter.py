@@ -151,6 +151,7 @@ ODD_FILES = {  # § is where a score belongs; everything else comes out as it we
 SCORED = re.compile(r'"bits_per_byte": (?:null|[\d.]+(?:e-\d+)?)|(?<=[,;\t])(?:bits_per_byte|\d+\.\d+)')
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ODD_FILES)
 def test_a_kept_file_differs_from_its_input_by_scores_alone(filtered: Filter, tmp_path: Path, name: str) -> None:
     wide = {"wide.jsonl": "utf-16-le", "wide.txt": "utf-16-le", "wide.tsv": "utf-16-be"}

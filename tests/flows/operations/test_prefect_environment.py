@@ -141,6 +141,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_proxies")
 @pytest.mark.parametrize("proxies", PROXIES, ids=str)
 def test_every_library_asks_loopback_without_a_proxy(

@@ -268,7 +268,8 @@ def console_entry() -> NoReturn:
     check_current_folder()
     code = main()
     # Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report
-    # in fifty lines. So run the exit functions (one stops the temporary server) and leave without a teardown.
+    # in fifty lines. So run the exit functions (one stops the temporary server) and leave without a teardown. CPython
+    # (3.11 to 3.14) has no public function for it.
     atexit._run_exitfuncs()
     os._exit(flushed(code))
 

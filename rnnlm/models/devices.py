@@ -97,6 +97,19 @@ def to_device(value: T, device: torch.device) -> T:
     return value
 
 
+# The two functions below are private to torch (2.13). Public ones would start a kernel for each tensor.
+
+
+def copy_tensors(targets: list[Tensor], sources: list[Tensor]) -> None:
+    """Copy each source to the target at its place, all of them in one kernel of a GPU."""
+    torch._foreach_copy_(targets, sources)
+
+
+def scale_tensors(tensors: list[Tensor], factor: Tensor) -> None:
+    """Multiply all tensors in place by a scalar tensor, in one kernel of a GPU."""
+    torch._foreach_mul_(tensors, factor)
+
+
 @contextmanager
 def float32_products(precision: str) -> Iterator[None]:
     """How a GPU multiplies float32 matrices inside the context: exactly, or as TF32 if precision is bfloat16.

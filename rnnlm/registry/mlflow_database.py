@@ -1,6 +1,6 @@
 """Direct access to MLflow's database in the home, for what MLflow's client cannot do or takes seconds to do.
 
-The tables and private functions are those of MLflow 3.17.2, with which this file was tested.
+The tables and the two private methods `_hard_delete_*` are those of MLflow 3.17.2, with which this file was tested.
 rnnlm/tracking/stored_locations.py rewrites the paths in the same tables.
 """
 
@@ -58,9 +58,9 @@ def champions_in_file(database: Path) -> dict[str, tuple[int, list[RegistryVersi
 
 def delete_for_good(home: Home, kind: Literal["logged_model", "run"], identity: str) -> None:
     """Delete a row with everything that belongs to it; MLflow's client only marks it as deleted."""
-    from mlflow.tracking._tracking_service.utils import _get_store
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    store = _get_store(embedded_uri(home), home.artifacts.as_uri())
+    store = SqlAlchemyStore(embedded_uri(home), home.artifacts.as_uri())
     getattr(store, f"_hard_delete_{kind}")(identity)
 
 

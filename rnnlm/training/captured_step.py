@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.optim import Optimizer
 
+from rnnlm.models.devices import copy_tensors
 from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
@@ -99,7 +100,7 @@ class CapturedUpdater(Updater):
         if recording is None:
             with self.rates_on_device():
                 return super().__call__(parts)
-        torch._foreach_copy_(recording.buffers, tensors)
+        copy_tensors(recording.buffers, tensors)
         recording.replay()
         for parameter, gradient in zip(self.parameters, recording.gradients, strict=True):
             parameter.grad = gradient

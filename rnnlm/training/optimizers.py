@@ -11,6 +11,7 @@ from torch.optim.adamw import adamw
 from rnnlm.config.training_config import OptimizerConfig, TrainingConfig
 from rnnlm.models.block import Linear
 from rnnlm.models.cell import Cell
+from rnnlm.models.devices import scale_tensors
 from rnnlm.models.language_model import LanguageModel
 
 
@@ -141,7 +142,7 @@ def clip_gradients(parameters: Iterable[Tensor], clip_norm: float | None) -> Ten
         values.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
     norm = nn.utils.get_total_norm(values)
     if clip_norm is not None:
-        torch._foreach_mul_(values, (clip_norm / (norm + 1e-6)).clamp(max=1.0))
+        scale_tensors(values, (clip_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm
 
 

@@ -193,6 +193,7 @@ def test_another_year_is_told(years: int, shown: str) -> None:
     assert re.fullmatch(shown, local_time(moment.replace(year=moment.year + years)))
 
 
+@pytest.mark.long
 @given(st.datetimes(datetime(2027, 3, 27), datetime(2027, 3, 30)), st.sampled_from(["30 2 * * *", "0 3 * * *"]))
 def test_a_time_that_the_clock_change_leaves_out_runs_once_that_night(moment: datetime, cron: str) -> None:
     """Whenever Prefect plans ahead, it finds the same times, one for each day; it plans no time twice."""

@@ -80,6 +80,7 @@ def mlflow_accepts(name: str, *validators: Callable[[str], None]) -> bool:
     return True
 
 
+@pytest.mark.long
 @given(st.text(st.sampled_from("aZ9_-./:%\"' \n\x00ä@"), max_size=6) | st.text())
 @example("." * 2)
 @example("a" * 201)

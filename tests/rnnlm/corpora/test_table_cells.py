@@ -89,6 +89,7 @@ def test_a_cell_as_text(cell: Any, text: str | None) -> None:
     assert cell_text(cell, "here") == text
 
 
+@pytest.mark.long
 def test_a_value_of_no_known_type_is_refused() -> None:
     with pytest.raises(TableError, match="here: holds object, which is not read"):
         cell_text([object()], "here")

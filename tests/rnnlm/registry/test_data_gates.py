@@ -108,6 +108,7 @@ def test_near_copies_in_held_out_text_are_told_before_training(
         assert any(sentence in message and "remove the copies" in message.lower() for message in caplog.messages)
 
 
+@pytest.mark.long
 def test_a_dataset_without_its_text_passes_with_a_reason(
     small: tuple[Home, PipelineConfig, DatasetRecord], tmp_path: Path
 ) -> None:

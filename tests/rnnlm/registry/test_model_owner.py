@@ -76,6 +76,7 @@ SOURCES = (
 )
 
 
+@pytest.mark.long
 def test_no_two_sources_share_a_model(tracked_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     models = {source: register_night(tracked_home, config_of(source)) for source in SOURCES}

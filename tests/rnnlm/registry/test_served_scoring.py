@@ -94,6 +94,7 @@ def test_every_kind_of_tokenizer_is_served_alike(
     agree(served(folder, tmp_path), folder, SequencesConfig())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "shape",
     [

@@ -87,6 +87,7 @@ def test_an_unchanged_night_finds_its_run_although_the_champion_has_changed(warm
     assert run.run_id != run_training(warm.home, warm.config, warm.dataset, untracked, start=forced).run_id
 
 
+@pytest.mark.long
 def test_a_remembered_decision_needs_neither_mlflow_nor_the_version(warm: Registrar) -> None:
     start = chosen(warm)
     shutil.rmtree(warm.home.artifacts)

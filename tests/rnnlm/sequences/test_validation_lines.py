@@ -1,6 +1,8 @@
 """Which tokens choose is decided line by line, in every mode, and no judging token is in the tuning sample."""
 
 import random
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +53,21 @@ def sentences(count: int) -> str:
     return "".join(line + "\n" * (number % 9 == 0) for number, line in enumerate(lines))
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, str], tuple[CorpusRecord, DatasetRecord]]:
+    """Give the corpus and the dataset of 300 lines for the number of a cut and a kind of tokenizer, made once each."""
+    folder = tmp_path_factory.mktemp("cuts")
+    home = Home(folder / "home")
+    return cache(lambda cut, kind: dataset_of(home, folder, sentences(300), CUTS[cut], kind))
+
+
+@pytest.mark.parametrize("cut", range(len(CUTS)))
 @pytest.mark.parametrize("kind", ["word", "char"])
 def test_the_tokens_that_choose_are_those_of_the_choosing_lines(
-    home: Home, tmp_path: Path, cut: dict[str, Any], kind: str
+    made: Callable[[int, str], tuple[CorpusRecord, DatasetRecord]], cut: int, kind: str
 ) -> None:
-    corpus, dataset = dataset_of(home, tmp_path, sentences(300), cut, kind)
-    config, tokenizer = SequencesConfig(**cut), load_tokenizer(dataset.tokenizer_folder)
+    corpus, dataset = made(cut, kind)
+    config, tokenizer = SequencesConfig(**CUTS[cut]), load_tokenizer(dataset.tokenizer_folder)
     expected, tokens = [], []
     for document in corpus_documents(corpus):
         if document.split == "valid":
@@ -74,13 +84,13 @@ def test_the_tokens_that_choose_are_those_of_the_choosing_lines(
     assert shifted_rows(split.read(0, len(split)))[1].tolist() == tokens
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("cut", range(len(CUTS)))
 @pytest.mark.parametrize("tokens", [None, 1, 50, 10_000])
 @pytest.mark.parametrize("world_size", [1, 3])
 def test_a_tuning_sample_has_choosing_tokens_alone_once_each(
-    home: Home, tmp_path: Path, cut: dict[str, Any], tokens: int | None, world_size: int
+    made: Callable[[int, str], tuple[CorpusRecord, DatasetRecord]], cut: int, tokens: int | None, world_size: int
 ) -> None:
-    _, dataset = dataset_of(home, tmp_path, sentences(300), cut)
+    _, dataset = made(cut, "word")
     sample = TuningSample(dataset, tokens)
     batches = [batch for rank in range(world_size) for batch in sample.batches(16, rank, world_size)]
     targets = np.concatenate([batch.target_ids[batch.mask].numpy() for batch in batches])
@@ -90,16 +100,18 @@ def test_a_tuning_sample_has_choosing_tokens_alone_once_each(
     assert 0 < len(targets) <= len(chosen)
     if tokens is None or tokens == 10_000:
         assert sorted(targets.tolist()) == sorted(chosen.tolist())
-    elif cut.get("mode") != "stream":
+    elif CUTS[cut].get("mode") != "stream":
         assert len(targets) <= tokens + dataset.predicted_tokens["valid"] // 10
     assert not np.isin(targets, [PAD]).any()
 
 
-@pytest.mark.parametrize("cut", [CUTS[0], CUTS[3]])
-def test_the_loss_of_a_sample_is_that_within_the_whole_text(home: Home, tmp_path: Path, cut: dict[str, Any]) -> None:
+@pytest.mark.parametrize("cut", [0, 3])
+def test_the_loss_of_a_sample_is_that_within_the_whole_text(
+    made: Callable[[int, str], tuple[CorpusRecord, DatasetRecord]], cut: int
+) -> None:
     from rnnlm.evaluation.token_losses import joined_nll, nll_of_split
 
-    _, dataset = dataset_of(home, tmp_path, sentences(300), cut)
+    _, dataset = made(cut, "word")
     model = build_model(plain_model({"hidden_size": 8}), dataset.vocabulary_size, 0)
     whole = joined_nll(nll_of_split(model, StoredSplit(dataset, "valid"), dataset.mode))
     nats, count = nll_of_batches(model, TuningSample(dataset, None).batches(8))

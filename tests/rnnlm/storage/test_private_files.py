@@ -32,6 +32,7 @@ def enterable(folder: Path, top: Path) -> bool:
     return all(place.stat().st_mode & 0o001 for place in (folder, *folder.parents) if place.is_relative_to(top))
 
 
+@pytest.mark.long
 def test_databases_and_backups_are_private(home: Home, tmp_path: Path) -> None:
     prepare_store(home)
     home.make(home.prefect)

@@ -221,6 +221,7 @@ def test_a_kill_after_creating_the_mlflow_run_creates_no_second(tracked_home: Ho
             assert again.mlflow_run_id == tracker.mlflow_run_id
 
 
+@pytest.mark.long
 def test_unsent_metrics_are_sent_with_the_results(tracked_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with tracked(tracked_home) as (tracker, measure):
         measure(1, {"train_loss_nats": 4.0})

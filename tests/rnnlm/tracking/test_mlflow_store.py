@@ -127,6 +127,7 @@ ADDRESSES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_an_unknown_tracking_address_is_refused_at_once(
     address: str, home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

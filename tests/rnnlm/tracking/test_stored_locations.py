@@ -26,6 +26,7 @@ def moved(home: Home, place: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return Home(place)
 
 
+@pytest.mark.long
 def test_a_moved_home_keeps_its_models_and_takes_new_ones(
     tracked_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

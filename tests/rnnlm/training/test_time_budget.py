@@ -80,6 +80,7 @@ def test_a_gpu_multiplies_in_bfloat16_unless_told_otherwise(
     assert sampled.training.loss.kind == "sampled"
 
 
+@pytest.mark.long
 def test_a_measured_size_is_kept_for_this_text_and_these_settings(
     home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ class Listener(UntrackedRun):
         self.flushed += 1
 
 
+@pytest.mark.long
 def test_a_run_leaves_model_history_and_marker(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -104,6 +104,7 @@ def test_a_diverging_model_is_refused(toy_dataset: DatasetRecord, trained: Langu
         )
 
 
+@pytest.mark.long
 def test_counts_alone_do_not_adapt(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_corpus: CorpusRecord
 ) -> None:

@@ -86,6 +86,7 @@ def test_a_systematic_sample_has_no_bias() -> None:
     assert found[0] == 0
 
 
+@pytest.mark.long
 def test_a_taught_run_resumes_exactly_and_without_its_teacher(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:

@@ -47,6 +47,7 @@ def members_of(
     return find_members(home, [other.model_folder, run.model_folder])
 
 
+@pytest.mark.long
 def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:

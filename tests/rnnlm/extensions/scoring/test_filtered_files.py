@@ -92,6 +92,7 @@ def same(written: bytes, data: bytes, name: str, encoding: str) -> bool:
     return re.sub(padding, b"", without) == re.sub(padding, b"", carried[1])
 
 
+@pytest.mark.long
 @settings(LIMITS, max_examples=150)
 @ANY_FILE
 def test_150_odd_files_come_out_as_they_went_in(data: bytes, name: str, document: str) -> None:

@@ -95,6 +95,7 @@ def test_an_excerpt_shows_the_first_mark_and_fits() -> None:
     assert excerpt("", (), 48) == ""
 
 
+@pytest.mark.long
 def test_the_list_fits_a_terminal(home: Home, configure: Configure, tmp_path: Path) -> None:
     lines = usual_lines()
     lines[390] = lines[390].replace("took ", "took 9823100")

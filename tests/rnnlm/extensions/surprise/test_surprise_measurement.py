@@ -61,6 +61,7 @@ def test_sentences_are_the_lines_of_the_text(written: Path, tokenizer: TextToken
     assert sentences["text"][0] == " ".join(tokenizer.pieces([5, 1, 6]))
 
 
+@pytest.mark.long
 def test_a_sample_has_whole_sentences_and_does_not_depend_on_chunks(tmp_path: Path, tokenizer: TextTokenizer) -> None:
     text = np.concatenate([losses_of(TEXT, NATS)] * 100)
     whole, sample, again, tokens = (tmp_path / name for name in ("whole", "sample", "again", "tokens"))

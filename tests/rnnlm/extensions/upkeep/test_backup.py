@@ -124,6 +124,7 @@ def test_a_backup_while_versions_are_registered_is_consistent(tracked_home: Home
                 assert (folder / "COMPLETE").exists()
 
 
+@pytest.mark.long
 def test_a_backup_never_touches_another(tracked_home: Home, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
@@ -369,6 +370,7 @@ def test_what_is_no_database_is_refused(tmp_path: Path, name: str, data: bytes) 
     )
 
 
+@pytest.mark.long
 def test_what_is_restored_is_private(tracked_home: Home, tmp_path: Path) -> None:
     """And ten thousand small files take seconds."""
     register_night(tracked_home, "rnnlm-a", "1", 1)

@@ -1,4 +1,4 @@
-"""Test perplexity and time of network, counts and their mixture on several corpora: the table in the README.
+"""Print test perplexity and time of network, counts and mixture on several corpora, for README and perplexity.md.
 
 python benchmarks/corpora.py CORPUS [CORPUS …] [-- OPTIONS OF rnnlm run]
 

@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 TEXTBOOK, NGRAM, COMPARISON = (f"docs/explanation/{name}.md" for name in ("textbook", "ngram", "comparison"))
-README, PROBES = "README.md", "docs/explanation/probes.md"
+HOW_GOOD, PROBES = "docs/explanation/perplexity.md", "docs/explanation/probes.md"
 BROWN, PTB = "ngram --corpus brown.txt", "ngram --corpus ptb"
 TEST = "{test_perplexity:.2f}"
 PIECES = "--set tokenizer.kind=bpe --set tokenizer.vocabulary_size"
@@ -57,8 +57,10 @@ ROWS = (
     Row(COMPARISON, f"run --corpus ptb --preset ptb {COUNTS}", OF_COUNTS),
     Row(COMPARISON, f"run --corpus brown.txt {COUNTS}", OF_COUNTS),
     Row(COMPARISON, f"run --corpus tinyshakespeare.txt --preset shakespeare {COUNTS}", OF_COUNTS),
-    Row(README, f"run --corpus brown.txt {COUNTS}", "| Brown, 8,000 pieces | … | … | {test_perplexity:.1f} | …"),
-    Row(README, f"run --corpus ptb --preset ptb {COUNTS}", "| Penn Treebank, all words | … | {test_perplexity:.1f} |"),
+    Row(HOW_GOOD, f"run --corpus brown.txt {COUNTS}", "| Brown, 8,000 pieces | … | … | {test_perplexity:.1f} | …"),
+    Row(HOW_GOOD, f"run --corpus ptb --preset ptb {COUNTS}", "| Penn Treebank, all words | … | {test_perplexity:.1f} |"),
+    Row("README.md", f"run --corpus brown.txt {COUNTS}", "| Brown | … | {test_perplexity:.1f} | …"),
+    Row("README.md", f"run --corpus ptb --preset ptb {COUNTS}", "| Penn Treebank | … | {test_perplexity:.1f} | …"),
     Row(PROBES, "run --preset overfit", "… perplexity {test_perplexity:.3f}. …"),
 )  # fmt: skip
 

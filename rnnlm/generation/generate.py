@@ -42,7 +42,7 @@ def generate_samples(
 
 
 def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: GenerationConfig) -> tuple[str, ...]:
-    """The configured prompts; by default the empty prompt and the first words of validation sequences."""
+    """Return the configured prompts; by default the empty prompt and the first words of validation sequences."""
     if config.prompts is not None:
         return config.prompts
     openings = [tokenizer.decode(ids) for ids in read_openings(dataset, OPENINGS, OPENING_TOKENS)]
@@ -51,14 +51,14 @@ def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: Gen
 
 
 def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
-    """Samples from the model in `folder`; without configured prompts, one for the empty prompt."""
+    """Draw samples from the model in `folder`; without configured prompts, one for the empty prompt."""
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     prompts = config.prompts if config.prompts is not None else ("",)
     return SamplesRecord(samples=continue_prompts(model, tokenizer, prompts, config))
 
 
 def continue_prompt(model: LanguageModel, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
-    """The model's continuation of `prompt`, never empty. Unknown words are read as `<unk>`, with a warning."""
+    """Return the model's continuation of `prompt`, never empty. Unknown words are read as `<unk>`, with a warning."""
     return continue_prompts(model, tokenizer, (prompt,), config)[0]
 
 
@@ -84,7 +84,7 @@ def continue_prompts(
 def draw(
     model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
 ) -> list[Sample]:
-    """A sample per prompt, with consecutive seeds from `seed` on."""
+    """Draw a sample for each prompt, with consecutive seeds from `seed` on."""
     given = Sampling(**config.model_dump(include={field.name for field in fields(Sampling)}))
     sampling = text_sampling(given, tokenizer.unk_id, unknown=config.unknown)
     samplings = [replace(sampling, seed=(seed + index) % 2**63) for index in range(len(prompts))]

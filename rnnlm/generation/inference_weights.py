@@ -41,7 +41,7 @@ class InferenceWeights:
         return network if self.model.mixture is None else MixedStepper(network, self.model.mixture)
 
     def network_stepper(self, rows_in_products: int) -> Stepper:
-        """A stepper without counts."""
+        """Make a stepper without counts."""
         if len(self.model.networks) > 1:
             return EnsembleStepper(self.model, [one.network_stepper(rows_in_products) for one in self.members])
         return (ElmanStepper if self.cells else StackStepper)(self, rows_in_products)
@@ -56,17 +56,17 @@ class StackStepper:
         self.hold(weights.model.stack.initial_state(0))
 
     def hold(self, state: Tensor) -> None:
-        """Replace all rows. state: (rows, L, S)"""
+        """Replace the state of all rows. state: (rows, L, S)."""
         self.rows, padding = len(state), -len(state) % self.multiple
         self.padding_ids = [0] * padding
         self.keep_state(torch.cat([state, state.new_zeros(padding, *state.shape[1:])]))
 
     def keep_state(self, state: Tensor) -> None:
-        """state: (rows and padding, L, S)"""
+        """Keep the state that a step has left. state: (rows and padding, L, S)."""
         self.state = state
 
     def current(self) -> Tensor:
-        """(rows, L, S)"""
+        """Return the state of all rows, (rows, L, S)."""
         return self.state[: self.rows]
 
     def read(self, token_ids: list[int], state: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ class Sampling:
 
 
 def text_sampling(sampling: Sampling, unk_id: int, *, unknown: bool = False) -> Sampling:
-    """The same for a text that a person reads: at least one token, and no `<unk>` unless `unknown`."""
+    """Return the sampling for a text that a person reads: at least one token, and no `<unk>` unless `unknown`."""
     minimum = max(1, sampling.minimum_tokens)
     return replace(sampling, minimum_tokens=minimum, excluded_id=None if unknown else unk_id)
 
@@ -37,13 +37,13 @@ class Stepper(Protocol):
     """A model that reads rows of text token by token; rows may be added and removed. Call in torch.inference_mode()."""
 
     def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
-        """Read one text from a state (None: its start) → logits (1, V) after it, and the new state."""
+        """Read one text from a state, or from its start if None. Return logits (1, V) after it, and the new state."""
 
     def join(self, state: Any) -> None:
         """Append a row, in the state that read() returned."""
 
     def step(self, token_ids: list[int]) -> Tensor:
-        """Read one more token per row → logits (rows, V), which the next step may overwrite."""
+        """Read one more token in each row. Return logits (rows, V), which the next step may overwrite."""
 
     def keep(self, rows: list[int]) -> None:
         """Keep these rows, in this order, and drop the others."""
@@ -53,7 +53,7 @@ class SteppableModel(Protocol):
     """A model that prompts can be continued with, such as InferenceWeights(model)."""
 
     def stepper(self, rows_in_products: int) -> Stepper:
-        """A new stepper without rows."""
+        """Make a new stepper without rows."""
 
 
 @dataclass(eq=False)  # compared by identity
@@ -75,7 +75,7 @@ OnToken = Callable[[Continuation, Tensor], None]
 
 
 def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -> list[int]:
-    """logits: (rows, V) → each row's next token id, distributed as torch.multinomial's for that row.
+    """Draw each row's next token id, distributed as torch.multinomial's for that row. logits: (rows, V).
 
     Sampled on the CPU: apart from rounding, a seed gives the same text on a GPU.
     """
@@ -97,7 +97,7 @@ def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -
 
 
 def without_excluded(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -> Tensor:
-    """logits: (rows, V) with -inf for the tokens that a row may not choose; a copy if there are any."""
+    """Return the logits, (rows, V), with -inf for the tokens that a row may not choose; a copy if there are any."""
     excluded: list[tuple[int, int]] = []
     for row, continuation in enumerate(continuations):
         sampling = continuation.sampling
@@ -113,7 +113,7 @@ def without_excluded(logits: Tensor, continuations: Sequence[Continuation], eos_
 
 
 def argmax_ids(logits: Tensor) -> list[int]:
-    """logits: (rows, V) → the first id of each row's maximum."""
+    """Return the first id of each row's maximum. logits: (rows, V)."""
     # NumPy where possible: it compares eight numbers at a time, torch's argmax one by one.
     on_cpu = logits.is_cpu and logits.dtype == torch.float32
     ids: list[int] = (logits.numpy().argmax(axis=-1) if on_cpu else logits.argmax(dim=-1)).tolist()
@@ -121,7 +121,10 @@ def argmax_ids(logits: Tensor) -> list[int]:
 
 
 def truncated(logits: Tensor, sampling: Sampling) -> Tensor:
-    """logits: (V,) with -inf for tokens outside top-k and top-p (nucleus sampling: Holtzman et al. 2020)."""
+    """Set the logits of tokens outside top-k and top-p to -inf (nucleus sampling: Holtzman et al.
+
+    2020). logits: (V,).
+    """
     if 0 < sampling.top_k < len(logits):
         threshold = logits.topk(sampling.top_k).values[-1]
         logits = logits.masked_fill(logits < threshold, float("-inf"))
@@ -193,7 +196,7 @@ class Continuations:
 
 
 def new_continuation(prompt_ids: list[int], sampling: Sampling, on_token: OnToken | None = None) -> Continuation:
-    """A continuation of a prompt, which starts with `<bos>`, before any of it is read."""
+    """Begin a continuation of a prompt, which starts with `<bos>`, before any of it is read."""
     nothing = sampling.maximum_tokens < 1
     generator = torch.Generator().manual_seed(sampling.seed)
     return Continuation(sampling, generator, [] if nothing else prompt_ids, on_token, done=nothing)

@@ -40,7 +40,10 @@ class ChunkedCrossEntropy:
 
 
 class SummedCrossEntropy(GradientInForward):
-    """rows (n, H), weight (V, H), bias (V,), targets (n, k) int64 → a float32 scalar, in nats."""
+    """Sum the cross-entropy of all rows and targets without keeping the logits.
+
+    rows: (n, H), weight: (V, H), bias: (V,), targets: (n, k) int64 → a float32 scalar, in nats.
+    """
 
     @staticmethod
     def forward(

@@ -15,16 +15,18 @@ CPU_ROWS, GPU_ROWS = 128, 4_096
 
 class Loss(Protocol):
     def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
-        """hidden: (b, t, H), target_ids: (b, t) with pad_id where nothing is predicted → scalar.
+        """Return the mean negative log-likelihood of the predicted tokens in nats, a scalar.
 
-        Mean negative log-likelihood of the predicted tokens, in nats. sample: (classes,) for a sampled loss. With
-        target_ids (b, t, k), a token has several targets, weighted by `target_shares`.
+        hidden: (b, t, H); target_ids: (b, t), with pad_id where nothing is predicted. sample: (classes,) for a sampled
+        loss. With target_ids (b, t, k), a token has several targets, weighted by `target_shares`.
         """
         ...
 
 
 def target_shares(targets: Tensor, text_share: float) -> Tensor:
-    """targets: (n, k) → (k,) float32 with sum 1: the first target, the text's, has text_share, the others equal ones.
+    """Return the weight of each target of a token, (k,) float32, which sum to 1.
+
+    The first target, which is the text's, has text_share; the others share the rest equally. targets: (n, k).
 
     A single target has all.
     """
@@ -43,7 +45,7 @@ def shares_of_targets(count: int, text_share: float) -> tuple[float, float]:
 def exact_cross_entropy(
     model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None = None, text_share: float = 1.0
 ) -> Tensor:
-    """The full softmax with all logits at once: the definition, which the other losses are tested against."""
+    """Compute the full softmax with all logits at once: the definition that the other losses are tested against."""
     logits = model.logits(hidden).flatten(0, 1)
     targets = target_ids.reshape(len(logits), -1)
     losses = [functional.cross_entropy(logits, one, ignore_index=model.pad_id) for one in targets.unbind(dim=1)]
@@ -51,7 +53,9 @@ def exact_cross_entropy(
 
 
 def token_nll(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
-    """hidden: (b, t, H), target_ids: (b, t) → (b, t) float32: negative log-likelihood of each token in nats.
+    """Return the negative log-likelihood of each token in nats, (b, t) float32.
+
+    hidden: (b, t, H), target_ids: (b, t).
 
     Zero at `<pad>`. Without gradient.
     """
@@ -63,7 +67,10 @@ def token_nll(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tenso
 
 
 def in_rows(hidden: Tensor, target_ids: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """hidden: (b, t, H), target_ids: (b, t) → chunks (n, H) and (n,) of tokens to score together."""
+    """Yield chunks of tokens to score together, (n, H) and (n,).
+
+    hidden: (b, t, H), target_ids: (b, t).
+    """
     at_once = rows_scored_together(hidden.device)
     return zip(hidden.flatten(0, 1).split(at_once), target_ids.flatten().split(at_once), strict=True)
 

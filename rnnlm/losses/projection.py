@@ -16,7 +16,9 @@ GPU_CHUNK_LOGITS = 1 << 28
 
 
 class Projection:
-    """rows: (n, H), weight: (V, H), bias: (V,), predicted: (n,) bool; other rows contribute to no gradient.
+    """Chunks of logits, and the gradients that the loss gives for them.
+
+    rows: (n, H), weight: (V, H), bias: (V,); predicted: (n,) bool, other rows contribute to no gradient.
 
     precision: of the products; sums are float32.
     """
@@ -35,7 +37,10 @@ class Projection:
             yield chunk, torch.addmm(self.bias, self.rows[chunk], self.weight.t())
 
     def accumulate(self, chunk: slice, logits_grad: Tensor) -> None:
-        """logits_grad: (chunk, V) gradient of the loss with respect to the logits of these rows."""
+        """Add the gradients of a chunk of rows.
+
+        logits_grad: (chunk, V), the gradient of the loss with respect to the logits of these rows.
+        """
         self.rows_grad[chunk] = logits_grad @ self.weight
         self.weight_grad += logits_grad.t() @ self.rows[chunk]
         self.bias_grad += self.counted[chunk] @ logits_grad
@@ -58,7 +63,9 @@ class GradientInForward(torch.autograd.Function):
 
 
 def log_normalizers(logits: Tensor, probabilities: Tensor) -> Tensor:
-    """logits: (n, V), probabilities: their softmax → (n,) float32: log Σ exp(logit) of each row.
+    """Return log Σ exp(logit) of each row, (n,) float32.
+
+    logits: (n, V), probabilities: their softmax.
 
     Computed from the largest logit of each row, because other probabilities may have underflowed to 0.
     """

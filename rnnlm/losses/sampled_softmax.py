@@ -58,7 +58,7 @@ class SampledCrossEntropy:
         return torch.searchsorted(self.cumulative, points, right=True).clamp_(max=len(self.cumulative) - 1)
 
     def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
-        """sample: from `draw`, on the model's device."""
+        """Return the sampled loss; see Loss. sample: from `draw`, on the model's device."""
         assert sample is not None
         rows = hidden.flatten(0, 1).to(model.head.weight.dtype)
         targets = target_ids.reshape(len(rows), -1)  # (n, k)
@@ -83,12 +83,12 @@ class SampledCrossEntropy:
 
 
 def repeated(targets: Tensor) -> Tensor:
-    """targets: (n, k) → (n, k) bool: True where the same target is in an earlier column."""
+    """Return (n, k) bool: True where the same target is in an earlier column. targets: (n, k)."""
     return (targets[:, :, None] == targets[:, None, :]).tril(diagonal=-1).any(dim=2)
 
 
 def find_column(targets: Tensor, sample: Tensor) -> Tensor:
-    """(n, k): index of each target in the sorted sample, or len(sample) if it is not there."""
+    """Return the index of each target in the sorted sample, (n, k), or len(sample) if it is not there."""
     column = torch.searchsorted(sample, targets)
     found = sample[column.clamp(max=len(sample) - 1)] == targets
     return torch.where(found, column, len(sample))
@@ -133,7 +133,10 @@ class SummedLogZ(GradientInForward):
 
 
 def inclusion_probabilities(weights: np.ndarray, size: int) -> np.ndarray:
-    """π: (V,), proportional to the weights, at most 1, with sum `size`; all 1 if `size` classes or fewer have weight.
+    """Return the probability that a sample of `size` classes contains each class, (V,).
+
+    The probabilities are proportional to the weights, at most 1, and sum to `size`. All are 1 if `size` classes or
+    fewer have weight.
 
     ValueError if size is below 1.
     """

@@ -30,7 +30,9 @@ def has_softmax_kernel(device: torch.device) -> bool:
 
 
 class CrossEntropyInPlace(GradientInForward):
-    """rows (n, H), weight (V, H), bias (V,), targets (n, k) int64 → their summed loss, a float32 scalar, in nats.
+    """Sum the cross-entropy of all rows and targets, writing the gradient over the logits.
+
+    rows: (n, H), weight: (V, H), bias: (V,), targets: (n, k) int64 → a float32 scalar, in nats.
 
     Logits are in `precision`, sums in float32.
     """
@@ -79,7 +81,7 @@ if triton is not None:
 
     @triton.jit
     def shared_target_logit(start, own_targets, first, first_share, other_share, count: tl.constexpr):
-        """The sum of the targets' logits, each by its share. first: the first target."""
+        """Return the sum of the targets' logits, each multiplied by its share. first: the first target."""
         total = first_share * tl.load(start + first).to(tl.float32) if first_share > 0.0 else 0.0
         for place in tl.static_range(1, count):
             other_logit = tl.load(start + tl.load(own_targets + place)).to(tl.float32)
@@ -88,7 +90,7 @@ if triton is not None:
 
     @triton.jit
     def without_shares(probabilities, column, own_targets, first, first_share, other_share, count: tl.constexpr):
-        """The probabilities of the classes in `column` minus the shares of the targets among them."""
+        """Return the probabilities of the classes in `column` minus the shares of the targets among them."""
         probabilities -= tl.where(column == first, first_share, 0.0)
         for place in tl.static_range(1, count):
             probabilities -= tl.where(column == tl.load(own_targets + place), other_share, 0.0)

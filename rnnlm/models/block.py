@@ -41,7 +41,7 @@ class Block(Cell):
                 matrix.div_((2 * weights.layers) ** 0.5)
 
     def add_feed_forward(self, y: Tensor) -> Tensor:
-        """(…, H) → (…, H)"""
+        """Add the output of the feed-forward part to its input. Input and output are (…, H)."""
         normalized = self.feed_forward_norm(y)
         return y + self.down(nn.functional.silu(self.gate(normalized)) * self.up(normalized))
 

@@ -19,7 +19,7 @@ class InitialWeights:
     generator: torch.Generator
 
     def fill(self, matrix: Tensor, inputs: int) -> None:
-        """matrix: (inputs, units) or, as torch's Linear has it, (units, inputs)"""
+        """Draw the matrix in place. It is (inputs, units) or, as torch's Linear has it, (units, inputs)."""
         if self.matrices == "he":
             matrix.copy_(torch.randn(matrix.shape, generator=self.generator) * (2 / inputs) ** 0.5)
         else:
@@ -40,11 +40,14 @@ class Cell(nn.Module):
         self.state_size = state_size
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """x: (b, input), state: (b, S) → output (b, H), new state (b, S)."""
+        """Compute one time step. x: (b, input), state: (b, S) → output (b, H), new state (b, S)."""
         raise NotImplementedError
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """x: (b, t, input), state: (b, S) or None for zeros → outputs (b, t, H), last state (b, S)."""
+        """Compute all time steps. x: (b, t, input), state: (b, S) → outputs (b, t, H), last state (b, S).
+
+        Without a state the texts begin at zero.
+        """
         return self.loop(x, state)
 
     def loop(self, x: Tensor, state: Tensor | None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -84,12 +87,12 @@ class Cell(nn.Module):
             nn.init.zeros_(bias)
 
     def recurrent_weights(self) -> dict[str, Tensor]:
-        """The parameters that multiply the state, by name, for recurrent dropout: U, if the layer has one."""
+        """Return the parameters that multiply the state by name, for recurrent dropout: U, if the layer has one."""
         return {name: weight for name, weight in self.named_parameters() if name == "U"}
 
 
 def kernel_weights(*weights: Tensor) -> list[Tensor]:
-    """A cell's matrices, transposed, and biases, in the order of torch's recurrent kernels.
+    """Return a cell's matrices, transposed, and its biases, in the order of torch's recurrent kernels.
 
     cuDNN wants them to follow each other in memory; on a CPU any layout will do.
     """
@@ -102,11 +105,14 @@ def kernel_weights(*weights: Tensor) -> list[Tensor]:
 
 
 def product(x: Tensor, W: Tensor, precision: torch.dtype | None) -> Tensor:
-    """x W, (…, n) and (n, m) → (…, m). When training it is in `precision`, and so is its gradient."""
+    """Return x W, (…, m). x: (…, n), W: (n, m).
+
+    While training, the product and its gradient are computed in `precision`.
+    """
     used = used_precision(x, precision)
     return x @ W if used is None else (x.to(used) @ W.to(used)).to(x.dtype)
 
 
 def used_precision(x: Tensor, precision: torch.dtype | None) -> torch.dtype | None:
-    """The precision of products with x: the given one when training, else None, that of the weights."""
+    """Return the precision of products with x: the given one while training, else None: that of the weights."""
     return precision if x.device.type in ("cpu", "cuda") and torch.is_grad_enabled() else None

@@ -30,7 +30,9 @@ class Level:
 
 
 class CountModel:
-    """levels: by the length of the context, from 0. discounts: (levels, 3) of the counts 1, 2, and 3 or more.
+    """Interpolated Kneser-Ney n-grams in arrays.
+
+    levels: one for each length of the context, from 0 on. discounts: (levels, 3), of the counts 1, 2, and 3 or more.
 
     vocabulary_size: token ids; predictable: (P,) those that have a probability.
     """
@@ -67,7 +69,10 @@ class CountModel:
         return find(self.child_keys[length], nodes * self.vocabulary_size + tokens)
 
     def sums(self, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """(C,) total and gamma of each context of a length: the sum of its counts, the share that discounts took."""
+        """Return total and gamma of each context of a length, (C,).
+
+        The total is the sum of its counts; gamma is the share that discounts took.
+        """
         level = self.levels[length]
         starts = level.first_word[:-1].astype(np.int64)
         counts = level.counts.astype(np.int64)
@@ -76,7 +81,7 @@ class CountModel:
         return totals, taken / totals
 
     def discounted(self, length: int, places: "np.ndarray | slice") -> np.ndarray:
-        """Counts of n-grams less their discounts."""
+        """Return the counts of n-grams less their discounts."""
         counts = self.levels[length].counts[places].astype(np.int64)
         difference: np.ndarray = counts - self.discounts[length][np.minimum(counts, 3) - 1]
         return difference
@@ -107,7 +112,10 @@ class CountModel:
         return log_probabilities, known_lengths
 
     def packed(self, contexts: np.ndarray) -> np.ndarray:
-        """(tokens,) int64 that order contexts as the tree does, by as many of their tokens as fit."""
+        """Return a number for each context, int64, that orders contexts as the tree does.
+
+        It holds as many of their tokens as fit.
+        """
         bits = self.vocabulary_size.bit_length()
         packed = np.zeros(len(contexts), np.int64)
         for tokens in contexts.T[: 63 // bits]:
@@ -115,7 +123,9 @@ class CountModel:
         return packed
 
     def distribution(self, context: Sequence[int]) -> tuple[np.ndarray, int]:
-        """(V,) float64: the probability of each next token; 0 for what is never predicted. And the known length.
+        """Return the probability of each next token, (V,) float64, and the length of the longest known context.
+
+        Tokens that are never predicted have 0.
 
         context: the tokens before it, the last one first; 0, or the end, where there is none.
         """
@@ -140,7 +150,7 @@ class CountModel:
 
 
 def count_model_of(arrays: Mapping[str, np.ndarray], vocabulary_size: int) -> CountModel:
-    """The model whose arrays() these are. KeyError or ValueError if they are not: a file may be damaged."""
+    """Return the model whose arrays() these are. Raise KeyError or ValueError if they are damaged."""
     discounts, predictable = arrays["discounts"], arrays["predictable"]
     if discounts.ndim != 2 or discounts.shape[1] != 3 or not 1 <= len(discounts) <= LONGEST_NGRAM:
         raise ValueError(
@@ -180,12 +190,15 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
 
 
 def is_ascending(values: np.ndarray) -> bool:
-    """True if no value is repeated either."""
+    """Return True if each value is larger than the one before."""
     return bool((values[1:] > values[:-1]).all())
 
 
 def keys_of(first: np.ndarray, tokens: np.ndarray, vocabulary_size: int) -> np.ndarray:
-    """(tokens,) int64, ascending: a number for each (context, token). Context c has tokens[first[c]:first[c + 1]]."""
+    """Return a number for each pair of a context and a token, (tokens,) int64, ascending.
+
+    Context c has tokens[first[c]:first[c + 1]].
+    """
     places = first.astype(np.int64)
     sizes = places[1:] - places[:-1]
     keys: np.ndarray = np.repeat(np.arange(len(sizes)), sizes) * vocabulary_size + tokens
@@ -193,6 +206,6 @@ def keys_of(first: np.ndarray, tokens: np.ndarray, vocabulary_size: int) -> np.n
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The place of each wanted key, and whether it is there. keys: ascending, at least one."""
+    """Return the place of each wanted key, and whether it is there. keys: ascending, at least one."""
     places = np.searchsorted(keys, wanted)
     return places, keys[np.minimum(places, len(keys) - 1)] == wanted

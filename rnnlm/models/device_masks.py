@@ -23,7 +23,7 @@ def draws_masks(device: torch.device) -> bool:
 
 
 def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch.device) -> Tensor:
-    """(rows, columns) float32 factors: 0 with the probability `share`, else 1 / (1 - share).
+    """Draw (rows, columns) float32 factors: 0 with the probability `share`, else 1 / (1 - share).
 
     rows: their numbers in the whole batch.
     """

@@ -18,7 +18,7 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # from malloc.h
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto`: cuda, else mps, else cpu. DeviceError if a named device is absent."""
+    """Return the named device; `auto` is cuda, else mps, else cpu. Raise DeviceError if a named one is absent."""
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     available = [device for device, there in present.items() if there]
     if name == "auto":
@@ -31,12 +31,12 @@ def choose_device(name: str) -> torch.device:
 
 
 def evaluation_device(of_training: str | None) -> torch.device:
-    """The CPU if the run was configured to train there, else the best device of this machine."""
+    """Return the CPU if the run was configured to train there, else the best device of this machine."""
     return choose_device("cpu" if of_training == "cpu" else "auto")
 
 
 def choose_rank_device(name: str) -> torch.device:
-    """Like choose_device(), with a GPU for each rank. DeviceError if there are too few."""
+    """Choose as choose_device() does, with a GPU for each rank. Raise DeviceError if there are too few."""
     device = choose_device(name)
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if device.type == "mps":
@@ -52,13 +52,13 @@ def choose_rank_device(name: str) -> torch.device:
 
 
 def has_native_bfloat16() -> bool:
-    """True if the processor multiplies bfloat16 numbers itself; without it, such products are many times slower."""
+    """Return True if the processor multiplies bfloat16 numbers itself. Else such products are many times slower."""
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(name, False) for name in NATIVE_BFLOAT16)
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:
-    """True if the device multiplies bfloat16 numbers itself: some processors, and NVIDIA's GPUs since 2020."""
+    """Return True if the device multiplies bfloat16 numbers itself: some processors, and NVIDIA's GPUs since 2020."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return device.type == "cpu" and has_native_bfloat16()

@@ -27,7 +27,7 @@ def has_kernel(states: Tensor, nonlinearity: str) -> bool:
 
 @functools.cache
 def has_compiler() -> bool:
-    """Searched for once: has_kernel is asked in every layer of every step."""
+    """Return True if a C compiler is found. It is searched for once, because every layer of every step asks."""
     return any(map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "clang")))
 
 
@@ -39,7 +39,7 @@ def compute_states(a: Tensor, u: Tensor, states: Tensor, nonlinearity: str) -> N
 
 
 def compute_deltas(states_grad: Tensor, u: Tensor, states: Tensor, deltas: Tensor, nonlinearity: str) -> None:
-    """deltas: (t, b, H), ∂loss/∂a of each step, is written. states_grad: (t, b, H); states: (t + 1, b, H)."""
+    """Write deltas, (t, b, H): ∂loss/∂a of each step. states_grad: (t, b, H), states: (t + 1, b, H)."""
     steps, rows, units = deltas.shape
     grid = (rows, triton.cdiv(units, UNITS_AT_ONCE))
     backward_kernel[grid](
@@ -52,7 +52,7 @@ if triton is not None:
 
     @triton.jit
     def forward_kernel(a, u, states, steps, stride, units, is_tanh: tl.constexpr, block: tl.constexpr):
-        """stride: from one step to the next."""
+        """Compute the states of a block of units for all time steps. stride: elements from one step to the next."""
         unit = tl.program_id(1) * block + tl.arange(0, block)
         length = tl.where(unit < units, steps, 0)
         factor = tl.load(u + unit, length > 0, 0.0)

@@ -80,7 +80,7 @@ def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: t
 
 
 def draw_masks_on_device(model: LanguageModel, dropout: Dropout, rows: range, seed: int) -> Masks:
-    """The same by the model's GPU. Each mask has a seed of its own, made from `seed`."""
+    """Draw the masks on the model's GPU. Each mask has a seed of its own, made from `seed`."""
     weight, layers = model.embedding.weight, len(model.stack.cells)
     vocabulary, embedding_size = weight.shape
 
@@ -120,7 +120,7 @@ def masked_hidden(
 
 
 def recurrent_weights(stack: Stack) -> dict[str, Tensor]:
-    """The recurrent matrices of all layers, by their names in the stack; empty for kinds without."""
+    """Return the recurrent matrices of all layers by their names in the stack. Kinds without them have none."""
     return {
         f"cells.{layer}.{name}": weight
         for layer, cell in enumerate(stack.cells)

@@ -22,7 +22,7 @@ class Ensemble(LanguageModel):
     shares: Tensor  # (members,) float32: not every device has float64
 
     def build(self, config: Mapping[str, Any]) -> None:
-        """config: the contents of config.json, whose "members" are those of networks."""
+        """Make the members. config: the contents of config.json, whose "members" are the configurations of networks."""
         self.average([LanguageModel(member) for member in config[MEMBERS]])
         self.register_buffer(SHARES, torch.full((len(self.averaged),), 1 / len(self.averaged)))
 
@@ -56,7 +56,7 @@ class Ensemble(LanguageModel):
     def hidden(
         self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """token_ids: (b, t) int64 → (b, t, ΣH or E), state after the last token (b, 1, ΣL·S)."""
+        """Run all members. token_ids: (b, t) int64 → (b, t, ΣH or E), state after the last token (b, 1, ΣL·S)."""
         shapes = [network.stack.initial_state(1).shape[1:] for network in self.networks]
         states: Sequence[Tensor | None] = [None] * len(shapes)
         if state is not None:
@@ -69,12 +69,14 @@ class Ensemble(LanguageModel):
         )
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """hidden: (…, ΣH or E) → (…, V) natural logarithms of the mean probabilities."""
+        """Return the logarithms of the mean probabilities, (…, V). hidden: (…, ΣH or E)."""
         parts = hidden.split([network.head.in_features for network in self.networks], dim=-1)
         return self.logits_of_networks(network.logits(part) for network, part in zip(self.networks, parts, strict=True))
 
     def logits_of_networks(self, logits: Iterable[Tensor]) -> Tensor:
-        """The members' logits, (…, V) each → (…, V) natural logarithms of their mean probabilities.
+        """Return the natural logarithms of the members' mean probabilities, (…, V), from their logits, (…, V) each.
+
+        Members are added one by one, so an iterator needs memory for few of them.
 
         They are added one by one, so an iterator needs memory for few of them.
         """
@@ -87,7 +89,7 @@ class Ensemble(LanguageModel):
         return total.masked_fill(never, float("-inf"))
 
     def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-        """The members' losses of the same tokens, (tokens,) nats each → (tokens,) float32: those of the ensemble."""
+        """Return the ensemble's losses, (tokens,) float32, from its members' losses of these tokens, (tokens,) each."""
         with np.errstate(divide="ignore"):  # log 0: that network has no share
             shares = np.log(self.shares.cpu().numpy().astype(np.float64))
         shared = -np.asarray(nll_nats, np.float64) + shares[:, None]
@@ -96,12 +98,12 @@ class Ensemble(LanguageModel):
 
 
 def make_network(config: Mapping[str, Any]) -> LanguageModel:
-    """A network, or an ensemble of some, with weights that are still to be loaded. config: of config.json."""
+    """Make a network, or an ensemble of several, with weights that are still to be loaded. config: of config.json."""
     return Ensemble(config) if MEMBERS in config else LanguageModel(config)
 
 
 def joined(networks: Sequence[LanguageModel], shares: np.ndarray) -> Ensemble:
-    """An ensemble, without counts, of networks with the same vocabulary. shares: (networks,), which sum to 1."""
+    """Join networks with the same vocabulary to an ensemble without counts. shares: (networks,), which sum to 1."""
     first = networks[0].config
     ids = {name: first[name] for name in ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id")}
     members = [dict(network.config) for network in networks]

@@ -29,7 +29,7 @@ KERNEL_NONLINEARITIES = ("tanh", "relu", "sigmoid")
 
 
 def has_full_kernel(x: Tensor, U: Tensor, nonlinearity: str, precision: torch.dtype | None) -> bool:
-    """x: (b, t, E) of a layer that is trained."""
+    """Return True if the kernels below can train the layer. x: (b, t, E), its input."""
     known = nonlinearity in KERNEL_NONLINEARITIES and precision == torch.bfloat16
     fits = U.ndim == 2 and len(U) <= MOST_UNITS
     small = x.shape[0] * x.shape[1] * len(U) < 1 << 31 and x.numel() > 0  # places are 32-bit integers in the kernels
@@ -39,7 +39,9 @@ def has_full_kernel(x: Tensor, U: Tensor, nonlinearity: str, precision: torch.dt
 
 
 class FullRecurrence(torch.autograd.Function):
-    """x: (b, t, E), state: (b, H), W, U and b of the cell → states (b, t, H) in `precision`, last state (b, H).
+    """A layer's recurrence with a handwritten gradient, in kernels.
+
+    x: (b, t, E), state: (b, H), W, U and b of the cell → states (b, t, H) in `precision`, last state (b, H).
 
     Products are in `precision`; sums, biases and the gradients of weights are float32.
     """
@@ -90,7 +92,10 @@ def float32_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def compute_states(a: Tensor, U: Tensor, b: Tensor, state: Tensor, states: Tensor, nonlinearity: str) -> None:
-    """h' = f(a + h U + b) for all steps, from h = state. a: (t, b, H), state: (b, H) → states: (t + 1, b, H)."""
+    """Compute h' = f(a + h U + b) for all steps, from h = state.
+
+    a: (t, b, H), state: (b, H) → states: (t + 1, b, H), written.
+    """
     steps, rows, units = a.shape
     state = state if state.stride(1) == 1 else state.contiguous()
     arguments = (a, U.contiguous(), b, state, states, steps, rows, units, state.stride(0), nonlinearity)
@@ -105,7 +110,7 @@ def compute_states(a: Tensor, U: Tensor, b: Tensor, state: Tensor, states: Tenso
 def compute_deltas(
     states_grad: Tensor, last_grad: Tensor | None, U: Tensor, states: Tensor, deltas: Tensor, nonlinearity: str
 ) -> None:
-    """deltas: (t, b, H), ∂loss/∂a of each step, is written. states_grad: (t, b, H), last_grad: (b, H) or None.
+    """Write deltas, (t, b, H): ∂loss/∂a of each step. states_grad: (t, b, H), last_grad: (b, H) or None.
 
     states: (t + 1, b, H).
     """
@@ -127,7 +132,7 @@ PRODUCTS = {torch.bfloat16: "tf32", torch.float32: "ieee"}  # input_precision of
 
 
 def launch_shape(rows: int, units: int) -> tuple[tuple[int], dict[str, int]]:
-    """The grid, and the arguments that say how much a program computes."""
+    """Return the grid, and the arguments that say how much a program computes."""
     block = max(16, triton.next_power_of_2(units))
     return (triton.cdiv(rows, PROGRAM_ROWS),), {
         "group": PROGRAM_ROWS,
@@ -137,7 +142,7 @@ def launch_shape(rows: int, units: int) -> tuple[tuple[int], dict[str, int]]:
 
 
 def shared_launch_shape(rows: int, units: int, device: torch.device) -> tuple[tuple[int], dict[str, int], Tensor]:
-    """The same where programs share rows; and a counter, at zero, for each set of programs that do.
+    """Return the grid and its arguments where programs share rows, and a counter at zero for each set of programs.
 
     All programs must run at once, else they would wait for ever: there are at most as many as the GPU has processors.
     """
@@ -171,7 +176,7 @@ if triton is not None:
 
     @triton.jit
     def slope_at(h, nonlinearity: tl.constexpr):
-        """The activation's derivative where its value is h."""
+        """Return the activation's derivative where its value is h."""
         if nonlinearity == "tanh":
             slope = 1.0 - h * h
         elif nonlinearity == "sigmoid":
@@ -205,7 +210,10 @@ if triton is not None:
         group: tl.constexpr,
         block: tl.constexpr,
     ):
-        """group: rows of a program. block: units, rounded up to a power of two; those beyond `units` are zero."""
+        """Compute the states of a group of rows for all time steps.
+
+        group: rows of a program. block: units, rounded up to a power of two; those beyond `units` are zero.
+        """
         row = tl.program_id(0) * group + tl.arange(0, group)
         unit, before = tl.arange(0, block), tl.arange(0, block)
         inside = (row[:, None] < rows) & (unit[None, :] < units)
@@ -287,7 +295,10 @@ if triton is not None:
         sets: tl.constexpr,
         counter_stride: tl.constexpr,
     ):
-        """programs: they share a group of rows, and are a set. A set computes every sets-th group of rows."""
+        """Compute the states of groups of rows, each group by a set of several programs.
+
+        programs: of a set; each computes some columns. A set computes every sets-th group of rows.
+        """
         own_set, program = tl.program_id(0) // programs, tl.program_id(0) % programs
         unit, before = program * columns + tl.arange(0, columns), tl.arange(0, block)
         within = (before[:, None] < units) & (unit[None, :] < units)

@@ -21,14 +21,14 @@ SAVED_PREFIX = "language_model."  # of the weights' names in model.safetensors: 
 
 
 def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
-    """A layer of the model's kind. Models that were saved before there were kinds are Elman's."""
+    """Make a layer of the model's kind. Models that were saved before there were kinds are Elman's."""
     kind = kind_of(config.get("kind", "elman"))
     settings = {name: layer if name == "layer" else config[name] for name in kind.settings}
     return layer_class(kind)(input_size, config["hidden_size"], **settings)
 
 
 def layer_class(kind: Kind) -> type[Any]:
-    """The class of the kind's layers. ValueError if it is no Cell: the folder of a model may name any class."""
+    """Return the class of the kind's layers. Raise ValueError if it is no Cell: a model's folder may name any class."""
     found = cell_class(kind)
     if not (isinstance(found, type) and issubclass(found, Cell)):
         raise ValueError(f"{kind.name} is not a Cell (rnnlm/models/cell.py)")
@@ -44,7 +44,7 @@ def make_stack(config: Mapping[str, Any]) -> Stack:
 
 
 class LanguageModel(nn.Module):
-    """Embedding → stack → linear head. Returns logits; softmax belongs to the loss and to sampling.
+    """Embedding, stack and linear head. It returns logits; softmax belongs to the loss and to sampling.
 
     With tied embeddings the head shares the embedding's matrix, (V, E). If E is not H, a projection without bias, the
     readout, maps the top layer to E.
@@ -57,9 +57,9 @@ class LanguageModel(nn.Module):
     mixture: CountMixture | None = None  # where text is scored or written; forward() and hidden() are the network alone
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """config: the contents of config.json, with Hugging Face's names; see model_factory.architecture.
+        """Make the network with random weights. config: the contents of config.json, with Hugging Face's names.
 
-        ValueError for what that function does not give.
+        model_factory.architecture() makes such a configuration. Raise ValueError if it is none.
         """
         super().__init__()
         check_config(config)
@@ -90,23 +90,26 @@ class LanguageModel(nn.Module):
         return [self]
 
     def logits_of_networks(self, logits: Iterable[Tensor]) -> Tensor:
-        """The logits of each network, (…, V) → those of the model, (…, V)."""
+        """Return the model's logits, (…, V), from those of each network, (…, V)."""
         (own,) = logits
         return own
 
     def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-        """The losses that each network has of the same tokens, (tokens,) nats → those of the model."""
+        """Return the model's losses, (tokens,) nats, from those that each network has of the same tokens."""
         (own,) = nll_nats
         return own
 
     def saved_weights(self) -> dict[str, Tensor]:
-        """The contents of model.safetensors. Tied weights are saved once."""
+        """Return the contents of model.safetensors. Tied weights are saved once."""
         tied = self.head.weight is self.embedding.weight
         weights = {name: tensor for name, tensor in self.state_dict().items() if not (tied and name == "head.weight")}
         return {SAVED_PREFIX + name: tensor.contiguous() for name, tensor in weights.items()}
 
     def load_saved_weights(self, saved: Mapping[str, Tensor]) -> None:
-        """saved: the contents of a model.safetensors. RuntimeError names weights that are missing or do not fit."""
+        """Load the contents of a model.safetensors.
+
+        Raise RuntimeError with the weights that are missing or do not fit.
+        """
         weights = {name.removeprefix(SAVED_PREFIX): tensor for name, tensor in saved.items()}
         if self.head.weight is self.embedding.weight and "embedding.weight" in weights:
             weights["head.weight"] = weights["embedding.weight"]
@@ -115,14 +118,16 @@ class LanguageModel(nn.Module):
     def forward(
         self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """token_ids: (b, t) int64 → logits (b, t, V), state after the last token (b, L, S)."""
+        """Return logits (b, t, V) and the state after the last token (b, L, S). token_ids: (b, t) int64."""
         hidden, state = self.hidden(token_ids, state, mask)
         return self.logits(hidden), state
 
     def hidden(
         self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """token_ids: (b, t) int64 → input of the head (b, t, H or E), state after the last token (b, L, S).
+        """Return the input of the head (b, t, H or E) and the state after the last token (b, L, S).
+
+        token_ids: (b, t) int64.
 
         On a GPU that trains in bfloat16, the input of the head may be in bfloat16.
         """
@@ -130,13 +135,13 @@ class LanguageModel(nn.Module):
         return self.head_input(outputs), last
 
     def head_input(self, outputs: Tensor) -> Tensor:
-        """outputs: (…, H) of the top layer → (…, H or E), projected if there is a readout."""
+        """Return the head's input, (…, H or E): the top layer's outputs, (…, H), projected by the readout if any."""
         if isinstance(self.readout, nn.Linear):
             return self.readout(outputs.to(self.readout.weight.dtype))
         return outputs
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """hidden: (…, H or E) from hidden() → logits (…, V)."""
+        """Return logits (…, V). hidden: (…, H or E), from hidden()."""
         return nn.functional.linear(hidden, self.head.weight, self.head_bias())
 
     @property
@@ -145,7 +150,7 @@ class LanguageModel(nn.Module):
         return 0 if self.mixture is None else self.mixture.context_length
 
     def mixed_logits(self, hidden: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
-        """Like logits(), but for the mixture if there is one: the logarithms of its probabilities.
+        """Return the logarithms of the mixture's probabilities, or logits() if there is no mixture.
 
         hidden: (n, H or E); contexts: for each the context_length tokens read last, the last one first (histories()).
         """
@@ -153,5 +158,5 @@ class LanguageModel(nn.Module):
         return logits if self.mixture is None else self.mixture.log_probabilities(logits, contexts)
 
     def head_bias(self) -> Tensor:
-        """(V,): the head's bias, -inf for `<pad>` and `<bos>`."""
+        """Return the head's bias, (V,), which is -inf for `<pad>` and `<bos>`."""
         return self.head.bias.masked_fill(self.never_predicted, float("-inf"))

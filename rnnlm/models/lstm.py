@@ -29,7 +29,7 @@ class LSTMCell(Cell):
         self.b = nn.Parameter(torch.zeros(4 * hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """The bias of the forget gate is 1 (Jozefowicz et al. 2015)."""
+        """Initialize as other layers, but the forget gate's bias with 1 (Jozefowicz et al. 2015)."""
         super().initialize(weights)
         self.b.chunk(4)[1].fill_(1.0)
 

@@ -34,7 +34,10 @@ class CountMixture:
         return self.counts.order - 1
 
     def nll(self, network_nll_nats: np.ndarray, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """(tokens,) float32 nats of given words. contexts, words: see CountModel.log_probabilities."""
+        """Return the losses of given words in nats, (tokens,) float32.
+
+        contexts, words: see CountModel.log_probabilities.
+        """
         both, _ = self.mixed_and_counts(network_nll_nats, contexts, words)
         nll: np.ndarray = -both.astype(np.float32)
         return nll
@@ -42,12 +45,12 @@ class CountMixture:
     def mixed_and_counts(
         self, network_nll_nats: np.ndarray, contexts: np.ndarray, words: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(tokens,) float64 natural logarithms of given words: by the mixture, and by the counts alone."""
+        """Return the log-probabilities of given words by the mixture and by counts alone, each (tokens,) float64."""
         of_counts, lengths = self.counts.log_probabilities(contexts, words)
         return mixed(-network_nll_nats.astype(np.float64), of_counts, self.shares[lengths]), of_counts
 
     def log_probabilities(self, logits: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
-        """Mix all words' probabilities: (n, V) logits of the network → (n, V) natural logarithms.
+        """Mix the probabilities of all words. logits: (n, V) of the network → (n, V) natural logarithms.
 
         contexts: the tokens before each, the last one first; 0, or the end, where there is none.
         """
@@ -72,7 +75,7 @@ def mixed(first: np.ndarray, second: np.ndarray, share: float | np.ndarray) -> n
 
 
 def save_mixture(mixture: CountMixture | None, folder: Path) -> None:
-    """None: the model in `folder` is a network alone from now on."""
+    """Save the mixture beside the model. With None, the model in `folder` is a network alone from now on."""
     if mixture is None:
         (folder / FILE).unlink(missing_ok=True)
         return
@@ -93,9 +96,9 @@ def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
 
 
 def histories(input_ids: np.ndarray, length: int) -> np.ndarray:
-    """(rows, t) token ids, each row from its beginning → (rows, t, length): at each step those read last, last first.
+    """Return the tokens read before each step, the last one first, (rows, t, length). Ids are 0 where there is none.
 
-    0 where there is none.
+    input_ids: (rows, t), each row from its beginning.
     """
     padded = np.pad(input_ids, [(0, 0), (length, 0)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, length + 1, axis=1)

@@ -72,17 +72,17 @@ class MLSTMCell(Cell):
         return outputs, torch.cat([C.flatten(1), n.flatten(1), m], dim=-1)
 
     def queries_keys_values(self, x: Tensor) -> list[Tensor]:
-        """x: (…, H) → q, k and v, each (…, N, d)."""
+        """Return q, k and v, each (…, N, d). x: (…, H)."""
         projected = (self.query(x), self.key(x) / self.size**0.5, self.value(x))
         return [part.unflatten(-1, (self.heads, self.size)) for part in projected]
 
     def split(self, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(b, S) → C (b, N, d, d), n (b, N, d), m (b, N)"""
+        """Split a state (b, S) into C (b, N, d, d), n (b, N, d) and m (b, N)."""
         C, n, m = state.split([self.hidden_size * self.size, self.hidden_size, self.heads], dim=-1)
         return C.view(-1, self.heads, self.size, self.size), n.view(-1, self.heads, self.size), m.detach()
 
     def gated(self, x: Tensor, h: Tensor) -> Tensor:
-        """x: (…, H), h: (…, N, d) → output (…, H)"""
+        """Return the gated output, (…, H). x: (…, H), h: (…, N, d)."""
         normalized = nn.functional.layer_norm(h, (self.size,), eps=1e-6).flatten(-2) * self.gain
         return self.output(torch.sigmoid(self.output_gate(x)) * normalized)
 
@@ -90,7 +90,9 @@ class MLSTMCell(Cell):
 def one_chunk(
     q: Tensor, k: Tensor, v: Tensor, log_i: Tensor, log_f: Tensor, C: Tensor, n: Tensor, m: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """q, k, v: (b, N, t, d), log i, log f: (b, N, t), state before the chunk → h (b, N, t, d), state after it.
+    """Compute a chunk of time steps at once.
+
+    q, k, v: (b, N, t, d), log i, log f: (b, N, t), state before the chunk → h (b, N, t, d), state after it.
 
     The share of step s in step t is D = i_s f_(s+1) … f_t; that of the state before is f_1 … f_t.
     """

@@ -29,9 +29,9 @@ ONE_HOT_VOCABULARY = 4_096  # largest vocabulary for one-hot input, whose embedd
 def build_model(
     config: ModelConfig, vocabulary_size: int, seed: int, log_unigram: np.ndarray | None = None
 ) -> LanguageModel:
-    """A new model on the CPU. log_unigram: (V,) natural logarithms, used if head_bias is `unigram`.
+    """Make a new model on the CPU. log_unigram: (V,) natural logarithms, used if head_bias is `unigram`.
 
-    ConfigError if the vocabulary is too large for one-hot input, or a custom layer cannot be imported.
+    Raise ConfigError if the vocabulary is too large for one-hot input, or a custom layer cannot be imported.
     """
     check_kind(config.kind)
     if config.input == "one-hot" and vocabulary_size > ONE_HOT_VOCABULARY:
@@ -61,7 +61,10 @@ def check_kind(name: str) -> None:
 
 
 def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
-    """The network's shapes and functions: the contents of config.json, which transformers' AutoConfig reads too."""
+    """Return the contents of config.json: the network's shapes and functions.
+
+    AutoConfig of transformers reads them, too.
+    """
     one_hot = config.input == "one-hot"
     kind = kind_of(config.kind)
     own = {name: getattr(config, name) for name in ("heads", "attention_window") if name in kind.settings}
@@ -93,7 +96,7 @@ def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
 
 
 def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
-    """The model saved in `folder`, in evaluation mode. ModelError if it is missing, damaged or incomplete."""
+    """Load the model in `folder`, in evaluation mode. Raise ModelError if it is missing, damaged or incomplete."""
     weights_path = folder / "model.safetensors"
     if not (folder / "config.json").exists() or not weights_path.exists():
         raise ModelError(
@@ -113,7 +116,7 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
 
 
 def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
-    """Like load_model(), for callers that read the layers of one network. ModelError for an ensemble."""
+    """Load as load_model() does, for callers that read the layers of one network. Raise ModelError for an ensemble."""
     model = load_model(folder, device)
     if len(model.networks) > 1:
         raise ModelError(

@@ -14,9 +14,9 @@ class NoLayer(Cell):
         self.register_buffer("zero", torch.zeros(1), persistent=False)  # where the model is
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """x: (b, input), state: (b, 1) → zeros (b, H), the same state."""
+        """Return zeros, (b, H), and the same state. x: (b, input), state: (b, 1)."""
         return x.new_zeros(len(x), self.hidden_size), state
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """x: (b, t, input) → zeros (b, t, H)."""
+        """Return zeros, (b, t, H), and the same state. x: (b, t, input)."""
         return x.new_zeros(*x.shape[:2], self.hidden_size), self.initial_state(x) if state is None else state

@@ -13,7 +13,7 @@ class ScannedCell(Cell):
     """
 
     def keep_and_add(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x: (…, input) → keep and add, each (…, H)."""
+        """Return the factor of the state and what is added to it, each (…, H). x: (…, input)."""
         raise NotImplementedError
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -29,7 +29,10 @@ def count_parameters(config: ModelConfig, vocabulary_size: int) -> ParameterCoun
 
 
 def nearest_size(config: ModelConfig, vocabulary_size: int, budget: int, step: int) -> ModelConfig:
-    """The configuration with the hidden_size, a multiple of `step`, whose number of parameters is nearest to budget."""
+    """Return the configuration whose number of parameters is nearest to the budget.
+
+    Its hidden_size is a multiple of `step`.
+    """
 
     def sized(steps: int) -> ModelConfig:
         return config.model_copy(update={"hidden_size": steps * step})

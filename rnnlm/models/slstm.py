@@ -68,18 +68,18 @@ class SLSTMCell(Cell):
         return outputs, torch.stack([h, c, n, m]).permute(2, 0, 1, 3).flatten(1)
 
     def by_heads(self, state: Tensor) -> tuple[Tensor, ...]:
-        """(b, 4H) → h, c, n, m, each (N, b, d)"""
+        """Split a state (b, 4H) into h, c, n and m, each (N, b, d)."""
         h, c, n, m = state.unflatten(-1, (4, self.heads, self.size)).permute(1, 2, 0, 3)
         # Where a text begins, n is 0; then m' is to be log i, so that n' is not close to 0.
         return h, c, n, m.masked_fill(n == 0, float("-inf")).detach()
 
     def normalized(self, h: Tensor) -> Tensor:
-        """(…, N, d) → (…, H)"""
+        """Normalize each head's output. h: (…, N, d) → (…, H)."""
         return nn.functional.layer_norm(h, (self.size,), eps=1e-6).flatten(-2) * self.gain
 
 
 def advance(products: Tensor, U: Tensor, h: Tensor, c: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, ...]:
-    """One time step. products: x W + b by heads, (N, b, 4d) → new h, c, n, m."""
+    """Compute one time step. products: (N, b, 4d), x W + b by heads → new h, c, n and m."""
     log_i, f, z, o = torch.baddbmm(products, h, U).chunk(4, dim=-1)
     kept = nn.functional.logsigmoid(f) + m
     m = torch.maximum(kept, log_i).detach()

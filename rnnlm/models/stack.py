@@ -53,15 +53,18 @@ class Stack(nn.Module):
         return next(chain(self.parameters(), self.buffers())).new_zeros(rows, len(self.cells), self.state_size)
 
     def layer_input(self, layer: int, below: Tensor) -> Tensor:
-        """below: (…, H) output of the layer below, or x for the first layer → input of the layer's cell."""
+        """Return the input of the layer's cell. below: (…, H), output of the layer below, or x for the first layer."""
         return NORMALIZED_STD * self.norms[layer - 1](below) if self.residual and layer else below
 
     def layer_output(self, layer: int, below: Tensor, output: Tensor) -> Tensor:
-        """below: as in layer_input; output: (…, H) of the layer's cell → output of the layer, (…, H)."""
+        """Return the output of the layer, (…, H), from that of its cell, (…, H). below: as in layer_input."""
         return below + self.branch_scale * output if self.residual and layer else output
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One time step: x (b, input), state (b, L, S) → top output (b, H), all cells' outputs (b, L, H), new state."""
+        """Compute one time step.
+
+        x: (b, input), state: (b, L, S) → top output, all cells' outputs (b, L, H), new state.
+        """
         outputs, states = [], []
         for layer, (cell, before) in enumerate(zip(self.cells, state.unbind(dim=1), strict=True)):
             output, after = cell.step(self.layer_input(layer, x), before)
@@ -77,7 +80,9 @@ class Stack(nn.Module):
         mask: Tensor | None = None,
         between: Sequence[Tensor] = (),
     ) -> tuple[Tensor, Tensor]:
-        """x: (b, t, input), state: (b, L, S) or None for zeros → top layer's output (b, t, H), last state (b, L, S).
+        """Return the top layer's outputs (b, t, H) and the last state (b, L, S). x: (b, t, input).
+
+        state: (b, L, S) or None for zeros.
 
         mask: (b, t), 0 at padding, where the state stays the same.
         between: dropout masks (b, 1, H) for the inputs of layers above the first; empty: none.

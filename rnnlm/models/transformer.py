@@ -50,7 +50,10 @@ class TransformerBlock(Block):
         return self.add_feed_forward(y), torch.cat([cache, known.clamp(max=self.window)], dim=-1)
 
     def attention(self, queries: Tensor, cached: Tensor, earlier: int, known: Tensor) -> Tensor:
-        """queries: (b, t, H); cached: (b, earlier + t, 2, H), of which the last `known`, (b, 1), exist → (b, t, H)."""
+        """Return what each query attends to, (b, t, H).
+
+        queries: (b, t, H); cached: (b, earlier + t, 2, H), of which the last `known`, (b, 1), exist.
+        """
         total = cached.shape[1]
         index = torch.arange(total, device=cached.device)
         own = index[earlier:, None]
@@ -61,7 +64,7 @@ class TransformerBlock(Block):
         return mixed.transpose(1, 2).flatten(2)
 
     def split_heads(self, x: Tensor) -> Tensor:
-        """(b, t, H) → (b, heads, t, H / heads)"""
+        """Split (b, t, H) into heads, (b, heads, t, H / heads)."""
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 

@@ -47,7 +47,7 @@ class XLSTMBlock(Block):
         return self.add_feed_forward(x + outputs), self.padded(last)
 
     def padded(self, state: Tensor) -> Tensor:
-        """The cell's state → (b, S)"""
+        """Pad the cell's state with zeros to (b, S)."""
         return nn.functional.pad(state, (0, self.state_size - self.cell.state_size))
 
     def recurrent_weights(self) -> dict[str, Tensor]:

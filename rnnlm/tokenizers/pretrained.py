@@ -14,9 +14,9 @@ ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")  # in the order of 
 
 
 def load_pretrained(name: str) -> Tokenizer:
-    """The tokenizer of a folder or of a repository on the Hugging Face hub, loaded by AutoTokenizer.
+    """Load the tokenizer of a folder, or of a repository on the Hugging Face hub, by AutoTokenizer.
 
-    ModelError if it does not exist, has no tokenizer.json, or needs code from the repository.
+    Raise ModelError if it does not exist, has no tokenizer.json, or needs code from the repository.
     """
     from transformers import AutoTokenizer
 

@@ -91,7 +91,7 @@ def check_components(saved: Any, kind: str, splitting: str, literal: str | None)
 
 
 def is_part(found: Any, expected: Any) -> bool:
-    """True if `found` is `expected`; older versions of the library have written fewer fields of it."""
+    """Return True if `found` is `expected`, or lacks only fields that older versions of the library did not write."""
     if not isinstance(found, dict) or not isinstance(expected, dict):
         return bool(found == expected)
     return found.get("type") == expected["type"] and found.items() <= expected.items()

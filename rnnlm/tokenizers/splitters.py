@@ -36,7 +36,7 @@ def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | N
 
 
 def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | None) -> None:
-    """`splitting` defines a word."""
+    """Set how the tokenizer splits a text into words: by `splitting`."""
     literal = re.escape(unknown_literal) if unknown_literal else None
     if splitting == "whitespace":
         # A normaliser is saved in tokenizer.json: text never becomes a special token.

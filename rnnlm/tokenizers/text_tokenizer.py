@@ -1,4 +1,4 @@
-"""TextTokenizer: text ↔ token ids for every kind of tokenizer.
+"""Text to token ids and back, for every kind of tokenizer.
 
 Copied into every registered model, so it imports only NumPy and the tokenizers library.
 """
@@ -42,7 +42,7 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: not encodabl
 
 
 class PieceIds(dict[str, bytes]):
-    """Piece of text → its ids as int32 bytes, encoded once: words repeat."""
+    """The ids of each piece of text as int32 bytes. A piece is encoded once, because words repeat."""
 
     def __init__(self, encode: Callable[[str], list[int]]) -> None:
         self.encode = encode
@@ -98,7 +98,7 @@ class TextTokenizer:
 
     @property
     def vocabulary(self) -> dict[str, int]:
-        """Spelling → id of every token, special ones included."""
+        """Return the id of every token by its spelling, special tokens included."""
         return dict(self._tokenizer.get_vocab())
 
     def encode(self, line: str) -> list[int]:
@@ -131,7 +131,7 @@ class TextTokenizer:
         return unspecial(by_library(self._tokenizer.encode, piece, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text, with `<unk>` and without the other special tokens."""
+        """Return the text of the ids, with `<unk>` and without the other special tokens."""
         kept = [int(token_id) for token_id in ids if token_id not in NEVER_FROM_TEXT]
         if self.kind in ("word", "char"):
             return (" " if self.kind == "word" else "").join(self.pieces(kept))
@@ -139,15 +139,15 @@ class TextTokenizer:
         return text
 
     def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> str:
-        """The text that `ids` add to that of `before`, with the white space between."""
+        """Return the text that `ids` add to that of `before`, with the white space between."""
         return self.decode([*before, *ids])[len(self.decode(before)) :]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The vocabulary's spelling of each id; byte-level pieces show each byte as one visible character."""
+        """Return the vocabulary's spelling of each id. Byte-level pieces show each byte as one visible character."""
         return [str(self._tokenizer.id_to_token(int(token_id))) for token_id in ids]
 
     def spans(self, line: str) -> list[tuple[int, int, int]]:
-        """(id, start, end) of each token, as character offsets in the line."""
+        """Return (id, start, end) of each token, as character offsets in the line."""
         if self._words is not None:
             pattern = ANY_CHARACTER if self.kind == "char" else WORD
             found = ((match.group(), *match.span()) for match in pattern.finditer(line))
@@ -157,7 +157,7 @@ class TextTokenizer:
         return [(token_id, start, end) for token_id, (start, end) in zip(ids, encoding.offsets, strict=True)]
 
     def unknown_words(self, line: str) -> list[str]:
-        """The words that became `<unk>`, except the corpus's own literal for unknown words."""
+        """Return the words that became `<unk>`, except the corpus's own literal for unknown words."""
         if self._words is not None:
             known = self._words
             words = [word for word in (line if self.kind == "char" else line.split()) if word not in known]
@@ -191,12 +191,12 @@ class TextTokenizer:
         return bits + self.spelling_bits(unknown_count, unknown_words)
 
     def spelling_bits(self, unknown_count: int, unknown_words: Sequence[str]) -> float:
-        """The part of restoration_bits for `<unk>`."""
+        """Return the part of restoration_bits for `<unk>`."""
         literals = unknown_count - len(unknown_words)
         return spelled_bits(unknown_words, with_ends=self.kind != "char") + LITERAL_BITS * literals
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
-        """(gap, at an end of the line) of each gap that is not as expected."""
+        """Yield each gap between tokens that is not as expected, and whether it is at an end of the line."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
             return  # fast path for most lines
         expected: tuple[str, ...] = ("",)
@@ -229,7 +229,7 @@ def unspecial(ids: list[int]) -> list[int]:
 
 
 def load_tokenizer(folder: Path) -> TextTokenizer:
-    """The tokenizer saved in `folder`. ModelError if its files are missing or damaged."""
+    """Load the tokenizer in `folder`. Raise ModelError if its files are missing or damaged."""
     try:
         settings = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):

@@ -9,7 +9,7 @@ RESET = "\x1b[0m"
 
 
 def coloured(tokenizer: TextTokenizer, line: str) -> str:
-    """The line with alternating backgrounds for its tokens, red for unknown words.
+    """Return the line with alternating backgrounds for its tokens, and red for unknown words.
 
     If the bytes of a character belong to several tokens, the spelling of each token is shown.
     """

@@ -36,7 +36,7 @@ def train_tokenizer(
     force: bool = False,
     open_engine: OpenEngine = in_this_process,
 ) -> TokenizerRecord:
-    """A tokenizer under home.tokenizers, named by the digest of everything it depends on.
+    """Learn a tokenizer, or find it under home.tokenizers. Its name is the digest of everything that it depends on.
 
     A pretrained tokenizer depends only on its content, not on where it was loaded from.
     """
@@ -86,7 +86,7 @@ def with_vocabulary_size(config: TokenizerConfig, byte_count: int) -> TokenizerC
 
 
 def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
-    """The lines of the training documents. If the text exceeds byte_limit, of pieces spread evenly over it.
+    """Yield the lines of the training documents. If the text exceeds byte_limit, yield pieces spread evenly over it.
 
     Only the pieces are read, so that the time does not grow with the corpus.
     """

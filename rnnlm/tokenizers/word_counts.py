@@ -65,7 +65,7 @@ def count_corpus(
 
 
 def count_byte_range(corpus: CorpusRecord, config: TokenizerConfig, byte_range: ByteRange, folder: Path) -> Path:
-    """The map: a file with a row (word, count) for each word of the training documents in a byte range of the corpus.
+    """Count the words of the training documents in a byte range of the corpus. Return a file with rows (word, count).
 
     The counts go through a file, because Prefect keeps results of tasks in memory for a while.
     """

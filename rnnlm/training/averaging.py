@@ -26,14 +26,17 @@ class WeightAveraging:
     """
 
     def __init__(self, model: nn.Module, start_step: int, every: int = 1, decay: float | None = None) -> None:
-        """decay: of the exponential average, per update; None: the mean."""
+        """Begin to average after start_step.
+
+        decay: of the exponential average, per update; None: the mean of all updates.
+        """
         self.start_step = start_step
         self.every = every
         formula = get_swa_multi_avg_fn() if decay is None else get_ema_multi_avg_fn(decay)
         self.averaged = AveragedModel(model, multi_avg_fn=formula)  # its counter is on the CPU: no wait for a GPU
 
     def update(self, model: nn.Module, step: int) -> None:
-        """step: optimizer steps done. The first update copies the weights."""
+        """Take the weights into the average. step: optimizer steps done. The first update copies them."""
         if step > self.start_step and (step - self.start_step - 1) % self.every == 0:
             self.averaged.update_parameters(model)
 
@@ -70,7 +73,7 @@ class WeightAveraging:
             own.data, average.data = average.data, own.data
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Copies. Tied weights occur once, so that safetensors can store it."""
+        """Return copies of the averaged weights. Tied weights occur once, so that safetensors can store them."""
         weights = {name: value.detach().clone() for name, value in self.averaged.module.named_parameters()}
         return {"updates": self.averaged.n_averaged.clone(), **weights}
 

@@ -37,7 +37,7 @@ def make_updater(
     mean_tokens: float | None = None,
     widths_vary: bool = False,
 ) -> Updater:
-    """The Updater for the parameters' device: on a GPU with a single process, steps are captured.
+    """Make the Updater for the parameters' device. On a GPU with a single process, steps are captured.
 
     widths_vary: batches are sentences; see CapturedUpdater.
     """
@@ -88,7 +88,7 @@ class CapturedUpdater(Updater):
         return len(self.recordings)
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:
-        """Like Updater: sum the gradients of all micro-batches and update once, without waiting for the device."""
+        """Sum the gradients of all micro-batches and update once, without waiting for the device; see Updater."""
         parts = [self.in_shape(part) for part in micro_batches]
         for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
             rate.fill_(group["lr"])
@@ -108,7 +108,7 @@ class CapturedUpdater(Updater):
         return Step(results.loss.clone(), results.norm.clone(), results.state.clone())
 
     def in_shape(self, part: MicroBatch) -> MicroBatch:
-        """The same rows with a state, in one of few widths if widths vary."""
+        """Return the same rows with a state, in one of few widths if widths vary."""
         own: Any = self.batch_loss
         state = own.model.stack.initial_state(len(part.input_ids)) if part.state is None else part.state
         inputs, targets = part.input_ids, part.target_ids
@@ -208,7 +208,7 @@ class CapturedUpdater(Updater):
 
 
 def first_line_of_cause(error: BaseException) -> str:
-    """The first line of the error that led to this one: a recording that fails ends with an error of its own."""
+    """Return the first line of the error that led to this one. A recording that fails ends with an error of its own."""
     while error.__context__ is not None:
         error = error.__context__
     return str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -233,7 +233,7 @@ def shape_of(tensors: list[Tensor]) -> Shape:
 
 
 def copied(value: T) -> T:
-    """The value with a copy of each tensor."""
+    """Return the value with a copy of each tensor."""
     found: Any = value
     if isinstance(found, Tensor):
         return found.clone()  # type: ignore[return-value]

@@ -31,13 +31,16 @@ AddTargets = Callable[[TrainingConfig], FurtherTargets | None]
 
 
 def further_targets(training: TrainingConfig) -> FurtherTargets | None:
-    """The further targets of a training run; None: it learns from the text alone."""
+    """Return the further targets of a training run, or None if it learns from the text alone."""
     adders: list[AddTargets] = plugged("targets")
     return next((found for add in adders if (found := add(training)) is not None), None)
 
 
 def drawn_targets(home: Home, training: TrainingConfig, dataset: DatasetRecord, folder: Path) -> Path | None:
-    """The file of further targets in a run's folder; None: there are none. An interrupted run has it already."""
+    """Return the file of further targets in a run's folder, or None.
+
+    It is drawn unless an interrupted run has left it.
+    """
     further, path = further_targets(training), folder / DRAWN_TARGETS
     if further is None:
         return None

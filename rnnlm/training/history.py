@@ -33,7 +33,7 @@ class Tracker(Protocol):
     mlflow_run_id: str | None
 
     def __call__(self) -> None:
-        """Called after each measurement and each sample: send new ones if it is time to."""
+        """Send new measurements and samples if it is time to. It is called after each of them."""
         ...
 
     def flush(self) -> None:
@@ -83,7 +83,7 @@ class History:
 
 
 def identity(line: dict[str, Any]) -> tuple[int, str, int]:
-    """Step, kind and attempt: at most one line has the same."""
+    """Return step, kind and attempt, which at most one line has."""
     return line["step"], line.get("kind", "training"), line.get("attempt", 0)
 
 

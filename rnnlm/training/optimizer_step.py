@@ -38,7 +38,7 @@ NO_DRAWS = Draws()
 
 
 class BatchLoss(nn.Module):
-    """Teacher forcing: rows and the state before them → their mean loss and the state after them."""
+    """Teacher forcing: compute the mean loss of rows, and the state after them, from the state before them."""
 
     def __init__(self, model: LanguageModel, loss: Loss, dropout: Dropout = NO_DROPOUT) -> None:
         super().__init__()
@@ -55,11 +55,10 @@ class BatchLoss(nn.Module):
     def forward(
         self, input_ids: Tensor, target_ids: Tensor, state: Tensor | None, draws: Draws = NO_DRAWS
     ) -> tuple[Tensor, Tensor]:
-        """input_ids: (b, t), target_ids: (b, t) or (b, t, k), both int64, state: (b, L, S) or None for zeros.
+        """Return the scalar loss, in nats per predicted token, and the state (b, L, S).
 
-        Returns the scalar loss and the state (b, L, S).
-        The loss is in nats per predicted token. Without rows the loss and all gradients are 0: a rank without rows
-        must still take part in the gradient average.
+        input_ids: (b, t), target_ids: (b, t) or (b, t, k), both int64; state: (b, L, S) or None for zeros. Without rows
+        the loss and all gradients are 0: a rank without rows must still take part in the gradient average.
         """
         if not len(input_ids):
             zero = sum(((parameter * 0.0).sum() for parameter in self.model.parameters()), torch.zeros(()))
@@ -69,12 +68,15 @@ class BatchLoss(nn.Module):
 
 
 def with_usable_precision(training: TrainingConfig, device: torch.device) -> TrainingConfig:
-    """The settings with the precision that products have on this device."""
+    """Return the settings with the precision that products have on this device."""
     return training.model_copy(update={"precision": usable_precision(training.product_precision, device)})
 
 
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
-    """unigram_counts: (V,) from rnnlm/sequences/unigram.py; frequent classes are sampled more often."""
+    """Choose the loss.
+
+    unigram_counts: (V,), from rnnlm/sequences/unigram.py; frequent classes are sampled more often.
+    """
     precision, further = getattr(torch, config.product_precision), further_targets(config)
     text_share = 1.0 if further is None else 1 - further.share
     if config.loss.is_sampled:
@@ -156,7 +158,7 @@ def take_step(
 def split_batch(
     updater: Updater, batch: Batch, state: Tensor | None, generator: torch.Generator, accumulation: int
 ) -> list[MicroBatch]:
-    """This rank's rows as `accumulation` micro-batches with their random draws, on the device."""
+    """Split this rank's rows into `accumulation` micro-batches with their random draws, on the device."""
     # DistributedDataParallel holds the BatchLoss as its module.
     own: Any = getattr(updater.batch_loss, "module", updater.batch_loss)
     device = own.model.head.bias.device

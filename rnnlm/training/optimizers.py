@@ -32,7 +32,7 @@ def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: i
 
 
 def set_product_precision(model: LanguageModel, precision: torch.dtype) -> None:
-    """precision: of the products in the layers while they are trained."""
+    """Set the precision of the products in the layers while they are trained."""
     for module in model.stack.modules():
         if isinstance(module, Cell | Linear):
             module.precision = precision
@@ -84,12 +84,12 @@ class LazyAdamW(AdamW):
             tensor[rows] = updated
 
     def is_lazy(self, parameter: Tensor) -> bool:
-        """True if only the rows of the parameter are updated that its gradient changes."""
+        """Return True if only the rows of the parameter are updated that its gradient changes."""
         is_sparse = parameter.grad is not None and parameter.grad.is_sparse
         return is_sparse or any(parameter is one for one in self.by_rows)
 
     def state_of(self, parameter: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The two moments and the step count, which begin as AdamW's do."""
+        """Return the two moments and the step count of a parameter, which begin as AdamW's do."""
         state: dict[str, Tensor] = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)

@@ -10,7 +10,7 @@ from rnnlm.config.training_config import ScheduleConfig
 
 
 class RateFactor:
-    """Step → factor of the peak rate.
+    """The factor of the peak learning rate at each step.
 
     An object, not a closure: LambdaLR.state_dict() then stores its attributes, all of which are JSON values.
     """

@@ -27,7 +27,7 @@ def seed_everything(seed: int, deterministic: bool) -> None:
 
 
 def step_generator(seed: int, step: int) -> torch.Generator:
-    """A CPU generator that depends only on seed and step, not on what was drawn before.
+    """Return a CPU generator that depends only on seed and step, not on what was drawn before.
 
     So it has no state to save, and log lines and evaluations cannot change it.
     """

@@ -37,7 +37,7 @@ class TemperatureFit(NamedTuple):
 
 
 def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]) -> TemperatureFit:
-    """The temperature between 0.1 and 10 with the smallest summed loss on the batches, and that loss.
+    """Return the temperature between 0.1 and 10 with the smallest summed loss on the batches, and that loss.
 
     One pass measures temperatures from 0.56 to 1.8. The loss is convex in 1 / temperature, so another pass is needed
     only if the best of these is at an end. A parabola through the best and its neighbours interpolates the grid; the
@@ -61,14 +61,14 @@ def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]
 
 
 def vertex(values: np.ndarray) -> float:
-    """The x at which the parabola through (-1, a), (0, b), (1, c) is lowest."""
+    """Return the x at which the parabola through (-1, a), (0, b), (1, c) is lowest."""
     left, middle, right = values.tolist()
     return 0.5 * (left - right) / (left - 2 * middle + right)
 
 
 @torch.inference_mode()
 def summed_nll_by_sharpness(model: LanguageModel, batches: Iterable[Batch], sharpness: np.ndarray) -> np.ndarray:
-    """sharpness: (k,) values of 1 / temperature → (k,) float64: summed loss of all predicted tokens, in nats.
+    """Return the summed loss of all predicted tokens in nats for each value of 1 / temperature, (k,) float64.
 
     The logits, which cost most, are computed once for all values. Each row's maximum is subtracted once, so that no
     power overflows.

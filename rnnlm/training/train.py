@@ -152,7 +152,7 @@ def warn_about_settings(job: Job, device: torch.device) -> None:
 
 
 def holder(training: TrainingConfig, dataset: DatasetRecord, device: torch.device) -> torch.device | None:
-    """The device if it is a GPU that holds the whole training split; None: batches are read."""
+    """Return the device if it is a GPU that holds the whole training split, or None if batches are read."""
     fits = dataset.predicted_tokens["train"] <= training.feed.resident_tokens
     return device if device.type == "cuda" and fits else None
 
@@ -179,7 +179,10 @@ def training_batches(
     device: torch.device | None = None,
     drawn_targets: Path | None = None,
 ) -> TrainingBatches:
-    """This rank's share of all batches from the first_batch-th on. device: holds the whole split; None: read it."""
+    """Return this rank's share of all batches from the first_batch-th on.
+
+    device: holds the whole split; None: read it.
+    """
     return TrainingBatches(
         StoredSplit(dataset, "train"),
         dataset.mode,
@@ -196,7 +199,10 @@ def training_batches(
 
 
 def count_steps(training: TrainingConfig, batches_per_epoch: int, tokens_per_batch: float) -> int:
-    """Steps of all epochs, or as many batches of average size as hold training.maximum_tokens, if that is less."""
+    """Return the number of steps of all epochs, or of training.maximum_tokens if these are fewer.
+
+    maximum_tokens is counted in batches of average size.
+    """
     steps = training.epoch_count * batches_per_epoch
     if training.maximum_tokens is None:
         return steps

@@ -29,7 +29,7 @@ class TrainingListener:
         """There is a new measurement, of training or of a validation."""
 
     def validating(self, model: "LanguageModel", step: int) -> None:
-        """The model is about to be validated, with the weights that would be saved."""
+        """Take note that the model is about to be validated, with the weights that would be saved."""
 
 
 class RunListener(TrainingListener):
@@ -69,6 +69,6 @@ class RunListener(TrainingListener):
 
 
 def listener_of_run(job: Job, tracker: Tracker | None = None) -> RunListener:
-    """A listener that also writes samples, by the configuration in the run's folder."""
+    """Make a listener that also writes samples, by the configuration in the run's folder."""
     config = PipelineConfig.model_validate(read_json(job.folder / "config.json"))
     return RunListener(job.folder, tracker).with_samples(job.dataset, config.generation)

@@ -223,7 +223,7 @@ class TrainingLoop:
         return True
 
     def checkpoint_due(self) -> bool:
-        """True on all ranks if a checkpoint is due, or if any rank has received a signal."""
+        """Return True, on all ranks, if a checkpoint is due or any rank has received a signal."""
         due = self.checkpoints is not None and self.checkpoints.due
         signal = self.interruption.received or 0
         largest = self.process_group.max(2 * signal + due)  # both questions in one message
@@ -267,7 +267,7 @@ class TrainingLoop:
             self.process_changes.append(ProcessChange(step=self.step, processes=size))
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of all ranks, as a tree of dicts, lists, tensors and JSON values.
+        """Return the state of all ranks, as a tree of dicts, lists, tensors and JSON values.
 
         It holds no rank's share of anything, so any number of processes can continue from it. A collective: call it on
         every rank at the same step.

@@ -76,7 +76,11 @@ def run_training(
     force: bool = False,
     samples: bool = False,
 ) -> RunRecord:
-    """A complete run in home.runs, named by the digest of dataset, model and training settings and initial weights.
+    """Train a run, or find it complete.
+
+    Its folder in home.runs is named by the digest of all that its result depends on.
+
+    These are the dataset, the settings of model and training, and the initial weights.
 
     start: the model to begin with, whose copy is in home.starts; None: random weights. samples: write some at each
     validation. The run is trained in this process, or in those that an extension starts.
@@ -126,7 +130,7 @@ def run_training(
 
 
 def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: bool = False) -> RunRecord | None:
-    """The complete run in `folder`, fetched from the storage if need be. None: the folder is ready to be filled.
+    """Return the complete run in `folder`, fetched from the storage if need be; or None, and an empty folder to fill.
 
     Call it under the run's lock. force: as if there were none.
     """
@@ -154,7 +158,7 @@ def complete_run(folder: Path, facts: dict[str, Any]) -> RunRecord:
 
 
 def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
-    """The job with the initial weights, learning rate and budget of a warm start."""
+    """Return the job with the initial weights, learning rate and budget of a warm start."""
     earlier = start_folder(home, start)
     if (earlier / ANCESTOR_DOCUMENTS).exists():
         shutil.copy(earlier / ANCESTOR_DOCUMENTS, job.folder)
@@ -178,7 +182,7 @@ def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
 
 
 def name_run(config: "PipelineConfig", dataset: DatasetRecord, start: StartedFrom | None = None) -> str:
-    """The run id: a digest of everything that its result depends on."""
+    """Return the run id: a digest of everything that the run's result depends on."""
     facts = {} if start is None else {"start": start.model_sha256}
     return stage_key(
         "training",
@@ -191,7 +195,7 @@ def name_run(config: "PipelineConfig", dataset: DatasetRecord, start: StartedFro
 
 
 def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
-    """The settings that a run's result depends on: its initial weights count, not the name they were found by."""
+    """Return the settings that a run's result depends on. Initial weights count, not the name they were found by."""
     settings = result_settings(training.of_warm_start() if warm else training)
     return {name: value for name, value in settings.items() if name not in ("start_from", "warm_start")}
 

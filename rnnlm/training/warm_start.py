@@ -18,12 +18,15 @@ ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
 
 
 def start_folder(home: Home, start: StartedFrom) -> Path:
-    """The copy of the model that a run starts from, with its tokenizer and ANCESTOR_DOCUMENTS if they are known."""
+    """Return the folder of the copied model that a run starts from.
+
+    It has the tokenizer, too, and ANCESTOR_DOCUMENTS if they are known.
+    """
     return inside(home.starts, start.model_sha256[:16])
 
 
 def shared_tokens(tokenizer_folder: Path, earlier: Path) -> dict[int, int]:
-    """New id → id in `earlier`, of the tokens that both vocabularies spell the same."""
+    """Return the id in `earlier` of each new id that both vocabularies spell the same."""
     old = load_tokenizer(earlier).vocabulary
     new = load_tokenizer(tokenizer_folder).vocabulary
     return {token_id: old[spelling] for spelling, token_id in new.items() if spelling in old}
@@ -41,7 +44,10 @@ def begin_with(model: LanguageModel, tokenizer_folder: Path, earlier: Path) -> N
 
 @torch.no_grad()
 def copy_weights(model: LanguageModel, earlier: LanguageModel, shared: dict[int, int]) -> None:
-    """shared: new token id → id in `earlier`. Both have the same shapes, apart from their vocabularies."""
+    """Copy an earlier model's weights.
+
+    shared: new token id → id in `earlier`. Apart from vocabularies, shapes are equal.
+    """
     new_ids, old_ids = torch.tensor(list(shared)), torch.tensor(list(shared.values()))
     by_token = {"embedding.weight", "head.weight", "head.bias"}
     if model.config["one_hot"]:  # the embedding is the identity, so the first W has a row for each token

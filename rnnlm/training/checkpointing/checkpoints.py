@@ -61,7 +61,7 @@ class Checkpoints:
         return self.process_group.is_main and time.monotonic() - self.written >= wait
 
     def write(self, step: int, state: dict[str, Any]) -> bool:
-        """True if the checkpoint was written. A full or read-only disk only causes a warning."""
+        """Write a checkpoint. Return False, after a warning, if the disk is full or read-only."""
         start = time.monotonic()
         written = False
         if self.process_group.is_main:
@@ -82,7 +82,7 @@ class Checkpoints:
         return True
 
     def steps(self) -> list[int]:
-        """Steps of the written checkpoints, ascending."""
+        """Return the steps of the written checkpoints, ascending."""
         found = (re.fullmatch(r"step-([0-9]{8,})", path.name) for path in self.folder.glob("step-*"))
         return sorted(int(match[1]) for match in found if match)
 
@@ -146,7 +146,7 @@ def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
 
 
 def read_checkpoint(folder: Path) -> dict[str, Any]:
-    """The written state. ValueError if it is damaged or of another format, HomeError if it cannot be read."""
+    """Read a written state. Raise ValueError if it is damaged or of another format, HomeError if it cannot be read."""
     damage = find_damage(folder)
     if damage is not None:
         raise ValueError(f"damaged: {damage}")
@@ -167,7 +167,7 @@ def rename_damaged(folder: Path) -> None:
 
 
 def pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """A tree of dicts, lists and plain values as JSON; its tensors are copied into `tensors`, on the CPU.
+    """Return a tree of dicts, lists and plain values as JSON, with its tensors copied into `tensors`, on the CPU.
 
     A dict becomes {"items": [[key, value], …]}, so that keys may be numbers; tuples come back as lists.
     """

@@ -21,10 +21,10 @@ from rnnlm.training.training_run import find_run_damage, name_run
 def find_unfinished(
     home: Home, name: str, changes: Mapping[str, Any] | None = None
 ) -> tuple[PipelineConfig, DatasetRecord]:
-    """The configuration of the run, with nothing to force, and its dataset.
+    """Return the configuration of an unfinished run, with nothing to force, and its dataset.
 
-    changes: by dotted path, only changeable_settings(): where it runs from now on. ConfigError if they are wrong.
-    ModelError if no run or several match, or if the run is complete or cannot be resumed exactly.
+    changes: settings that say where it runs from now on, by dotted path; only changeable_settings(). Raise ConfigError
+    if they are wrong, ModelError if no run or several match, or if the run is complete or cannot be resumed exactly.
     """
     changes = changes or {}
     refuse_other_changes(changes)
@@ -72,7 +72,7 @@ def refuse_other_changes(changes: Mapping[str, Any]) -> None:
 
 
 def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> PipelineConfig:
-    """The configuration of a run that continues elsewhere, under the id that it was started with."""
+    """Return the configuration of a run that continues elsewhere, under the id that it was started with."""
     values = flatten(config.model_dump(mode="json"))
     for path, section in config.sections():
         own = {name: changes[f"{path}.{name}"] for name in section.changeable if f"{path}.{name}" in changes}
@@ -82,7 +82,7 @@ def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> Pipeline
 
 
 def find_run(home: Home, name: str) -> Path:
-    """The folder of a run that was started."""
+    """Return the folder of a run that was started."""
     places = [expanded(name), *(home.runs.glob(f"{name}*") if name.isalnum() else ())]
     started = dict.fromkeys(place.resolve() for place in places if (place / STARTED).is_file())
     found = [place for place in started if place.parent == home.runs.resolve()]

@@ -53,7 +53,7 @@ def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterato
 
 
 def nll_of_network(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[np.ndarray]:
-    """Like nll_of_each_batch(), of one network."""
+    """Yield the losses of one network as nll_of_each_batch() does."""
     log_normalizer, state = LogNormalizer(model), None
     for batch in batches:
         state = state if batch.carries_state else None

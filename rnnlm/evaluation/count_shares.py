@@ -32,7 +32,7 @@ MOST_STEPS = 1_000
 
 
 def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> tuple[CountMixture, float]:
-    """Counts of the training split with the shares that are best on the choosing lines; the seconds of counting.
+    """Count the training split, and fit shares on the choosing lines. Return the mixture and the seconds of counting.
 
     network_nll_nats: (predicted tokens,) of the validation split, in the order of the text. None: there is no network.
     """
@@ -46,7 +46,7 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
 
 
 def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:
-    """The Kneser-Ney model of the training split, and the seconds that counting took.
+    """Return the Kneser-Ney model of the training split, and the seconds that counting took.
 
     Only the last COUNTED_TOKENS of a long text are counted: they are the newest, and counts take 20 bytes a token.
     """
@@ -60,20 +60,20 @@ def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel
 
 
 def first_counted_row(dataset: DatasetRecord) -> int:
-    """The first row of the training split that is counted, as if all rows were equally long."""
+    """Return the first row of the training split that is counted, as if all rows were equally long."""
     tokens, rows = dataset.predicted_tokens["train"], dataset.sequence_counts["train"]
     return rows - round(rows * min(1.0, COUNTED_TOKENS / max(1, tokens)))
 
 
 def split_log_probabilities(model: CountModel, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """(predicted tokens,) natural logarithms and lengths of known contexts, in the order of the text."""
+    """Return log-probabilities and lengths of known contexts, each (predicted tokens,), in the order of the text."""
     source = StoredSplit(dataset, split)
     parts = [model.log_probabilities(*part) for part in contexts_of_split(source, dataset.mode, model.order - 1)]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:
-    """(order,) the share of the counts for each length of the known context, with the lowest loss on these tokens.
+    """Return the share of the counts for each length of the known context, (order,): the one with the lowest loss.
 
     Lengths with few tokens have the share that is best for all tokens together. The network always has some share.
     """
@@ -91,7 +91,7 @@ def mean_nll(log_probabilities: np.ndarray) -> float:
 
 
 def best_share(first: np.ndarray, second: np.ndarray) -> float:
-    """The share of the second model in p = (1 - share) p_first + share p_second with the lowest mean loss.
+    """Return the share of the second model in p = (1 - share) p_first + share p_second with the lowest mean loss.
 
     first, second: (tokens,) natural logarithms. Found to within PRECISION: the loss is convex in the share. The ends
     are tried too, so the mixture is never worse on these tokens than either model.
@@ -104,7 +104,7 @@ def best_share(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def best_shares(nll_nats: np.ndarray) -> np.ndarray:
-    """(models,) the shares, which sum to 1, whose mean of the probabilities has the lowest loss.
+    """Return the shares, (models,), which sum to 1, whose mean of the probabilities has the lowest loss.
 
     nll_nats: (models, tokens). By expectation maximization (Dempster, Laird and Rubin 1977): a model's new share is the
     mean of its part in each token's probability. The loss is convex in the shares.

@@ -14,7 +14,7 @@ def tail_dtype(device: torch.device) -> torch.dtype:
 
 
 def with_line_end(text: str) -> str:
-    """The text with a line feed at the end of every line, so that line ends of the input do not change its cost."""
+    """Return the text with a line feed at the end of every line, so that its line ends do not change its cost."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 

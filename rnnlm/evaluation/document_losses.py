@@ -103,7 +103,7 @@ def document_losses(
     tail_dtype: torch.dtype = torch.float32,
     known_nll: Iterator[float] | None = None,
 ) -> DocumentLosses:
-    """The losses of the texts, in order; together they must fit in memory.
+    """Return the losses of the texts, in order. Together they must fit in memory.
 
     batch_size changes only rounding. tail_dtype: see LogNormalizer. known_nll: the tokens' losses, if they are known
     already; these are taken from it, and the model computes nothing.
@@ -148,7 +148,7 @@ def document_losses(
 
 
 def rows_of_documents(lines: TokenRows, line_counts: np.ndarray, cut: Cut) -> TokenRows:
-    """The rows that a model reads. line_counts: (documents,), how many of the lines belong to each."""
+    """Return the rows that a model reads. line_counts: (documents,), how many of the lines belong to each."""
     if cut.mode == "sentence":
         return sentences(lines, cut.context_length)
     lengths = np.diff(ends(lines.lengths + 1)[ends(line_counts)])

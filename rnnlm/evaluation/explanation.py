@@ -104,7 +104,9 @@ def explain(
 
 
 def read_row(model: LanguageModel, row: Tensor) -> Iterator[tuple[int, int, Tensor, Tensor]]:
-    """row: (t + 1,) token ids → for each of t inputs: its id, its target's, logits (V,) and outputs (1, layers, H).
+    """Yield for each of t inputs its id, its target's, the logits (V,) and the outputs (1, layers, H).
+
+    row: (t + 1,) ids.
 
     One token at a time: the outputs of all layers are needed; that of an Elman layer is its state. The outputs of an
     ensemble are those of its first network.

@@ -40,7 +40,7 @@ def draw_explanation(explanation: Explanation, picture: Path) -> None:
 
 
 def draw_states(axes: Any, explanation: Explanation) -> Any:
-    """The heat map. Returns the image, for its colour bar."""
+    """Draw the heat map. Return the image, for its colour bar."""
     _, layers, size = explanation.states.shape
     flat = explanation.states.reshape(len(explanation.states), layers * size).T
     highest = max(float(np.abs(flat).max()), 1e-9)
@@ -55,7 +55,7 @@ def draw_states(axes: Any, explanation: Explanation) -> Any:
 
 
 def label_steps(axes: Any, texts: list[str]) -> None:
-    """A token under each step, or under some if there are many."""
+    """Label the steps with their tokens, or some of them if there are many."""
     every = -(-len(texts) // MOST_LABELS)
     places = range(0, len(texts), every)
     axes.set_xticks(places, [shortened(texts[place]) for place in places], rotation=90, fontsize=8)
@@ -67,5 +67,5 @@ def shortened(text: str) -> str:
 
 
 def row_starts(steps: tuple[ExplanationStep, ...]) -> list[int]:
-    """Steps, after the first one, before which the state is set to zero."""
+    """Return the steps, after the first one, before which the state is set to zero."""
     return [place + 1 for place, (_, step) in enumerate(pairwise(steps)) if step.starts_row]

@@ -43,7 +43,7 @@ class CorpusForModel:
     score_warnings: tuple[str, ...]  # of copied text, which makes the scores mislead
 
     def reported(self, scored: Reported) -> Reported:
-        """The record with the split's reported name, and with how much of it training has seen: split, seen_share."""
+        """Return the record with the split's reported name, and with the share of it that training has seen."""
         return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
 
 

@@ -27,7 +27,7 @@ SMALLEST_SUM = 1e-30  # of a row's exp(logit): below it float32 has lost digits
 
 @torch.inference_mode()
 def target_logits(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
-    """hidden (n, H), target_ids (n,) → (n,): the logit of each target."""
+    """Return the logit of each target, (n,). hidden: (n, H), target_ids: (n,)."""
     return (hidden * model.head.weight[target_ids]).sum(dim=1) + model.head.bias[target_ids]
 
 
@@ -58,7 +58,7 @@ class LogNormalizer:
 
     @torch.inference_mode()
     def __call__(self, hidden: Tensor) -> Tensor:
-        """hidden (n, H) → (n,)"""
+        """Return the logarithm of each row's normalizer, (n,). hidden: (n, H)."""
         if hidden.device.type != "cpu":  # a GPU prefers all logits at once
             return self.of_all_logits(hidden, GPU_ROWS)
         sums = torch.cat([hidden.new_zeros(0), *(self.sums(part) for part in hidden.split(BLOCK_ROWS))])
@@ -69,18 +69,21 @@ class LogNormalizer:
         return log_z
 
     def of_all_logits(self, hidden: Tensor, rows: int) -> Tensor:
-        """hidden (n, H) → (n,), from all logits of `rows` contexts at a time."""
+        """Return the same, (n,), from all logits of `rows` contexts at a time. hidden: (n, H)."""
         parts = [self.model.logits(part).float().logsumexp(dim=1) for part in hidden.split(rows)]
         return torch.cat([hidden.new_zeros(0), *parts])
 
     @torch.inference_mode()
     def token_nll(self, hidden: Tensor, target_ids: Tensor) -> Tensor:
-        """hidden (n, H) and target_ids (n,) → (n,) float32 negative log-likelihoods in nats, without gradient."""
+        """Return negative log-likelihoods in nats, (n,) float32, without gradient. hidden: (n, H), target_ids: (n,)."""
         nll = self(hidden) - target_logits(self.model, hidden, target_ids)
         return nll.clamp_(min=0.0)  # only rounding makes it negative
 
     def sums(self, hidden: Tensor) -> Tensor:
-        """hidden (n, H), at most BLOCK_ROWS rows → (n,): the sum of exp(logit); inf or nan beyond float32."""
+        """Return the sum of exp(logit) of each row, (n,), inf or nan beyond float32.
+
+        hidden: at most BLOCK_ROWS rows of H.
+        """
         sums = hidden.new_zeros(len(hidden))
         hidden = hidden * math.log2(math.e)  # torch computes 2^x several times as fast as e^x
         rounded = pad(hidden, (0, 0, 0, -len(hidden) % ROW_MULTIPLE)).to(self.tail_logits.dtype)

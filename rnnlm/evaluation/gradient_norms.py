@@ -16,7 +16,9 @@ READ_BY_INPUT = (Block, FeedForwardCell)  # keys, values, scaled memories and pe
 
 
 def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
-    """token_ids: (b, t) int64, target_ids: (b,), the token after each row → (L, t) norms by layer and distance.
+    """Return the norms of the loss's gradients by layer and distance, (L, t).
+
+    token_ids: (b, t) int64; target_ids: (b,), the token after each row.
 
     Entry (l, k) is the mean over rows of ‖∂ loss / ∂ h‖₂, where loss is -log p(target) in nats after the row's last
     token and h is the state of layer l, k steps before that token's, or in the kinds of READ_BY_INPUT the layer's input
@@ -43,7 +45,7 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
 
 
 def input_gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
-    """Like gradient_norms(), but for token embeddings instead of states: (t,) by distance, the same for every kind."""
+    """Return such norms for token embeddings instead of states: (t,) by distance, the same for every kind."""
     embedded = model.embedding(token_ids).detach().requires_grad_()
     outputs, _ = model.stack(embedded)
     loss = functional.cross_entropy(model.logits(model.readout(outputs[:, -1])), target_ids, reduction="sum")

@@ -37,7 +37,7 @@ class SummedLosses:
 def evaluate_run(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, *, force: bool = False
 ) -> EvaluationRecord:
-    """The run's model on each configured split, kept in the run's folder, beside its parts and the baselines.
+    """Score the run's model on each configured split, beside its parts and the baselines. The run's folder keeps it.
 
     Counts beside a network are scored on held-out splits alone: they have seen the training split.
     """
@@ -82,7 +82,7 @@ def score_split(
 def summed_losses(
     mixture: CountMixture | None, parts: Iterable[np.ndarray], source: RowSource, mode: Mode
 ) -> SummedLosses:
-    """parts: the network's losses in nats, in the order of the text."""
+    """Sum the losses of a model's parts. parts: the network's losses in nats, in the order of the text."""
     if mixture is None:
         return SummedLosses(sum(float(nll_nats.sum(dtype=np.float64)) for nll_nats in parts))
     sums = np.zeros(3)

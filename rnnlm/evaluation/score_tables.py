@@ -17,12 +17,12 @@ def score_rows(evaluation: EvaluationRecord) -> TableRows:
 
 
 def score_table(score: SplitScore) -> TableRows:
-    """The rows of one split, which their headings name."""
+    """Return the rows of one split, which their headings name."""
     return model_rows(score, f"{SPLIT_NAMES[score.split]} ")
 
 
 def model_rows(score: SplitScore, of: str = "") -> TableRows:
-    """The network, the counts, and both mixed, beside the baselines; or the one that there is.
+    """Return a row for the network, the counts, and both mixed, or for the one that there is, beside the baselines.
 
     of: what the headings begin with.
     """
@@ -44,7 +44,7 @@ def part_row(whole: dict[str, Any], model: str, score: PartScore, of: str) -> di
 
 
 def counts_sentence(score: SplitScore) -> str:
-    """A sentence that compares the network with counting; "" if nothing was counted."""
+    """Return a sentence that compares the network with counting, or "" if nothing was counted."""
     if score.counts is None:
         return ""
     counts, network = score.counts, score.network or score
@@ -63,7 +63,7 @@ def counts_sentence(score: SplitScore) -> str:
 
 
 def figures(score: SplitScore, of: str = "") -> dict[str, Any]:
-    """of: what the headings begin with."""
+    """Return the figures of a row by heading. of: what the headings begin with."""
     row = {
         "tokens": f"{score.tokens:,}",
         f"{of}perplexity": f"{score.perplexity:.2f}",

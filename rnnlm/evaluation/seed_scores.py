@@ -21,7 +21,7 @@ def mean_margin(values: Sequence[float]) -> float | None:
 
 
 def seed_scores(runs: Sequence[RunRecord], evaluations: Sequence[EvaluationRecord]) -> SeedScores:
-    """The scores of at least two runs, by their evaluations."""
+    """Summarize at least two runs by their evaluations."""
     means: list[MeanScore] = []
     for split in evaluations[0].scores:
         wholes = [evaluation.scores[split] for evaluation in evaluations]
@@ -48,7 +48,7 @@ def mean_score(split: str, model: str, scores: Sequence[PartScore] | Sequence[Sp
 
 
 def seed_rows(seeds: SeedScores) -> TableRows:
-    """A row per split and model: the mean over the runs, and how much they scatter."""
+    """Return a row for each split and model: the mean over the runs, and how much they scatter."""
     return [
         {
             "split": score.split,

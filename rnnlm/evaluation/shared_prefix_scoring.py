@@ -24,7 +24,9 @@ MAX_SHARED_PREFIX = 64  # tokens; longer common prefixes are not looked for
 def nll_of_rows_sharing_prefixes(
     model: LanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype = torch.float32
 ) -> np.ndarray:
-    """(predicted tokens,) float32 nats in the order of the rows; the state is zero before each row.
+    """Return the losses of rows in nats, (predicted tokens,) float32, in their order.
+
+    The state is zero before each row.
 
     batch_size changes only rounding. tail_dtype: see LogNormalizer.
     """
@@ -32,7 +34,7 @@ def nll_of_rows_sharing_prefixes(
 
 
 def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype) -> np.ndarray:
-    """The same of one network."""
+    """Return such losses of one network."""
     first = first_with_same_context(rows)
     is_first = first == np.arange(len(first))
     log_z, logit = np.zeros((2, len(first)), np.float32)
@@ -45,7 +47,7 @@ def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_
 
 
 def first_with_same_context(rows: TokenRows) -> np.ndarray:
-    """(predicted tokens,) int64: for each, the first predicted token with the same context, possibly itself."""
+    """Return for each predicted token the first one with the same context, maybe itself, (predicted tokens,) int64."""
     first = np.arange(rows.predicted_count)
     starts = ends(rows.predicted)[:-1]
     prefix = np.zeros(len(rows), np.int64)  # number of each row's prefix so far

@@ -12,7 +12,7 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, TextTokenizer
 
 
 def token_positions(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) in the text of each token that document_losses() scores; `<eos>` covers its line feed."""
+    """Yield (start, end) in the text of each token that document_losses() scores; `<eos>` covers its line feed."""
     first = 0
     for line in text.removesuffix("\n").split("\n"):
         spans = [(first + start, first + end) for _, start, end in tokenizer.spans(line)]
@@ -24,7 +24,7 @@ def token_positions(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[t
 
 
 def scored_rows(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[torch.Tensor]:
-    """The rows that document_losses() reads: (tokens,) int64 each, the first token is context."""
+    """Yield the rows that document_losses() reads, (tokens,) int64 each. The first token is context."""
     lines = encoded_lines(tokenizer, text.removesuffix("\n").split("\n"))
     rows = rows_of_documents(lines, np.array([len(lines)], np.int64), cut)
     for first, last in pairwise(rows.offsets):

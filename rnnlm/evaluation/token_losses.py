@@ -28,7 +28,9 @@ TOKEN_LOSS = np.dtype(
 
 
 def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[np.ndarray]:
-    """The tokens of a split with their losses, (tokens,) TOKEN_LOSS, in chunks: memory does not grow with the split.
+    """Yield the tokens of a split with their losses, (tokens,) TOKEN_LOSS, in chunks.
+
+    Memory does not grow with the split.
 
     nll_nats: (predicted tokens,), from nll_of_split or stored_nll.
     """
@@ -45,7 +47,7 @@ def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[np.ndarray
 def stored_nll(
     home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
 ) -> np.ndarray:
-    """(predicted tokens,) float32 nats of the run's model as it is served: its network, with its counts if any."""
+    """Return the losses of the run's model as it is served, with its counts if any, (predicted tokens,) float32."""
     network = stored_network_nll(home, dataset, run, split, batch_size, force=force)
     mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
     if mixture is None:
@@ -56,10 +58,10 @@ def stored_nll(
 def stored_network_nll(
     home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
 ) -> np.ndarray:
-    """(predicted tokens,) float32 nats of the run's network alone, from RUN/nll-SPLIT; computed on first use.
+    """Return the losses of the run's network alone, (predicted tokens,) float32, in nats.
 
-    Computed again if the weights or the dataset have changed. On a GPU if the run may train on one, with exact
-    float32 products.
+    They are in RUN/nll-SPLIT, computed on first use, and again if the weights or the dataset have changed. A GPU
+    computes them if the run may train on one, with exact float32 products.
     """
     folder = run.folder / f"nll-{split}"
     key = digest_of([file_digest(run.model_folder / "model.safetensors"), dataset.dataset_id])
@@ -85,7 +87,7 @@ def stored_network_nll(
 def nll_of_split(
     model: LanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
 ) -> Iterator[np.ndarray]:
-    """The loss in nats of every predicted token once, in the order of the text, as float32 arrays."""
+    """Yield the loss in nats of every predicted token once, in the order of the text, as float32 arrays."""
     parts = network_nll_of_split(model, source, mode, batch_size, what)
     return parts if model.mixture is None else mixed_nll(model.mixture, parts, source, mode)
 
@@ -93,7 +95,7 @@ def nll_of_split(
 def network_nll_of_split(
     model: LanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
 ) -> Iterator[np.ndarray]:
-    """The same of the network alone; zeros if the model has none, but counts alone.
+    """Yield the losses of the network alone, or zeros if the model has none, but counts alone.
 
     batch_size and padding change only rounding. A stream is read in one lane, its state carried from end to end.
     what: the name of the work in progress lines.
@@ -112,7 +114,7 @@ def network_nll_of_split(
 
 
 def joined_nll(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """(predicted tokens,) float32: one part after the other."""
+    """Join the parts to one array, (predicted tokens,) float32."""
     return np.concatenate([np.zeros(0, np.float32), *parts])
 
 
@@ -147,6 +149,6 @@ def with_contexts(
 def mixed_nll(
     mixture: CountMixture, parts: Iterable[np.ndarray], source: RowSource, mode: Mode
 ) -> Iterator[np.ndarray]:
-    """The mixture's losses in nats, chunk by chunk. parts: the network's, in the order of the text."""
+    """Yield the mixture's losses in nats, chunk by chunk. parts: the network's, in the order of the text."""
     for part in with_contexts(parts, source, mode, mixture.context_length):
         yield mixture.nll(*part)

@@ -39,7 +39,7 @@ class CopiedShares(Record):
 
 
 def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShares] | None:
-    """The copied shares of each held-out split with text, measured once per dataset. None if the text is gone."""
+    """Return the copied shares of each held-out split with text, measured once per dataset. Text that is gone: None."""
     home.make(home.descriptions)
     path = home.descriptions / f"copies-{dataset.dataset_id}.json"
 
@@ -82,7 +82,7 @@ def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, sp
 
 
 def repeated_share(keys: np.ndarray, sizes: np.ndarray) -> float:
-    """line_keys() → share of the bytes in lines that the text already had earlier."""
+    """Return the share of the bytes in lines that the text already had earlier. keys: from line_keys()."""
     is_copy = np.ones(len(keys), bool)
     is_copy[np.unique(keys, return_index=True)[1]] = False
     return share_of_bytes(sizes, is_copy)

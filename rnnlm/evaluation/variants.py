@@ -26,7 +26,7 @@ class ModelVariants(Protocol):
     """Variants of a model that a user's options ask for."""
 
     def is_wanted(self) -> bool:
-        """False if none is asked for. ConfigError if the options do not fit each other."""
+        """Return True if a variant is asked for. Raise ConfigError if the options do not fit each other."""
 
     def measure(self, home: "Home", folder: Path, config: CorpusConfig, split: "Split | None") -> VariantTable:
         """Perplexities of the model in `folder` on a split of a corpus, plain and in its variants."""

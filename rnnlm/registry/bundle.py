@@ -35,13 +35,16 @@ CHARACTERS = "characters.json"  # see rnnlm/corpora/character_profile.py
 
 
 def model_digest(folder: Path) -> str:
-    """A model's identity: the sha256 of its weights; for a mixture, a digest of this and of that of its counts."""
+    """Return a model's identity: the sha256 of its weights, or a digest of it and of that of its counts."""
     weights = file_digest(folder / "model.safetensors")
     return digest_of([weights, file_digest(folder / COUNTS)]) if (folder / COUNTS).exists() else weights
 
 
 def evidence_folder(bundle: Path) -> Path:
-    """The folder EVIDENCE of the registered model that the folder BUNDLE belongs to. Beside another it is missing."""
+    """Return the folder EVIDENCE of the registered model that the folder BUNDLE belongs to.
+
+    Beside another it is missing.
+    """
     above = [bundle.absolute(), *bundle.absolute().parents]
     return above[min(len(Path(BUNDLE).parts), len(above) - 1)] / EVIDENCE
 
@@ -52,7 +55,7 @@ def requirements() -> list[str]:
 
 
 def portable_modules(library: Path = LIBRARY) -> list[Path]:
-    """The library modules of served_model.py: its own, those of every kind's layers, and all that they import.
+    """Return the library modules of served_model.py: its own, those of every kind's layers, and all that they import.
 
     Paths below `library`.
     """
@@ -122,7 +125,7 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
 
 
 def local_artifacts(version: RegistryVersion) -> Path | None:
-    """The folder of a version's artifacts if it is on this machine."""
+    """Return the folder of a version's artifacts, or None if it is not on this machine."""
     url = urllib.parse.urlparse(version.source)
     return Path(urllib.request.url2pathname(url.path)) if url.scheme in ("", "file") else None
 

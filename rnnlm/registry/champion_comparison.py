@@ -52,7 +52,7 @@ PAIRED_LOSSES = "losses.parquet"
 def compare_with_champion(
     client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion, champion: RegistryVersion
 ) -> Decision:
-    """The decision against the champion, and with registry.policy=newer against the best champion of the last month.
+    """Decide against the champion, and with registry.policy=newer against the best champion of the last month, too.
 
     Each night may lose a little less than the margin: the second comparison keeps these losses from adding up.
     """
@@ -78,7 +78,10 @@ class Contest:
     def __init__(
         self, versions: list[RegistryVersion], home: Home, candidate: Candidate, folder: Path, by_hand: str
     ) -> None:
-        """versions: all others of the registered model. folder: empty, for temporary files. by_hand: the command."""
+        """Prepare to compare a candidate. versions: all others of the registered model.
+
+        folder: empty, for temporary files. by_hand: the command that promotes the candidate.
+        """
         self.versions, self.home, self.candidate, self.folder, self.by_hand = versions, home, candidate, folder, by_hand
         self.device = str(evaluation_device(candidate.config.training.device))
 
@@ -98,7 +101,10 @@ class Contest:
         return None if write_training_documents(self.candidate, path) is None else path
 
     def decide_against(self, rival: RegistryVersion, called: str) -> Decision:
-        """called: what the reason calls the earlier version, which may not be loadable; then there is no promotion."""
+        """Decide against an earlier version.
+
+        If it cannot be loaded, there is no promotion. called: its name in the reason.
+        """
         config, dataset, number = self.candidate.config, self.candidate.dataset, rival.number
         try:
             rival_folder = registered_folder(self.home, rival.uri)
@@ -136,7 +142,10 @@ class Contest:
     def measure(
         self, rival: Contestant, documents: list[HoldoutDocument], comparison: int, must_be_better: str
     ) -> Evidence | None:
-        """comparison: how many candidates have been compared with this rival, this one included."""
+        """Measure both models on the documents.
+
+        comparison: how many candidates this rival has met, this one included.
+        """
         if not documents:
             return None
         texts, registry = corpus_folder(self.home, self.candidate.dataset), self.candidate.config.registry
@@ -146,7 +155,7 @@ class Contest:
         return measure_evidence(self.losses, registry, comparison, must_be_better=better)
 
     def measure_own_text(self, rival_folder: Path, evidence: Evidence) -> Evidence | None:
-        """The evidence of the last comparison on the lines that the rival itself had held out; None if unknown."""
+        """Return the last comparison's evidence on the rival's own held-out lines, or None if these are unknown."""
         own = held_out_lines(rival_folder)
         if own is None:
             return None

@@ -57,7 +57,7 @@ def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
 
 
 def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:
-    """The version to roll back to: the champion before the current one that was not itself rolled back.
+    """Return the version to roll back to: the champion before the current one that was not itself rolled back.
 
     Promotions push onto a stack and rollbacks pop it: two rollbacks in a row go two champions back. An alias
     moved by hand in MLflow counts as a promotion, or as a rollback if it went back to the champion before the last. A

@@ -122,7 +122,7 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
 
 
 def judged(config: PipelineConfig, gate: str, found: Measurement, text: str) -> GateResult:
-    """text: with a place for the share."""
+    """Judge a gate by its thresholds. text: a sentence with a place for the share."""
     warn_at = getattr(config.gates, f"{gate}_warn_at")
     stop_at = getattr(config.gates, f"{gate}_stop_at")
     outcome: Outcome = "passed"
@@ -157,7 +157,7 @@ def unknown_share(description: Description) -> float:
 def measured_copies(
     description: Description, shares: dict[Split, CopiedShares] | None
 ) -> dict[str, tuple[Measurement, str]]:
-    """The gates `duplicates` and `leakage`: share and sentence of the split with the largest share."""
+    """Return share and sentence of the gates `duplicates` and `leakage`, of the split with the largest share."""
     unit = "rows" if description.mode == "sentence" else "documents"
     training = (duplicate_share(description), f"{{share}} of the training {unit} repeat another")
     if shares is None:

@@ -58,7 +58,7 @@ def interval_in_words(evidence: Evidence) -> str:
 
 
 def better_or_worse(relative: float) -> str:
-    """relative: a difference in nats per byte, as a share of the champion's."""
+    """Say how much better or worse. relative: a difference in nats per byte, as a share of the champion's."""
     return f"{abs(relative):.1%} {'worse' if relative > 0 else 'better'}"
 
 

@@ -74,7 +74,7 @@ def details(version: RegistryVersion, found: dict[int, RegistryVersion]) -> Vers
 
 
 def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
-    """The existing tags under shorter names."""
+    """Return the existing tags under shorter names."""
     return {short: tags[long] for short, long in names.items() if long in tags}
 
 

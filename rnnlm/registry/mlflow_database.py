@@ -32,7 +32,7 @@ def local_model_names(home: Home) -> list[str]:
 
 
 def champions_in_file(database: Path) -> dict[str, tuple[int, list[RegistryVersion]]]:
-    """Registered model → its champion's number and all its versions, with their facts and times."""
+    """Return for each registered model its champion's number and all its versions, with their facts and times."""
     tags: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     with open_read_only(database) as connection:
         aliases = connection.execute(

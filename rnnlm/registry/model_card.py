@@ -153,7 +153,7 @@ def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evide
 
 
 def description_of(card: str, comparison: str = "") -> str:
-    """The card as MLflow's page shows it: without a title, code wrapped, cut at a line to what the database can hold.
+    """Return the card for MLflow's page: without a title, code wrapped, cut at a line to what the database can hold.
 
     Above the description the page has the name already. comparison: from comparison_with(), shown after the first
     paragraph.

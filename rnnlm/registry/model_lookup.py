@@ -46,12 +46,12 @@ def list_models(home: Home) -> list[ListedVersion]:
 
 
 def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersion]:
-    """The versions of a dataset, given by its id, a prefix of it, or its folder."""
+    """Return the versions of a dataset, given by its id, a prefix of it, or its folder."""
     return [version for version in versions if version.dataset_id.startswith(Path(dataset).name)]
 
 
 def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
-    """The version with the lowest validation perplexity for each model and dataset, in the order given.
+    """Return the version with the lowest validation perplexity for each model and dataset, in the order given.
 
     Perplexities of two datasets are not comparable. The first registered version wins a tie.
     """
@@ -113,7 +113,7 @@ def registered_name_and_version(home: Home, wanted: str | None) -> tuple[str, st
 
 
 def model_folder(home: Home, wanted: str | None) -> Path:
-    """The folder with configuration, safetensors and tokenizer of a model; else ModelError.
+    """Return the folder with configuration, safetensors and tokenizer of a model. Raise ModelError if there is none.
 
     wanted: as in full_reference(); a run also by its model folder or the beginning of its id.
     """
@@ -143,7 +143,7 @@ def model_folder(home: Home, wanted: str | None) -> Path:
 
 
 def corpus_settings(folder: Path) -> dict[str, Any]:
-    """The corpus settings, other than the defaults, that the model in `folder` was trained with.
+    """Return the corpus settings, other than the defaults, that the model in `folder` was trained with.
 
     Empty if neither its run's configuration nor its registered version's is beside it.
     """
@@ -162,7 +162,7 @@ def is_model(folder: Path) -> bool:
 
 
 def registered_folder(home: Home, reference: str) -> Path:
-    """The verified local folder of a registered version: its artifacts, or a copy of them in the home."""
+    """Return the verified local folder of a registered version: its artifacts, or a copy of them in the home."""
     version = registered_version(home, reference)
     artifacts = local_artifacts(version) or fetched(home, version)
     folder = artifacts / BUNDLE
@@ -184,7 +184,7 @@ def registered_folder(home: Home, reference: str) -> Path:
 
 
 def run_model_folder(home: Home, wanted: str | None) -> Path:
-    """Like model_folder, but for a registered version the folder in its run, beside the run's other files.
+    """Find a folder as model_folder() does, but for a registered version in its run, beside the run's other files.
 
     ModelError if the run is not in this home, or was trained again since.
     """
@@ -210,7 +210,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
 
 
 def unchanged(home: Home, folder: Path) -> Path:
-    """The model's folder. ModelError if it belongs to a finished run whose files are not as they were written.
+    """Return the model's folder. Raise ModelError if a finished run has it and its files are not as they were written.
 
     The files are hashed again only if their size or times have changed.
     """
@@ -254,7 +254,7 @@ def registered_versions(home: Home, name: str) -> dict[int, RegistryVersion]:
 
 
 def fetched(home: Home, version: RegistryVersion) -> Path:
-    """The version's artifacts, downloaded once from a remote artifact store."""
+    """Return the version's artifacts, downloaded once from a remote artifact store."""
     number, uri = str(version.number), tracking_uri(home)
     identity = [uri, version.name, number, version.created_ms, BUNDLE]
     final = home.fetched / digest_of(identity)[:16]
@@ -277,7 +277,7 @@ def fetched(home: Home, version: RegistryVersion) -> Path:
 
 
 def known_models(home: Home) -> str:
-    """The registered names, in one line for an error message."""
+    """Return the registered names in one line, for an error message."""
     names = sorted({version.name for version in list_models(home)})
     if not names:
         return "no model is registered yet: `rnnlm run` makes one."

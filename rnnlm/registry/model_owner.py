@@ -92,6 +92,6 @@ def known_source(version: RegistryVersion) -> str:
 
 
 def is_named(version: RegistryVersion) -> bool:
-    """True if the version's settings named the registered model."""
+    """Return True if the version's settings named the registered model."""
     settings = version.facts.get("configuration", "")
     return settings.startswith("{") and "model_name" in json.loads(settings).get("registry", {})

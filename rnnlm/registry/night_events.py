@@ -62,7 +62,7 @@ def event(
 
 
 def registration_events(registered: RegisteredVersion, corpus_name: str) -> tuple[NightEvent, ...]:
-    """The events of a new version; none if it was registered before."""
+    """Return the events of a new version, or none if it was registered before."""
     if registered.skipped or registered.repaired:
         return ()
     name, version = registered.name, f"{registered.name} version {registered.version}"
@@ -93,14 +93,14 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
 
 
 def figures_of(evidence: Evidence | None) -> dict[str, Any]:
-    """The paired difference and its bounds, as shares of the champion's nats per byte; empty without evidence."""
+    """Return the paired difference and its bounds as shares of the champion's nats per byte. Without evidence: {}."""
     if evidence is None:
         return {}
     return {name: evidence.relative(getattr(evidence, name)) for name in ("difference", "lower", "upper")}
 
 
 def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut, ...] = ()) -> NightEvent:
-    """left_out: files of the source that were not read."""
+    """Make the event that ends a night. left_out: files of the source that were not read."""
     test, registered = record.evaluation.scores["test"], record.registered
     version = f"{registered.name} version {registered.version}"
     if record.is_unchanged:

@@ -61,7 +61,7 @@ def decide(
 
 
 def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: int, config: RegistryConfig) -> Decision:
-    """The decision with the evidence on the champion's own held-out lines; a loss there needs a person's approval.
+    """Return the decision after a look at the champion's own held-out lines. If they lose, a person has to approve.
 
     Text of another kind that was added can hide that the new model is worse at what the champion is used for.
     """
@@ -82,14 +82,14 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
 
 
 def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
-    """The decision if a person has to approve each new champion (registry.approval)."""
+    """Return the decision if a person has to approve each new champion (registry.approval)."""
     if decision.alias == "challenger" or decision.evidence is None or not config.approval:
         return decision
     return decision._replace(alias="challenger", reason=f"{WAITS} (rnnlm promote): {decision.reason}")
 
 
 def joined(decision: Decision, beside_best: Decision | None, candidate: int, best: int) -> Decision:
-    """The decision from those against the champion and against the best champion, with the version that is best now.
+    """Join the decisions against the champion and against the best champion, with the version that is best now.
 
     beside_best: None if the best champion is the present one, or if the candidate did not win against the present one.
     best: the best one so far. The evidence is always that against the present champion, the version's parent.
@@ -104,7 +104,7 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
 
 
 def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVersion | None:
-    """The version that was best when the last one was decided, if it was champion within BEST_WITHIN and is not now.
+    """Return the version that was best at the last decision, if it was champion within BEST_WITHIN and is not now.
 
     versions: all of the registered model; one whose registration was killed before its alias was set does not count.
     None if a person has chosen the champion, who may have had reasons not to have a better one.
@@ -123,7 +123,7 @@ def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVer
 
 
 def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
-    """The number of versions that were compared with this champion, including those that `rnnlm prune` has removed.
+    """Return how many versions were compared with this champion, including those that `rnnlm prune` has removed.
 
     versions: all of the registered model. Each comparison's evidence has its number; prune keeps the highest.
     """
@@ -132,7 +132,7 @@ def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
 
 
 def kept_before(versions: list[RegistryVersion], champion: int) -> int:
-    """The number of nights in a row on which this champion was kept, with or without evidence.
+    """Return the number of nights in a row on which this champion was kept, with or without evidence.
 
     An experiment that was never to be promoted (registry.promote=never) is no such night: its number is 0.
 
@@ -148,6 +148,6 @@ def kept_since(versions: list[RegistryVersion], champion: int) -> str | None:
 
 
 def challengers_of(versions: list[RegistryVersion], champion: int) -> list[RegistryVersion]:
-    """The versions that could have replaced this champion, and did not."""
+    """Return the versions that could have replaced this champion, and did not."""
     challengers = (one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger")
     return [one for one in challengers if one.facts.get("kept") != "0"]

@@ -93,7 +93,7 @@ def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> 
 
 
 def described_model(corpus_name: str) -> str:
-    """The description of the registered model on its MLflow page."""
+    """Return the description of the registered model on its MLflow page."""
     return (
         f"Recurrent language models of the corpus `{corpus_name}`, registered by rnnlm. Use the alias `champion`; "
         "`challenger` is the last one that did not replace the champion. A version's description is its model card."
@@ -101,12 +101,12 @@ def described_model(corpus_name: str) -> str:
 
 
 def is_decided(version: RegistryVersion) -> bool:
-    """The fact `alias` is written last, when the decision has been carried out."""
+    """Return True if the fact `alias` is there, which is written last, when the decision has been carried out."""
     return "alias" in version.facts
 
 
 def find_registered(client: "MlflowClient", name: str, identity: dict[str, str]) -> RegistryVersion | None:
-    """The newest version with these weights of this run, made by this code and scored the same."""
+    """Return the newest version with these weights of this run, made by this code and scored the same."""
     of_run = read_versions(client, name, f" and tags.run_id = '{identity['run_id']}'")
     found = (version for version in of_run if identity.items() <= version.facts.items())
     return max(found, key=lambda version: version.number, default=None)
@@ -115,7 +115,7 @@ def find_registered(client: "MlflowClient", name: str, identity: dict[str, str])
 def add_version(
     client: "MlflowClient", home: Home, candidate: Candidate, name: str, identity: dict[str, str]
 ) -> RegistryVersion:
-    """A new version, without an alias yet."""
+    """Add a new version, without an alias yet."""
     from mlflow.entities import LoggedModelOutput
 
     mlflow_run_id = ensure_mlflow_run(client, home, candidate.config, candidate.dataset, candidate.run)
@@ -252,7 +252,7 @@ def kept_facts(client: "MlflowClient", champion: RegistryVersion, number: int) -
 
 
 def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
-    """The version as it is in the registry now: its alias may have been moved since it was registered."""
+    """Return the version as it is in the registry now. Its alias may have been moved since it was registered."""
     versions = {version.number: version for version in read_versions(client, name)}
     version, champion = versions[number], champion_of(client, name)
     before = max((other for other in versions if other < number), default=None)

@@ -37,5 +37,5 @@ def registry_lock(home: Home, name: str) -> Iterator[None]:
 
 
 def is_shared(home: Home) -> bool:
-    """True if the registry is a server or a database, which other machines may use."""
+    """Return True if the registry is a server or a database, which other machines may use."""
     return not registry_uri(home).startswith(SQLITE)

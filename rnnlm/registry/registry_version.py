@@ -72,7 +72,7 @@ class RegistryVersion(Record):
         return int(self.facts.get("kept", 0))
 
     def figure(self, fact: str) -> float | None:
-        """A numeric fact; None if another program registered the version."""
+        """Return a numeric fact, or None if another program registered the version."""
         return float(self.facts[fact]) if fact in self.facts else None
 
     def listed(self) -> ListedVersion:
@@ -89,7 +89,10 @@ class RegistryVersion(Record):
 
 
 def registry_version(version: "ModelVersion", aliases: dict[str, str] | None = None) -> RegistryVersion:
-    """MLflow's version as ours. aliases: alias → number, of the registered model; a search does not return them."""
+    """Return MLflow's version as ours.
+
+    aliases: alias → number, of the registered model; a search does not return them.
+    """
     number = int(version.version)
     return RegistryVersion(
         name=version.name,
@@ -132,14 +135,17 @@ def as_tags(facts: dict[str, str]) -> dict[str, str]:
 
 
 def facts_of(tags: dict[str, str]) -> dict[str, str]:
-    """The facts in a version's tags. Versions of rnnlm 0.3 and older have a tag for each fact, named as the fact."""
+    """Return the facts in a version's tags.
+
+    Versions of rnnlm 0.3 and older have a tag for each fact, named as the fact.
+    """
     facts_of_tags = {tag: fact for fact, tag in SHOWN_FACTS.items()}
     shown = {facts_of_tags.get(tag, tag): value for tag, value in tags.items() if tag != FACTS}
     return shown | other_facts(tags)
 
 
 def other_facts(tags: dict[str, str]) -> dict[str, str]:
-    """The facts that have no tag of their own; none if the tag is another program's."""
+    """Return the facts that have no tag of their own, or none if the tag is another program's."""
     text = tags.get(FACTS, "")
     try:
         found: dict[str, str] = json.loads(text[text.index("{") :])

@@ -46,7 +46,10 @@ def write_held_out_lines(dataset: DatasetRecord, path: Path) -> None:
 
 
 def held_out_lines(bundle: Path) -> np.ndarray | None:
-    """(lines,) uint64, sorted: what write_held_out_lines() wrote beside a version's bundle; None: an older version."""
+    """Return what write_held_out_lines() wrote beside a version's bundle, (lines,) uint64, sorted.
+
+    Older versions: None.
+    """
     path = evidence_folder(bundle) / HELD_OUT_LINES
     if not path.exists():
         return None
@@ -66,7 +69,7 @@ def saw_the_same_documents(one: Path, other: Path) -> bool:
 
 
 def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> str | None:
-    """The reason why equal texts of the two corpora cannot be recognised; None if they can.
+    """Return the reason why equal texts of the two corpora cannot be recognised, or None if they can.
 
     Fingerprints ignore cleaning unless digits became letters. Digests of bytes, which versions registered before
     fingerprints have, change with any cleaning.
@@ -89,7 +92,7 @@ def lines_are_alike(candidate: CorpusConfig, earlier: RegistryVersion) -> bool:
 
 
 def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:
-    """The version's corpus settings that differ from the defaults, from its tag."""
+    """Return the version's corpus settings that differ from the defaults, from its tag."""
     try:
         settings: dict[str, Any] = json.loads(version.facts["configuration"]).get("corpus", {})
     except (KeyError, ValueError):  # registered by an early version, or too long for a tag
@@ -98,7 +101,7 @@ def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:
 
 
 def training_digests(version: RegistryVersion, bundle: Path) -> Path | None:
-    """The file with the digests of the version's training documents, in its artifacts; None if it has none."""
+    """Return the digests of the version's training documents, a file in its artifacts, or None if it has none."""
     if "training_documents" not in version.facts:
         return None
     path = evidence_folder(bundle) / TRAINING_DOCUMENTS

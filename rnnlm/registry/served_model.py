@@ -71,7 +71,10 @@ class PredictionRequest(BaseModel):
 
 
 class ServedModel(PythonModel):
-    """`predict([{"prompt": …}, {"text": …}])`, or a data frame with such columns → a list with one dictionary each.
+    """A model that MLflow serves: predict() takes prompts to continue and texts to score.
+
+    `predict([{"prompt": …}, {"text": …}])`, or a data frame with such columns, returns a list with one dictionary for
+    each.
 
     For a prompt `{"text": …}`, the continuation; for a text see score().
     """
@@ -95,7 +98,7 @@ class ServedModel(PythonModel):
         ]
 
     def continuation(self, request: PredictionRequest) -> str:
-        """The continuation without the prompt."""
+        """Return the continuation without the prompt."""
         prompt_ids = [self.tokenizer.bos_id, *self.tokenizer.encode(request.prompt)]
         given = request.model_dump(exclude={"prompt", "text"}, exclude_none=True)
         settings = self.sampling.Sampling(**SAMPLING_DEFAULTS | given)
@@ -104,7 +107,7 @@ class ServedModel(PythonModel):
         return str(self.tokenizer.decode(ids)).strip()
 
     def score(self, text: str) -> dict[str, object]:
-        """The text's cost as JSON, by document_losses; None if there is no token, or no byte, to score.
+        """Return the text's cost as JSON, by document_losses, or None if there is no token, or no byte, to score.
 
         Only bits_per_byte includes what the tokens do not say of the text, such as unknown words.
         """

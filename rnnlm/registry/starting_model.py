@@ -41,7 +41,7 @@ STORED_SETTINGS = {  # field of a saved model → the setting that it comes from
 def choose_start(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, *, force: bool = False
 ) -> StartedFrom | None:
-    """The version that training.start_from names, copied into home.starts; None: training begins with random weights.
+    """Return the version that training.start_from names, copied into home.starts, or None for random weights.
 
     The decision is kept for this dataset and these settings. So a resumed run starts from the same weights, and the
     next run on the same text finds the finished one although there is a new champion. force: decide again.
@@ -69,7 +69,7 @@ def choose_start(
 
 
 def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name: str) -> StartedFrom | str:
-    """The version to start from, copied into home.starts; or the reason why there is none.
+    """Return the version to start from, copied into home.starts, or the reason why there is none.
 
     ModelError if the settings name a version that does not exist or cannot be loaded.
     """
@@ -91,7 +91,10 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
 def start_or_reason(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, version: RegistryVersion
 ) -> StartedFrom | str:
-    """The version, copied into home.starts; or the reason why it does not fit. ModelError if it cannot be loaded."""
+    """Copy the version into home.starts, or return the reason why it does not fit.
+
+    Raise ModelError if it does not load.
+    """
     folder = registered_folder(home, version.uri)
     # If it is unknown which documents the version has seen, the new model could not be judged by them.
     why = find_difference(config.model, dataset.tokenizer_folder, folder) or cleaning_hides_text(config.corpus, version)

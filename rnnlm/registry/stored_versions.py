@@ -90,12 +90,12 @@ def stored_item(home: Home, kind: str, name: str, location: str, changed_ms: flo
 
 
 def our_versions(client: "MlflowClient", name: str) -> list[RegistryVersion]:
-    """This program's versions of one registered model."""
+    """Return this program's versions of one registered model."""
     return [version for version in read_versions(client, name) if "model_sha256" in version.facts]
 
 
 def owned_folder(home: Home, location: str) -> Path | None:
-    """The folder that MLflow made for one run or logged model; None if it is not in this home."""
+    """Return the folder that MLflow made for one run or logged model, or None if it is not in this home."""
     url = urlparse(location)
     if url.scheme not in ("", "file"):
         return None

@@ -53,7 +53,7 @@ class Candidate:
 
 
 def registered_name(config: RegistryConfig, corpus_name: str) -> str:
-    """The configured name, else `rnnlm-<corpus name>`: one registered model per corpus."""
+    """Return the configured name, else `rnnlm-<corpus name>`: one registered model per corpus."""
     return config.model_name or f"rnnlm-{corpus_name}"
 
 
@@ -75,7 +75,7 @@ def identity_tags(candidate: Candidate) -> dict[str, str]:
 
 
 def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
-    """The known facts that lead back to the bytes of the corpus."""
+    """Return the known facts that lead back to the bytes of the corpus."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
     corpus = read_json(corpus_folder(home, dataset) / "corpus.json") or {}
@@ -109,7 +109,7 @@ def settings_fact(config: PipelineConfig) -> str:
 
 
 def setting_changes_results(path: str) -> bool:
-    """path: such as training.optimizer.clip_norm."""
+    """Return True if results depend on the setting. path: such as training.optimizer.clip_norm."""
     section: type[BaseModel] = PipelineConfig
     for name in path.split("."):
         field = section.model_fields.get(name)
@@ -135,18 +135,18 @@ def source_facts(home: Home, corpus: CorpusConfig) -> dict[str, str]:
 
 
 def corpus_folder(home: Home, dataset: DatasetRecord) -> Path:
-    """The folder of the dataset's text."""
+    """Return the folder of the dataset's text."""
     return inside(home.corpora, dataset.corpus_digest[:16])
 
 
 def short_configuration(config: PipelineConfig) -> str:
-    """Settings that differ from the defaults, as JSON; the version's evidence has the whole configuration."""
+    """Return settings that differ from the defaults, as JSON. The version's evidence has the whole configuration."""
     text = json.dumps(config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
     return text if len(text) <= LONGEST_TAG else "too long for a tag: see evidence/configuration.json"
 
 
 def git_commit() -> str | None:
-    """The checkout's commit, with `-dirty` if files differ from it; None outside a checkout or without git."""
+    """Return the checkout's commit, with `-dirty` if files differ from it. Outside a checkout or without git: None."""
     checkout = LIBRARY.parent
     git = shutil.which("git")
     if git is None or not (checkout / ".git").exists():

@@ -35,6 +35,6 @@ def end_dead_mlflow_runs(home: Home) -> int:
 
 
 def is_training(home: Home, run_id: str) -> bool:
-    """True if a process holds the run's lock, as run_training does."""
+    """Return True if a process holds the run's lock, as run_training does."""
     with home.lock_if_free(f"run-{run_id}") as free:
         return not free

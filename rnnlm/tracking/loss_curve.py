@@ -17,7 +17,7 @@ def smoothed(values: list[float]) -> list[float]:
 
 
 def spans_decades(values: list[float]) -> bool:
-    """True if the smallest is below a hundredth of the largest, as when overfitting: use a logarithmic scale."""
+    """Return True if the smallest is below a hundredth of the largest, as when overfitting: use a logarithmic scale."""
     return bool(values) and 0 < min(values) < max(values) / 100
 
 

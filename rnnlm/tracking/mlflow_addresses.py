@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run_url(home: Home, mlflow_run_id: str | None) -> str | None:
-    """The run's address on the tracking server, or in `mlflow ui` over the home's SQLite file.
+    """Return the run's address on the tracking server, or in `mlflow ui` over the home's SQLite file.
 
     None if MLflow has no such run, or is unavailable.
     """
@@ -36,7 +36,7 @@ def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
 
 
 def run_list_address(run_url: str) -> str:
-    """The list of all runs of the run's experiment, with their perplexity."""
+    """Return the address of the list of all runs of the run's experiment, with their perplexity."""
     return f"{run_url.rpartition('/')[0]}?{RUN_LIST_VIEW}"
 
 
@@ -56,7 +56,10 @@ def ui_address(home: Home) -> str:
 
 
 def ui_answers(home: Home) -> bool:
-    """Whether a link to MLflow's pages leads anywhere now. A server that the user has named is taken to be up."""
+    """Return True if a link to MLflow's pages leads anywhere now.
+
+    A server that the user has named is taken to be up.
+    """
     address = urlsplit(ui_address(home))
     if not is_embedded(home) or "RNNLM_MLFLOW_UI_URL" in os.environ:
         return True

@@ -52,7 +52,7 @@ class RunOrigin:
 def open_tracker(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, origin: RunOrigin | None = None
 ) -> Iterator[RunTracker]:
-    """The MLflow run of a training run, new or continued. It ends FINISHED, FAILED on an exception, else KILLED.
+    """Open the MLflow run of a training run, new or continued. It ends FINISHED, FAILED on an exception, else KILLED.
 
     While MLflow is unavailable the tracker's mlflow_run_id is None.
     """
@@ -94,13 +94,13 @@ def tracker_of(
     origin: RunOrigin | None = None,
     members: int = 0,
 ) -> RunTracker:
-    """The tracker of a run that may have begun before. What another, killed process has logged is kept.
+    """Make the tracker of a run that may have begun before. What another, killed process has logged is kept.
 
     members: of an ensemble.
     """
 
     def find_run(client: "MlflowClient", key: str) -> str:
-        """The id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference."""
+        """Return the id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference."""
         from mlflow.entities import Param
 
         experiment = experiment_id(client, home, config.tracking.experiment)
@@ -131,7 +131,7 @@ def tracker_of(
 def shown_tags(
     config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None, members: int
 ) -> dict[str, str]:
-    """The tags that MLflow shows in columns of its own: user, source, and the description, in Markdown."""
+    """Return the tags that MLflow shows in columns of its own: user, source, and the description, in Markdown."""
     deployment = origin.deployment if origin else ""
     data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
     note = f"{model_shape(config.model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
@@ -145,12 +145,12 @@ def shown_tags(
 
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
-    """Dotted path of each field → its value as JSON; strings without quotes."""
+    """Return each field's value by its dotted path, as JSON; strings without quotes."""
     return {path: as_text(value) for path, value in flatten(config.model_dump(mode="json")).items()}
 
 
 def as_text(value: Any) -> str:
-    """A parameter's value as JSON; strings without quotes."""
+    """Return a parameter's value as JSON; strings without quotes."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -175,13 +175,13 @@ def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
 
 
 def split_digest(dataset: DatasetRecord, split: str) -> str:
-    """The dataset's id, with the split's name unless it is `train`: MLflow has one dataset per digest."""
+    """Return the dataset's id, with the split's name unless it is `train`: MLflow has one dataset per digest."""
     suffix = "" if split == "train" else f"-{split}"
     return dataset.dataset_id[: DIGEST_CHARACTERS - len(suffix)] + suffix
 
 
 def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> RunRecord:
-    """The run with the id of its MLflow run in this store."""
+    """Return the run with the id of its MLflow run in this store."""
     with best_effort("the run"), reaching_mlflow(home) as client:
         return run.model_copy(update={"mlflow_run_id": ensure_mlflow_run(client, home, config, dataset, run)})
     return run
@@ -190,7 +190,7 @@ def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run:
 def ensure_mlflow_run(
     client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> str:
-    """The id of the training's MLflow run.
+    """Return the id of the training's MLflow run.
 
     If this store has none, it is made from the run's folder: MLflow was unavailable during the training or has lost the
     run since, or a machine with another store has trained.

@@ -63,7 +63,7 @@ ENVIRONMENT_DEFAULTS = {  # the user's settings take precedence
 
 
 def embedded_uri(home: Home) -> str:
-    """The SQLite file in the home."""
+    """Return the address of the SQLite file in the home."""
     return f"sqlite:///{home.mlflow_database}"
 
 
@@ -124,7 +124,7 @@ def is_embedded(home: Home) -> bool:
 
 
 def is_empty(home: Home) -> bool:
-    """True if nothing was ever tracked: there is no store to read."""
+    """Return True if nothing was ever tracked: there is no store to read."""
     return is_embedded(home) and not home.mlflow_database.exists()
 
 
@@ -183,7 +183,7 @@ def make_database(home: Home) -> None:
 
 @contextmanager
 def reaching_mlflow(home: Home) -> Iterator["MlflowClient"]:
-    """A client for the block, in which failures of MLflow or its disk become a TrackingError."""
+    """Give a client for the block, in which failures of MLflow or its disk become a TrackingError."""
     check_addresses()
     settle_mlflow()
     from mlflow import MlflowClient
@@ -217,7 +217,10 @@ def ignoring(*error_codes: str) -> Iterator[None]:
 
 
 def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
-    """The experiment's id, also if it was renamed; if missing it is created, with a root that any client can read."""
+    """Return the experiment's id, also if it was renamed.
+
+    If missing it is created, with a root that any client can read.
+    """
     from mlflow.exceptions import MlflowException
 
     tags = EXPERIMENT_TAGS | {NAME_TAG: name}
@@ -244,7 +247,7 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
 
 
 def renamed_experiment(client: "MlflowClient", name: str) -> "Experiment | None":
-    """The experiment that had the name when rnnlm last used it; None if there is none, or it was deleted."""
+    """Return the experiment that had the name when rnnlm last used it, or None if there is none, or it was deleted."""
     found = (one for one in all_pages(client.search_experiments) if one.tags.get(NAME_TAG) == name)
     return max(found, key=lambda one: one.last_update_time or 0, default=None)
 

@@ -40,7 +40,10 @@ class RunOverview(Record):
 
 
 class RunComparison(Record):
-    """runs: in the order given. differences: setting → its value in each run."""
+    """Several runs side by side.
+
+    runs: in the order given. differences: setting → its value in each run.
+    """
 
     runs: tuple[RunOverview, ...]
     differences: dict[str, tuple[Any, ...]]

@@ -64,7 +64,7 @@ def log_run_results(
 
 
 def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:
-    """A plot in the run's folder, drawn from its history if it is missing. None: there is no history."""
+    """Return a plot in the run's folder, drawn from its history if it is missing, or None if there is no history."""
     history, picture = run.folder / HISTORY, run.folder / name
     if history.exists() and not picture.exists():
         with atomic_file(picture) as partial:
@@ -103,7 +103,7 @@ def log_files(client: "MlflowClient", mlflow_run_id: str, files: Sequence[Path],
 
 
 def split_scores(evaluation: EvaluationRecord, split: str) -> dict[str, float]:
-    """Metric → value of one split."""
+    """Return the value of each metric of one split."""
     score = evaluation.scores[split]
     scores = score.model_dump(exclude={"split", "model", "network", "counts"})
     for name, part in (("network", score.network), ("counts", score.counts)):
@@ -132,7 +132,7 @@ def log_model_scores(
 
 
 def with_scores(note: str, evaluation: EvaluationRecord) -> str:
-    """The description with a sentence on the scores before it, once."""
+    """Put a sentence on the scores before the description, once."""
     test = evaluation.scores["test"]
     counted = f"; {beside}" if (beside := counts_sentence(test)) else ""
     sentence = (

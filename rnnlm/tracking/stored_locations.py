@@ -28,7 +28,7 @@ def mend_locations(database: Path, root: Path) -> None:
 
 
 def stored_root(database: Path) -> Path | None:
-    """The home in which the database was made, from MLflow's experiment 0; None if another program has made it."""
+    """Return the home in which the database was made, by MLflow's experiment 0. None: another program made it."""
     with closing(sqlite3.connect(database)) as connection:
         row = connection.execute("select artifact_location from experiments where experiment_id = 0").fetchone()
     location = urlsplit(row[0]) if row else urlsplit("")

@@ -70,11 +70,11 @@ class RunTracker:
                 self.save_progress()
 
     def unsent(self) -> list[tuple[dict[str, Any], int]]:
-        """The complete lines of history that were not sent, each with the byte after it."""
+        """Return the complete lines of history that were not sent, each with the byte after it."""
         return list(read_measurements(self.folder / HISTORY, self.history_bytes))
 
     def begin(self, client: "MlflowClient") -> str:
-        """The MLflow run's id; the run is made as soon as MLflow is available."""
+        """Return the MLflow run's id. The run is made as soon as MLflow is available."""
         if not self.begun or self.mlflow_run_id is None:
             self.save_progress()
             found = self.find_run(client, self.key)

@@ -12,7 +12,9 @@ CONTEXT_COLUMNS = ("c1", "c2", "c3", "c4")
 
 
 def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabulary_size: int) -> CountModel:
-    """The model in memory: 2 to 8 bytes for each n-gram and for each context, and the sums that follow from them.
+    """Read a model into memory.
+
+    It takes 2 to 8 bytes for each n-gram and each context, and the sums that follow from them.
 
     Its order is that of the longest n-gram that the text has: rows of one word have trigrams at most.
     """
@@ -45,7 +47,7 @@ def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabula
 
 
 def starts_of_runs(rows: np.ndarray) -> np.ndarray:
-    """(runs + 1,) where each run of equal rows begins, and the end. rows: (rows, n), ordered."""
+    """Return where each run of equal rows begins, and the end, (runs + 1,). rows: (rows, n), ordered."""
     changed = np.any(rows[1:] != rows[:-1], axis=1)
     return np.concatenate([[0], 1 + np.flatnonzero(changed), [len(rows)]])
 
@@ -59,7 +61,7 @@ def first_children(contexts: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def matching_rows(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The place of each wanted row; both are ordered without repetition, and every wanted row is there."""
+    """Return the place of each wanted row. Both are ordered without repetition, and every wanted row is there."""
     both = np.concatenate([rows, wanted])
     order = np.lexsort([*both.T[::-1]]) if both.shape[1] else np.arange(len(both))
     place_of_row = np.cumsum(order < len(rows)) - 1  # lexsort is stable: a row comes before its equal
@@ -69,5 +71,5 @@ def matching_rows(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def smallest(counts: np.ndarray) -> np.ndarray:
-    """The same counts in as few bytes as hold them."""
+    """Return the same counts in as few bytes as hold them."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) -> NgramRecord:
-    """The model of the dataset's training split, under home.ngrams."""
+    """Count the dataset's training split, or find its model under home.ngrams."""
 
     def train(database: Path) -> None:
         with open_database(database, config, dataset.database) as connection:

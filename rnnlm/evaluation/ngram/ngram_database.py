@@ -38,7 +38,7 @@ class NgramRecord(StageRecord):
 
 
 def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path], None]) -> NgramRecord:
-    """The model of `source`, made by train(database) unless it exists.
+    """Return the model of `source`, made by train(database) unless it exists.
 
     `seconds` is the time its training took, whenever that was.
     """
@@ -60,7 +60,7 @@ def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: C
 def open_database(
     database: Path, config: NgramConfig, dataset: Path | None = None, *, spill: Path | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with the configured memory and threads.
+    """Open a connection with the configured memory and threads.
 
     A dataset's file is attached read-only as `dataset`. spill: the folder to spill to; the file is then only read.
     Without one, DuckDB spills beside the file. ConfigError if the memory is insufficient.
@@ -91,7 +91,9 @@ def open_database(
 
 @contextmanager
 def open_model(model: NgramRecord, dataset: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A trained model, read-only, with the view log_probabilities over the dataset; the textbook has its own text.
+    """Open a trained model read-only, with the view log_probabilities over the dataset.
+
+    The textbook's has its own text.
 
     It spills beside its folder, under a name that write_once removes if the process was killed.
     """

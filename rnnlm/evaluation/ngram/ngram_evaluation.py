@@ -38,7 +38,7 @@ class NgramResult(Record):
 
 
 def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    """Modified Kneser-Ney on the same rows that a neural model is trained and scored on.
+    """Train and score modified Kneser-Ney on the same rows that a neural model is trained and scored on.
 
     Or the textbook's back-off on the corpus as one stream of words, split 90:10.
     """
@@ -67,7 +67,7 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
 
 
 def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split) -> Score:
-    """The score of a whole split. The textbook's model holds its own text and takes no dataset.
+    """Score a whole split. The textbook's model holds its own text and takes no dataset.
 
     Its scores sum to more than 1, so that its figure is not a perplexity.
     """
@@ -79,14 +79,16 @@ def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: 
 
 
 def unknown_rate(model: NgramRecord) -> float:
-    """The share of the textbook's test words that are not in its training part."""
+    """Return the share of the textbook's test words that are not in its training part."""
     with open_model(model) as connection:
         [(rate,)] = connection.execute(statement("ngram/measure_unknown_rate"), {"split": "test"}).fetchall()
     return float(rate)
 
 
 def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None) -> tuple[Sample, ...]:
-    """The configured number of texts, the same for the same seed: SQL gives each distribution, NumPy draws from it.
+    """Draw the configured number of texts, the same for the same seed.
+
+    SQL gives each distribution, NumPy draws from it.
 
     Kneser-Ney starts from <bos> and stops at <eos>; the textbook's stream has neither and no tokenizer: it starts
     from the empty context and stops at config.maximum_tokens.

@@ -29,7 +29,7 @@ POSITIONS_AT_ONCE = 1_000_000
 
 
 def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> NgramRecord:
-    """The counts of the first 90 % of the corpus's words, and the positions of all, under home.ngrams."""
+    """Count the first 90 % of the corpus's words, and store the positions of all, under home.ngrams."""
 
     def train(database: Path) -> None:
         files = [corpus.folder / corpus.files[role] for role in ("text", *SPLITS) if role in corpus.files]
@@ -43,14 +43,17 @@ def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> Ngr
 
 
 def words_of(path: Path) -> Iterator[str]:
-    """The book's tokens. None spans a line end, so lines are read one by one."""
+    """Yield the book's tokens. None spans a line end, so lines are read one by one."""
     with path.open(encoding="utf-8", newline="\n") as lines:
         for line in lines:
             yield from BOOK_WORD.findall(line.lower())
 
 
 def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
-    """Ids of the words of the stream, counted from 1 in order of appearance: (words,) uint32, and id - 1 → word."""
+    """Number the words of the stream from 1 in order of appearance.
+
+    The ids are (words,) uint32; the second list holds the word of id - 1.
+    """
     numbers: dict[str, int] = {}
     ids = array("I", (numbers.setdefault(word, len(numbers) + 1) for word in stream))
     return np.frombuffer(ids, dtype=np.uint32) if ids else np.zeros(0, np.uint32), list(numbers)
@@ -73,7 +76,7 @@ def count_book_ngrams(ids: np.ndarray, words: list[str], cut: int, database: Pat
 
 
 def insert_positions(connection: duckdb.DuckDBPyConnection, split: str, ids: np.ndarray, kind: pa.DataType) -> None:
-    """A row for each id with the four before it; 0 before the part begins."""
+    """Insert a row for each id with the four before it, which are 0 before the part begins."""
     padded = np.concatenate([np.zeros(CONTEXT, ids.dtype), ids])
     for start in range(0, len(ids), POSITIONS_AT_ONCE):
         stop = min(start + POSITIONS_AT_ONCE, len(ids))

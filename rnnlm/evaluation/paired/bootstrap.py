@@ -1,12 +1,11 @@
-"""The paired bootstrap: is a difference more than chance? (Koehn 2004, Efron and Tibshirani 1993)
+"""The paired bootstrap, which tells a difference from chance (Koehn 2004, Efron and Tibshirani 1993).
 
 Draw n of the n units with replacement and compute the difference in nats per byte, many times. The spread of the
 results is that of other samples of the same kind of text. Tokens would be the wrong units: those of one line are
 correlated. A unit is what judges in one document or, if there are few documents, a run of neighbouring judging lines.
 Neighbouring units are alike, too: their correlation widens the bounds (Newey and West 1987), and that of a document's
-units, if units are runs of its lines (Liang and Zeger 1986). So does skewness: if a
-candidate is a little better in most units and much worse in a few, samples without those few call it better (Johnson
-1978).
+units, if units are runs of its lines (Liang and Zeger 1986). So does skewness: if a candidate is a little better in
+most units and much worse in a few, samples without those few call it better (Johnson 1978).
 
 A candidate that must be better is one of many that are compared with a champion on much the same lines, one every
 night. Each chance of a false alarm is small, but they add up. So the k-th comparison with one champion may err with
@@ -40,7 +39,7 @@ def measure_evidence(
     must_be_better: bool = False,
     only_lines: np.ndarray | None = None,
 ) -> Evidence | None:
-    """The evidence in a file of write_paired_losses; None if it has no line.
+    """Return the evidence in a file of write_paired_losses, or None if it has no line.
 
     comparison: number of this comparison among those with the same champion, from 1. must_be_better: see
     evidence_from(). only_lines: (lines,) uint64 digests of the only lines that count; None: all count.
@@ -70,13 +69,13 @@ class Units:
 
     @property
     def residuals(self) -> np.ndarray:
-        """(units,): the excess beyond each unit's share of it, which add up to 0."""
+        """Return the excess beyond each unit's share of it, (units,), which adds up to 0."""
         found: np.ndarray = self.excess_nats - self.byte_counts * (self.excess_nats.sum() / self.byte_counts.sum())
         return found
 
 
 def units_of_lines(document_ids: np.ndarray, excess_nats: np.ndarray, byte_counts: np.ndarray) -> Units:
-    """(lines,) each, in the order of the text."""
+    """Group lines into units. Each argument is (lines,), in the order of the text."""
     documents = np.flatnonzero(np.diff(document_ids, prepend=-1))
     if len(documents) >= FEW_DOCUMENTS:
         sums = (unit_sums(np.add.reduceat(values, documents)) for values in (excess_nats, byte_counts))
@@ -92,7 +91,7 @@ def units_of_lines(document_ids: np.ndarray, excess_nats: np.ndarray, byte_count
 
 
 def run_starts(count: int, maximum: int) -> np.ndarray:
-    """(runs,) int64: where runs of neighbours of about equal length begin, at most `maximum` of them."""
+    """Return where runs of neighbours of about equal length begin, (runs,) int64, at most `maximum` of them."""
     return np.linspace(0, count, min(count, maximum), endpoint=False).astype(np.int64)
 
 
@@ -104,7 +103,7 @@ def evidence_from(
     *,
     must_be_better: bool = False,
 ) -> Evidence:
-    """totals: the fields of Evidence that sums give.
+    """Make the evidence from its sums and units. totals: the fields of Evidence that sums give.
 
     must_be_better: the candidate is promoted only if it is shown to be, so the confidence of each comparison is spent.
     """
@@ -191,13 +190,13 @@ def confidence_bounds(
 
 
 def unit_sums(values: np.ndarray) -> np.ndarray:
-    """(units,), at most MAXIMUM_UNITS: sums over runs of neighbours of about equal length."""
+    """Return sums over runs of neighbours of about equal length, (units,), at most MAXIMUM_UNITS."""
     summed: np.ndarray = np.add.reduceat(values, run_starts(len(values), MAXIMUM_UNITS))
     return summed
 
 
 def resampled_differences(excess_nats: np.ndarray, byte_counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """(resamples,) float64: by how many nats per byte the candidate costs more, each from another draw of units.
+    """Return by how many nats per byte the candidate costs more, (resamples,) float64, each from another draw of units.
 
     excess_nats, byte_counts: (units,). The same seed gives the same draws on any machine.
     """

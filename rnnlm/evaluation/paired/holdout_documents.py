@@ -62,7 +62,7 @@ def judging_documents(
 def holdout_documents(
     dataset: DatasetRecord, seen: Sequence[Path], maximum: int | None = None, seed: int = 0
 ) -> list[HoldoutDocument]:
-    """The dataset's validation documents, in the corpus's order, that are in none of the files of write_seen_text().
+    """Return the dataset's validation documents, in the corpus's order, that no file of write_seen_text() has.
 
     Documents above the bound of one of the files are left out: it is unknown whether they were seen. If there are
     more than `maximum`, a random sample is drawn. The same seed draws the same documents from the same text.
@@ -108,7 +108,7 @@ def judging_lines(
 
 
 def is_in(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """(n,) bool: whether each number is one of the ascending ones."""
+    """Return whether each number is one of the ascending ones, (n,) bool."""
     places = np.searchsorted(ascending, numbers)
     found: np.ndarray = np.append(ascending, np.uint64(0))[places] == numbers
     return found & (places < len(ascending))
@@ -135,7 +135,7 @@ def follows_blank_line(path: Path, place: int) -> bool:
 
 
 def read_texts(folder: Path, documents: list[HoldoutDocument]) -> Iterator[list[tuple[HoldoutDocument, str]]]:
-    """The documents with their text, about TEXT_BYTES_AT_ONCE at a time.
+    """Yield the documents with their text, about TEXT_BYTES_AT_ONCE at a time.
 
     CorpusError if the corpus in `folder` is gone or has changed.
     """

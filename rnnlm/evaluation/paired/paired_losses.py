@@ -50,7 +50,7 @@ def load_contestant(folder: Path, device: str = "cpu") -> Contestant:
 def write_paired_losses(
     contestants: dict[str, Contestant], documents: list[HoldoutDocument], corpus_folder: Path, path: Path
 ) -> None:
-    """Write a file of PAIRED_LOSSES_SCHEMA; contestants: role → model.
+    """Write a file of PAIRED_LOSSES_SCHEMA. contestants: a model for each role.
 
     Each document is read whole, from state zero; the losses of its judging lines are written.
     """

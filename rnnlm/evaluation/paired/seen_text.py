@@ -72,7 +72,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
 
 
 def bound_of(path: Path) -> str:
-    """The file has all fingerprints below this one."""
+    """Return the fingerprint below which the file has all fingerprints."""
     return (pq.read_schema(path).metadata or {}).get(BOUND, ABOVE_ALL.encode()).decode()
 
 
@@ -82,7 +82,7 @@ def lists_lines(path: Path) -> bool:
 
 
 def seen_lines(paths: Sequence[Path]) -> np.ndarray:
-    """(lines,) uint64, sorted: the digests of the lines that any of the files of write_seen_text() lists."""
+    """Return the digests of the lines that any of the files of write_seen_text() lists, (lines,) uint64, sorted."""
     found = [np.zeros(0, np.uint64)]
     for path in filter(lists_lines, paths):
         lines = pq.read_table(path, filters=pc.field("is_line"))["sha256"].to_pylist()

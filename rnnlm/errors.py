@@ -57,7 +57,7 @@ class TrackingError(Exception):
 
 
 def is_worth_a_retry(error: BaseException) -> bool:
-    """False for what only the user can change: text, settings, disk space or a time limit."""
+    """Return False for what only the user can change: text, settings, disk space or a time limit."""
     return isinstance(error, FetchError) or not isinstance(error, RnnlmError)
 
 

@@ -57,7 +57,7 @@ def extensions() -> dict[str, Extension]:
 
 
 def plugged(point: Point) -> list[Any]:
-    """The objects that extensions add at a point."""
+    """Return the objects that extensions add at a point."""
     places = (place for extension in extensions().values() for place in getattr(extension, point))
     return [pkgutil.resolve_name(place) for place in places]
 

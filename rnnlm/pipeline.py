@@ -41,7 +41,7 @@ def run_pipeline(home: Home, config: PipelineConfig) -> PipelineRecord:
 
 
 def prepare_data(home: Home, config: PipelineConfig) -> PreparedRecord:
-    """The stages before training. GatesError if a gate stops the run."""
+    """Run the stages before training. Raise GatesError if a gate stops the run."""
     force = config.force
     check_kind(config.model.kind)
     corpus = obtain_corpus(home, config.corpus, force="corpus" in force)

@@ -81,7 +81,7 @@ class Model:
         return pd.DataFrame({**figures(losses), "tokens": losses.tokens})[SCORE_COLUMNS]
 
     def perplexity(self, text: str) -> float:
-        """The perplexity of one text, per token. TextError if it holds nothing to predict.
+        """Return the perplexity of one text, per token. Raise TextError if it holds nothing to predict.
 
         It is what `rnnlm evaluate` gives for a file with this text, unless it has lines of more than 8,192 characters:
         a corpus breaks them.
@@ -120,7 +120,7 @@ class Model:
         return pd.DataFrame(steps).drop(columns="state", errors="ignore")
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens that the model must predict: as many as `score` counts.
+        """Return the tokens that the model must predict: as many as `score` counts.
 
         <eos> ends a line; <unk> is a word that the vocabulary lacks.
         """
@@ -168,7 +168,10 @@ class Model:
 
 
 def open_model(home: Home, wanted: str | None) -> Model:
-    """The model that model_lookup.full_reference() names, at the version that it has now; else ModelError."""
+    """Open the model that model_lookup.full_reference() names, at the version that it has now.
+
+    Raise ModelError if none.
+    """
     reference = full_reference(home, wanted)
     folder = model_folder(home, reference)
     if not reference.startswith("models:"):
@@ -192,7 +195,7 @@ def shape(model: "LanguageModel") -> str:
 
 
 def checked_texts(texts: Any) -> list[str]:
-    """The texts; one string is a list of one. TextError for anything else, by its position."""
+    """Return the texts; one string is a list of one. Raise TextError for anything else, by its position."""
     if isinstance(texts, str):
         return [texts]
     if isinstance(texts, bytes | bytearray) or not isinstance(texts, Iterable):
@@ -211,7 +214,7 @@ def strings(texts: Iterable[Any]) -> Iterator[str]:
 
 
 def readable(text: str) -> str:
-    """The text with a replacement character for what UTF-8 cannot write."""
+    """Replace what UTF-8 cannot write."""
     return LONE_SURROGATE.sub("\ufffd", text)
 
 

@@ -18,7 +18,7 @@ from tasks.operations.task_runners import engine_of, piece_task
 
 
 def name_download() -> str:
-    """The source may be a long path or an address; the corpus's name is short."""
+    """Name the task run by the corpus, because the source may be a long path or an address."""
     return f"download {corpus_name(task_run.parameters['config'])}"
 
 

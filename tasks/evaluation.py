@@ -26,7 +26,7 @@ def evaluate_perplexity(
 
 
 def name_measurement() -> str:
-    """The measurement's name and the corpus."""
+    """Name the task run by the measurement and the corpus."""
     parameters = task_run.parameters
     return f"measure {parameters['measurement'].name} of {parameters['dataset'].corpus_name}"
 

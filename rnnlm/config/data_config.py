@@ -151,12 +151,12 @@ class SequencesConfig(EngineConfig):
 
 
 def warn_at(default: float | None, condition: str) -> Any:
-    """A share above which a gate warns. null: never."""
+    """Declare a share above which a gate warns. null: never."""
     return setting(default, f"Warn {condition} null: never.", ge=0.0, le=1.0, changes_results=False)
 
 
 def stop_at(default: float | None, condition: str) -> Any:
-    """A share above which a gate stops the run. null: never."""
+    """Declare a share above which a gate stops the run. null: never."""
     return setting(default, f"Stop {condition} null: never.", ge=0.0, le=1.0, changes_results=False)
 
 

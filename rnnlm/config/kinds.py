@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 
 class Kind(NamedTuple):
-    """cell: module:Class, relative to `models`; `settings`: what of config.json it takes after its sizes."""
+    """A kind of model.
+
+    cell: module:Class, relative to `models`. settings: what the class takes of config.json after its sizes.
+    """
 
     name: str  # for people
     cell: str
@@ -79,5 +82,5 @@ def cell_class(kind: Kind) -> Any:
 
 
 def own_module_name(module: str) -> str:
-    """The file's name, without suffix, of a custom layer's module in a bundle."""
+    """Return the file's name, without suffix, of a custom layer's module in a bundle."""
     return module.replace(".", "_")

@@ -41,7 +41,7 @@ REMOVED_SETTINGS = ("training.cuda_graphs",)  # what they chose is done by itsel
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"training": {"optimizer": {"clip_norm": 1.0}}} → {"training.optimizer.clip_norm": 1.0}."""
+    """Turn {"training": {"optimizer": {"clip_norm": 1.0}}} into {"training.optimizer.clip_norm": 1.0}."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         flat |= flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
@@ -49,7 +49,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of flatten."""
+    """Undo flatten()."""
     values: dict[str, Any] = {}
     for path, value in flat.items():
         *sections, field = path.split(".")
@@ -61,7 +61,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def upgrade(values: Any) -> Any:
-    """A nested configuration with moved fields in their place and without removed ones.
+    """Return a nested configuration with moved fields in their place and without removed ones.
 
     Anything but a dictionary is returned unchanged.
 
@@ -76,5 +76,5 @@ def upgrade(values: Any) -> Any:
 
 
 def is_plain(value: Any) -> bool:
-    """False for sections: training.loss, .schedule and .averaging were fields and are sections now."""
+    """Return False for sections: training.loss, .schedule and .averaging were fields and are sections now."""
     return isinstance(value, str | int | float | None)

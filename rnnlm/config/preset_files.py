@@ -1,4 +1,4 @@
-"""Presets: a YAML file each in presets/, or in an extension's folder of that name. The file's name is the preset's.
+"""Presets, each a YAML file in presets/ or in an extension's folder of that name. The file's name is the preset's.
 
 A file has the form of those that `--config` takes. It states what differs from the defaults, or, with `preset: NAME`
 in it, from another preset.

@@ -34,7 +34,7 @@ def build_config(
     file: Path | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> PipelineConfig:
-    """The preset, then a YAML file, then settings from Python, then `section.field=value` overrides.
+    """Apply the preset, then a YAML file, then settings from Python, then `section.field=value` overrides.
 
     ConfigError names the wrong field. preset: of these arguments, else the file's, else the default. settings: as of
     settings_by_path().
@@ -50,7 +50,7 @@ def build_config(
 
 
 def preset_settings(name: str) -> dict[str, Any]:
-    """Dotted path → value, where the preset differs from PipelineConfig(). ConfigError if there is no such preset."""
+    """Return where the preset differs from PipelineConfig(), by dotted path. Raise ConfigError if there is none."""
     presets = preset_files()
     if not isinstance(name, str) or name not in presets:
         raise ConfigError(f"unknown preset {name!r}{close_to(str(name), presets)}; available: {', '.join(presets)}")
@@ -58,7 +58,7 @@ def preset_settings(name: str) -> dict[str, Any]:
 
 
 def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted path → value; minutes that were chosen by hand decide in place of the preset's own size and length.
+    """Return the values without the preset's size and length if minutes were chosen by hand, which then decide.
 
     Unless nothing is left for them to choose, because a length or a model to start from was chosen as well.
     """
@@ -72,7 +72,7 @@ def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, An
 
 
 def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's configuration, nested, where `given` names another preset than its deployment's configuration.
+    """Return a run's configuration, nested, where `given` names another preset than its deployment's configuration.
 
     A form shows the deployment's value, else the default, at every field, and submits them all. Only what differs from
     what it showed was chosen. Likewise a deployment has chosen what differs from its own preset.
@@ -112,7 +112,10 @@ def with_choices(
 
 
 def settings_of(file: Path) -> dict[str, Any]:
-    """Dotted path → value of a YAML file, with moved fields in their place; sections without fields change nothing."""
+    """Return the values of a YAML file by dotted path, moved fields in their place.
+
+    Sections without fields change nothing.
+    """
     try:
         flat = flatten(upgrade(read_settings(file)))
     except RecursionError:
@@ -135,7 +138,7 @@ def is_section_path(path: str) -> bool:
 
 
 def read_settings(file: Path) -> dict[str, Any]:
-    """The settings of a YAML file: sections with fields, as in a preset, or dotted paths."""
+    """Read the settings of a YAML file: sections with fields, as in a preset, or dotted paths."""
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -155,7 +158,7 @@ def read_settings(file: Path) -> dict[str, Any]:
 
 
 def parse_override(override: str) -> tuple[str, Any]:
-    """'training.optimizer.clip_norm=2' → ('training.optimizer.clip_norm', 2). Values are YAML."""
+    """Parse 'training.optimizer.clip_norm=2' into ('training.optimizer.clip_norm', 2). Values are YAML."""
     path, equals, text = override.partition("=")
     names = path.split(".")
     if equals and len(names) == 1 and (near := suggested_paths(path)):
@@ -166,7 +169,7 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def settings_by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted path → value of settings given in Python.
+    """Return settings given in Python by dotted path.
 
     settings: by short names (minutes), by dotted paths, or a section with its fields. A text is read as after --set.
     """
@@ -186,7 +189,10 @@ def settings_by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def type_of_setting(path: str, said: str) -> Any:
-    """The type of the field at a dotted path. ConfigError if there is none; said: how the user has named it."""
+    """Return the type of the field at a dotted path.
+
+    Raise ConfigError if there is none. said: how the user has named it.
+    """
     names = path.split(".")
     annotation: Any = PipelineConfig
     for depth, name in enumerate(names):
@@ -221,7 +227,7 @@ def is_section(annotation: Any) -> bool:
 
 
 def parse_value(text: str, annotation: Any) -> Any:
-    """A YAML value; a text field takes the text as it is, so that 'yes' and '12' stay text.
+    """Parse a YAML value. A text field takes the text as it is, so that 'yes' and '12' stay text.
 
     A number is read as Python writes it: to YAML 1:30 is 90, 010 is 8, and 2e-3 a text.
     """
@@ -240,7 +246,7 @@ def parse_value(text: str, annotation: Any) -> Any:
 
 
 def plain_types(annotation: Any) -> set[Any]:
-    """The types of a union, without what else is annotated."""
+    """Return the types of a union, without what else is annotated."""
     if get_origin(annotation) is Annotated:
         return plain_types(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -249,7 +255,7 @@ def plain_types(annotation: Any) -> set[Any]:
 
 
 def number_of(text: str) -> int | float | str:
-    """The text itself if it is no number."""
+    """Return the number that a text spells, or the text itself."""
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)

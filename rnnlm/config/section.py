@@ -27,11 +27,14 @@ class Section(BaseModel):
         """ValueError if the section does not fit the PipelineConfig that it belongs to."""
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of fields of a run that is resumed with changes of some that are `changeable`."""
+        """Return the values of fields of a run that is resumed with changes of some that are `changeable`."""
         return dict(changes)
 
     def facts(self) -> dict[str, str]:
-        """Facts for the pages about a run: name → text. Empty if the section's defaults say nothing of interest."""
+        """Return facts for the pages about a run: name → text.
+
+        A section may have none if its values are the defaults.
+        """
         return {}
 
     def subject(self) -> tuple[Any, str] | None:
@@ -40,7 +43,7 @@ class Section(BaseModel):
 
     @classmethod
     def of(cls, parent: "Section") -> Self:
-        """The section of this class among the fields of another section."""
+        """Return the section of this class among the fields of another section."""
         return next(value for _, value in parent if isinstance(value, cls))
 
     def sections(self, path: str = "") -> "Iterator[tuple[str, Section]]":
@@ -52,7 +55,7 @@ class Section(BaseModel):
 
 
 def with_added_sections(path: str) -> Callable[[type[S]], type[S]]:
-    """Decorator of a section's class: the class with the sections that extensions add to it.
+    """Decorate a section's class with the sections that extensions add to it.
 
     path: of the section in the whole configuration. The fields are there for pydantic and for users; in Python
     `TeacherConfig.of(config.training)` finds one, because the spine's types do not know it.
@@ -76,11 +79,10 @@ def with_added_sections(path: str) -> Callable[[type[S]], type[S]]:
 def setting(
     default: Any, description: str, *, changes_results: bool = True, added_later: bool = False, **bounds: Any
 ) -> Any:
-    """A pydantic Field.
+    """Make a pydantic Field.
 
-    changes_results=False: the field cannot change the result of its stage.
-    added_later: the default is what was done before the field existed. At its default the field is in no key, so that
-    what was made before keeps its name.
+    changes_results=False: the field cannot change the result of its stage. added_later=True: the default is what was
+    done before the field existed. At its default the field is in no key, so that what was made before keeps its name.
     """
     extra: dict[str, JsonValue] = {"changes_results": changes_results}
     if added_later:
@@ -93,12 +95,14 @@ def changes_results(field: FieldInfo) -> bool:
 
 
 def fact_of(field: FieldInfo, name: str) -> Any:
-    """A fact that setting() has stored with the field; None if there is none."""
+    """Return a fact that setting() has stored with the field, or None if there is none."""
     return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 
 def result_settings(section: Section) -> dict[str, Any]:
-    """The section as JSON values, without the fields that cannot change a result. Stages compute their keys from it.
+    """Return the section as JSON values, without the fields that cannot change a result.
+
+    Stages compute their keys from it.
 
     Also without the fields that were added later and have their default.
     """

@@ -48,7 +48,7 @@ class OptimizerConfig(Section):
     clip_norm: PositiveFloat | None = setting(1.0, "Largest global L2 norm of the gradients. null: no clipping.")
 
     def peak_rate(self, kind: str, hidden_size: int) -> float:
-        """The learning rate for a model.
+        """Return the learning rate for a model.
 
         The inputs of a wide tanh unit add up: at the rate that suits 256 units, 1,024 of them saturate and learn
         nothing (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for Adam and hidden
@@ -233,7 +233,7 @@ class TrainingConfig(Section):
         return self.model_copy(update=chosen)
 
     def of_warm_start(self) -> "TrainingConfig":
-        """The settings of a run that continues from another model."""
+        """Return the settings of a run that continues from another model."""
         warm = self.warm_start
         optimizer = self.optimizer.model_copy(update={"learning_rate": warm.learning_rate})
         budget = {"epochs": warm.epochs, "maximum_tokens": warm.maximum_tokens}
@@ -247,7 +247,7 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def check_patience(self) -> "TrainingConfig":
-        """The first validation is the first best, so only later ones can fail to be better."""
+        """Raise ValueError if no validation could fail to be better: the first one is always the best so far."""
         patience = {
             "validation.early_stopping_patience": self.validation.early_stopping_patience,
             "schedule.plateau_patience": self.schedule.plateau_patience if self.schedule.kind == "plateau" else None,

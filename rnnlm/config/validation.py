@@ -39,7 +39,7 @@ MESSAGES = {  # pydantic's type of error → what is expected
 
 
 def validated(model: type[M], values: dict[str, Any], name_of: Callable[[str], str] = str) -> M:
-    """A validated model. ConfigError with a line per wrong field; name_of: dotted path → the name the user knows."""
+    """Validate a model's values. Raise ConfigError with a line for each wrong field, named by name_of(dotted path)."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -66,7 +66,7 @@ def problem_line(model: type[BaseModel], problem: Any, name_of: Callable[[str], 
 
 
 def field_at(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
-    """The field at a path through sections; None if there is none, as for an item of a list."""
+    """Return the field at a path through sections, or None if there is none, as for an item of a list."""
     field = None
     for name in path:
         section: Any = model if field is None else field.annotation

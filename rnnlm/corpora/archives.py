@@ -46,9 +46,9 @@ def archive_members(
     config: CorpusConfig,
     wanted: Collection[str],
 ) -> Iterator[Member]:
-    """(name, stream) of each regular file; the stream is None unless the name is in `wanted`.
+    """Yield (name, stream) of each regular file. The stream is None unless the name is in `wanted`.
 
-    Skips links that stay inside. CorpusError for names and links that leave the archive.
+    Links that stay inside are skipped. Raise CorpusError for names and links that leave the archive.
     """
     entries = tar_entries(file, label) if kind == "tar" else zip_entries(file, label)
     for count, entry in enumerate(entries):
@@ -105,7 +105,7 @@ class StrictMember(tarfile.TarInfo):
 
 
 def tar_entries(stream: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
-    """The entries in archive order. Reads the stream to its end, where a compression has its checksum."""
+    """Yield the entries in archive order. The stream is read to its end, where a compression has its checksum."""
     with damage_explained(label, "tar"), tarfile.open(fileobj=stream, mode="r|", tarinfo=StrictMember) as archive:
         for info in archive:
             content = partial(archive.extractfile, info)
@@ -121,7 +121,7 @@ def tar_entries(stream: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
 
 
 def zip_entries(file: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
-    """The entries, sorted by name. CorpusError if one is encrypted."""
+    """Yield the entries, sorted by name. Raise CorpusError if one is encrypted."""
     with damage_explained(label, "zip"), zipfile.ZipFile(file) as archive:
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
             if info.flag_bits & 1:

@@ -18,7 +18,7 @@ Profile = dict[str, int]  # character → count
 
 
 def count_characters(text: Path) -> Profile:
-    """Counts of the file's most frequent characters, without line ends: texts are wrapped at different widths.
+    """Count the file's most frequent characters, without line ends: texts are wrapped at different widths.
 
     A text of more than SAMPLED_CHUNKS is sampled: as many chunks, evenly spread over it.
     """
@@ -57,6 +57,6 @@ def character_distance(one: Profile, other: Profile) -> float:
 
 
 def training_text(corpus_folder: Path) -> Path | None:
-    """The file that the training split is read from; None if the corpus is gone."""
+    """Return the file that the training split is read from, or None if the corpus is gone."""
     candidates = (corpus_folder / name for name in ("train.txt", "text.txt"))
     return next((path for path in candidates if path.exists()), None)

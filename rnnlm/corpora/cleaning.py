@@ -14,7 +14,7 @@ END = re.compile(r"\*\*\*\s*END OF\b")
 
 
 def cleaned(pieces: Iterator[str], config: CorpusConfig) -> Iterator[str]:
-    """The pieces with Unicode normalised, lower-cased and digits replaced, as configured.
+    """Normalise Unicode, lower-case, and replace digits in the pieces, as configured.
 
     Works on whole lines: no character combines with a line feed, so the result does not depend on the pieces.
     """
@@ -37,7 +37,7 @@ def clean(text: str, config: CorpusConfig) -> str:
 
 
 def without_gutenberg_frame(pieces: Iterator[str], label: str) -> Iterator[str]:
-    """The text between Project Gutenberg's START and END lines."""
+    """Yield the text between Project Gutenberg's START and END lines."""
     inside = False
     for line in single_lines(pieces):
         if inside and END.match(line):

@@ -32,7 +32,7 @@ class Meter:
     """Counts the unpacked bytes of a file. CorpusError as soon as they exceed the configured limits."""
 
     def __init__(self, packed_bytes: int, config: CorpusConfig, earlier_bytes: int = 0) -> None:
-        """earlier_bytes: unpacked from other files of the source."""
+        """Begin to count. earlier_bytes: unpacked from other files of the source."""
         self.packed_bytes = max(packed_bytes, 1)
         self.config, self.earlier_bytes = config, earlier_bytes
         self.unpacked_bytes = 0
@@ -55,7 +55,7 @@ class OpenFile(io.BufferedReader):
     """
 
     def __init__(self, raw: io.RawIOBase, name: str, label: str, meter: Meter) -> None:
-        """name: without the suffix of a compression. label: in messages."""
+        """Wrap a file. name: without the suffix of a compression. label: in messages."""
         super().__init__(raw)
         self.plain_name, self.label, self.meter = name, label, meter
 
@@ -107,7 +107,7 @@ def compression_of(head: bytes) -> str | None:
 
 
 def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> OpenFile:
-    """The file, decompressed if its first bytes say that it is compressed."""
+    """Return the file, decompressed if its first bytes say that it is compressed."""
     opened = OpenFile(raw, uncompressed_name(name), label, meter)
     kind = compression_of(opened.head)
     if kind is None:
@@ -119,7 +119,7 @@ def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> Open
 
 
 def decompressor(stream: OpenFile, kind: str) -> Readable:
-    """A decompressor that accepts concatenated streams."""
+    """Return a decompressor that accepts concatenated streams."""
     if kind == "gzip":
         return gzip.GzipFile(fileobj=stream, mode="rb")
     return ConcatenatedStreams(stream, DECOMPRESSORS[kind])
@@ -161,7 +161,7 @@ class ConcatenatedStreams:
                 return bytes(found)
 
     def begin_next(self) -> bool:
-        """True if another stream follows."""
+        """Begin the next stream, and return False if there is none."""
         data = self.decompressor.unused_data.lstrip(b"\0")
         while not data and (data := self.stream.read(READ_AT_ONCE)):
             data = data.lstrip(b"\0")

@@ -124,7 +124,7 @@ def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "
 
 
 def shows_quoting(lines: list[str], delimiter: str) -> bool:
-    """True if the headings are quoted, or a cell holds doubled quotes as only a writer of quotes writes them."""
+    """Return True if the headings are quoted, or a cell holds doubled quotes as only a writer of quotes writes them."""
     if all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in lines[0].rstrip("\n").split(delimiter)):
         return True
     return any(DOUBLED_QUOTE.fullmatch(cell) for line in lines for cell in line.rstrip("\n").split(delimiter))

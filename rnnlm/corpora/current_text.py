@@ -31,7 +31,7 @@ TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the sha
 
 
 def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) -> tuple[Note, bool]:
-    """The note of the text as it is now, which is obtained if need be, and True if that text was already stored."""
+    """Return the note of the text as it is now, obtained if need be, and True if that text was already stored."""
     key = corpus_key(config, source)
     path = note_path(home, key)
     began = now()
@@ -62,7 +62,7 @@ def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) 
 def renewed_note(
     home: Home, config: CorpusConfig, source: Source, key: Metadata, note: Note | None, force: bool
 ) -> tuple[Note, bool]:
-    """The note after the source was asked, and True if its text was already stored.
+    """Return the note after the source was asked, and True if its text was already stored.
 
     A new text is written, and gets a note of its own. If the source says that the noted text is unchanged, the note is
     renewed; if it is unavailable, the noted text is kept with a warning.
@@ -120,7 +120,7 @@ def store_text(
 
 @contextmanager
 def incoming(home: Home, name: str) -> Iterator[Path]:
-    """An empty temporary folder; call it under the name's lock. Removes folders that killed runs left behind."""
+    """Give an empty temporary folder, under the name's lock, and remove folders that killed runs left behind."""
     folder = home.corpora / f".incoming-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     for other in home.corpora.glob(".incoming-*"):
@@ -141,5 +141,5 @@ def corpus_key(config: CorpusConfig, source: Source) -> Metadata:
 
 
 def note_path(home: Home, key: Metadata) -> Path:
-    """The file that remembers the corpus of a key."""
+    """Return the file that remembers the corpus of a key."""
     return home.corpora / "known" / f"{digest_of(key)[:16]}.json"

@@ -1,4 +1,4 @@
-"""Documents: files with prose that a reader has to find, such as PDF and HTML. An extension brings the reader."""
+"""Files with prose that a reader has to find, such as PDF and HTML. An extension brings the reader."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -17,17 +17,20 @@ class DocumentReader(Protocol):
     BINARY_KINDS: dict[str, Callable[[bytes], str]]  # kinds that are read from bytes; others are decoded before
 
     def declared_charset(self, head: bytes) -> str | None:
-        """The encoding that an HTML page declares for itself in its first bytes."""
+        """Return the encoding that an HTML page declares for itself in its first bytes."""
 
     def document_prose(self, kind: str, data: bytes, text: str) -> str:
-        """The prose of `data` if the kind is one of BINARY_KINDS, else of `text`. DocumentError if there is none."""
+        """Return the prose of `data` for a kind of BINARY_KINDS, else that of `text`.
+
+        Raise DocumentError if there is none.
+        """
 
     def library_versions(self, names: Iterable[str]) -> dict[str, str]:
         """Libraries that the prose of files with these names depends on, with their versions; "" if not installed."""
 
 
 def document_reader() -> DocumentReader:
-    """The reader of documents. DocumentError if there is none."""
+    """Return the reader of documents. Raise DocumentError if there is none."""
     readers: list[DocumentReader] = plugged("documents")
     if not readers:
         raise DocumentError("is not read without rnnlm/extensions/documents; save it as .txt")

@@ -32,7 +32,7 @@ class StoredText(CorpusConfig):
 
 @stage("corpus")
 def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> CorpusRecord:
-    """The corpus as clean UTF-8 text under home.corpora, named by the sha256 of its bytes, whole even if it is sampled.
+    """Store the corpus as clean UTF-8 text under home.corpora, named by the sha256 of its bytes, whole even if sampled.
 
     A single UTF-8 file keeps its own sha256. A local file is read again only if its path, size or modification time has
     changed. A server or hub is asked for changes as often as config.refresh says; if it is unavailable, the stored copy
@@ -73,7 +73,7 @@ def check_source(config: CorpusConfig, home: Home | None = None) -> None:
 
 
 def configured_source(config: CorpusConfig) -> Source:
-    """The source that the configuration names. CorpusError if there is none."""
+    """Return the source that the configuration names. Raise CorpusError if there is none."""
     check_encoding(config.encoding)
     source = find_source(config.source, config.format)
     if isinstance(source, OnDisk) and source.named:
@@ -92,7 +92,7 @@ def configured_source(config: CorpusConfig) -> Source:
 
 
 def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, skipped: bool) -> CorpusRecord:
-    """The record of a noted corpus. skipped: its text was already stored."""
+    """Return the record of a noted corpus. skipped: its text was already stored."""
     return stored_text(home, config, note.digest).model_copy(
         update={
             "before": note.before,
@@ -104,7 +104,7 @@ def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, 
 
 
 def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
-    """The record of the text with this digest, which must be in the home."""
+    """Return the record of the text with this digest, which must be in the home."""
     folder = inside(home.corpora, digest[:16])
     about = read_json(folder / "corpus.json")
     for file_name in about["files"].values():
@@ -125,7 +125,7 @@ def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
 
 
 def known_text(home: Home, config: StoredText) -> CorpusRecord:
-    """The text with the configured digest, from the home or its storage, else from its source if that still has it.
+    """Return the text with the configured digest, from the home or its storage, else from a source that still has it.
 
     CorpusError if the text is damaged, or its source has another text by now.
     """

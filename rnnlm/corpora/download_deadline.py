@@ -17,7 +17,7 @@ class Deadline:
     """The end of the time for all attempts to download a file."""
 
     def __init__(self, label: str, maximum_seconds: float) -> None:
-        """maximum_seconds: inf for no limit."""
+        """Begin to count the time. maximum_seconds: inf for no limit."""
         self.label, self.maximum_seconds = label, maximum_seconds
         self.end = time.monotonic() + maximum_seconds
         self.abandoned = threading.Event()  # nobody waits for the download any more
@@ -35,7 +35,9 @@ class Deadline:
             )
 
     def enforce(self, work: Callable[[], T]) -> T:
-        """The result of `work`, done in a thread that is left at the end of the time, with FetchError.
+        """Return the result of `work`.
+
+        At the end of the time, raise FetchError and leave the thread that does the work.
 
         Sockets only have limits between two reads. `work` calls check() before it writes: once left, it writes nothing.
         """

@@ -172,7 +172,7 @@ def suitability(language: Language, letters: Counter[str], short: set[str]) -> f
 
 
 def is_odd(before: str, letter: str, after: str) -> bool:
-    """True for a capital within a word of small letters, for two alphabets in a word, and for a letter among digits."""
+    """Return True for a capital within a word of small letters, two alphabets in a word, or a letter among digits."""
     if before.isdigit() or after.isdigit():
         return True
     if not before.isalpha():

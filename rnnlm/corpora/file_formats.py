@@ -73,9 +73,10 @@ class TextReader:
         named: bool = False,
         convert: bool = True,
     ) -> None:
-        """named: the names of the files may stand for splits, as in a folder; that of a single file does not.
+        """Prepare to read the files of a source.
 
-        scratch: a folder for temporary files. convert: False gives the text of documents with their markup, quickly.
+        named: the names of the files may stand for splits, as in a folder; that of a single file does not. scratch: a
+        folder for temporary files. convert: False gives the text of documents with their markup, quickly.
         """
         self.source, self.files, self.config, self.named, self.convert = source, files, config, named, convert
         above = files[0].label.removesuffix(files[0].name) if files[0].label.endswith(files[0].name) else ""
@@ -107,7 +108,7 @@ class TextReader:
             raise nothing_left(self.source, report.left_out)
 
     def pieces_of_file(self, file: SourceFile, *, alone: bool = True) -> Iterator[str]:
-        """The text of a file that is not an archive. alone: the source has no other file."""
+        """Yield the text of a file that is not an archive. alone: the source has no other file."""
         with self.opener.outermost(file) as opened:
             text = self.readable_text("text", opened, alone)
             if text is not None:
@@ -141,7 +142,7 @@ class TextReader:
         return [(file, wanted) for file, wanted in plan if wanted]
 
     def member_names(self, file: SourceFile) -> list[str]:
-        """Checked names of an archive's regular members; [""] for a file that is not an archive."""
+        """Return the checked names of an archive's regular members, or [""] for a file that is not an archive."""
         if suffix_of(file.name) in ZIP_DOCUMENTS:
             with self.opener.outermost(file) as opened:
                 if archive_kind(opened.head, opened.plain_name):
@@ -150,7 +151,7 @@ class TextReader:
         return [member for member, _ in self.opener.members(file, ())]
 
     def readable_text(self, role: str, opened: OpenFile, alone: bool) -> Text | None:
-        """The text; None if it cannot be read, which is reported. alone: the source has no other text."""
+        """Return the text, or None if it cannot be read, which is reported. alone: the source has no other text."""
         try:
             text = self.text(role, opened)
         except EncodingError as error:
@@ -162,7 +163,7 @@ class TextReader:
         return None
 
     def text(self, role: str, opened: OpenFile) -> Text:
-        """The text in its format. A document is read whole, here: DocumentError if it cannot be."""
+        """Return the text in its format. A document is read whole, here. Raise DocumentError if it cannot be."""
         label = opened.label
         kind = detect_format(opened.head, opened.plain_name) if self.config.format == "auto" else self.config.format
         encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
@@ -185,7 +186,7 @@ class TextReader:
         return Text(role, label, pieces, kind, encoding)
 
     def rows(self, table: OpenFile, kind: str, columns: list[str], *, sparse: bool = False) -> Iterator[Row]:
-        """The columns' cells of each row of a table. kind: csv, tsv, jsonl or parquet.
+        """Yield the columns' cells of each row of a table. kind: csv, tsv, jsonl or parquet.
 
         sparse: objects of JSON lines may lack a column.
         """

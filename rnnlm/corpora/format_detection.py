@@ -43,7 +43,7 @@ MARKUP_FORMATS = (
 
 
 def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
-    """The kind by the first bytes; a tar older than 1988 has no mark, so its name counts too."""
+    """Return the kind by the first bytes. A tar older than 1988 has no mark, so its name counts, too."""
     if suffix_of(name) in DOCUMENT_SUFFIXES:  # some are zip files inside
         return None
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):

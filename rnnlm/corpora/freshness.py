@@ -33,7 +33,7 @@ def now() -> str:
 
 
 def read_note(home: Home, path: Path) -> Note | None:
-    """The note, if it and its corpus are complete."""
+    """Return the note, or None if it or its corpus is not complete."""
     found = note_and_folder(home, path)
     if found is None:
         return None
@@ -43,7 +43,7 @@ def read_note(home: Home, path: Path) -> Note | None:
 
 
 def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
-    """The note and the folder of its corpus; None if the note is missing, just being written, or damaged."""
+    """Return the note and the folder of its corpus, or None if the note is missing, just being written, or damaged."""
     try:
         note = Note.model_validate(read_json(path))
         return note, inside(home.corpora, note.digest[:16])
@@ -52,7 +52,7 @@ def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
 
 
 def latest_note(home: Home, place: str) -> Note | None:
-    """The note of the text that a place had last; None if none is known."""
+    """Return the note of the text that a place had last, or None if none is known."""
     found = (note_and_folder(home, path) for path in home.notes.glob("*.json"))
     notes = [note for note, _ in filter(None, found) if note.place == place]
     return max(notes, key=lambda note: note.obtained, default=None)
@@ -67,7 +67,7 @@ def write_note(path: Path, note: Note, remote: bool) -> None:
 
 
 def fetch_note(home: Home, path: Path) -> Note | None:
-    """The note that another machine has put into the storage, with its corpus; None if there is none."""
+    """Fetch the note that another machine has put into the storage, with its corpus. Return None if there is none."""
     storage = find_storage()
     if storage is None or not storage.fetch_file(stored_name(path), path):
         return None
@@ -84,7 +84,7 @@ def stored_name(path: Path) -> str:
 
 
 def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> bool:
-    """True if no check is needed: the text cannot change, was checked since `began`, or may be older."""
+    """Return True if no check is needed: the text cannot change, was checked since `began`, or may be older."""
     if not source.remote or config.sha256 or config.refresh == "never" or note.checked >= began:
         return True
     if config.refresh == "always":
@@ -94,7 +94,7 @@ def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> 
 
 
 def freshness_of(note: Note, source: Source) -> str:
-    """A phrase for reports: since when the text is unchanged, or why the stored copy is used."""
+    """Say since when the text is unchanged, or why the stored copy is used."""
     if not source.remote:
         return ""
     if note.problem:

@@ -16,7 +16,9 @@ SENTENCE_ENDS = ".!?:;\"'”’)"
 
 
 def is_hard_wrapped(lines: Iterable[str]) -> bool:
-    """True if most lines followed by another are about as long as the longest, and many end inside a sentence.
+    """Return True if most lines are about as long as the longest, and many end inside a sentence.
+
+    The last lines of paragraphs do not count.
 
     Lines that are sentences, verses or short entries differ in length.
     """

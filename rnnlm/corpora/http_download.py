@@ -70,7 +70,7 @@ class Download:
     def __init__(
         self, url: str, folder: Path, sha256: str | None, policy: FetchPolicy, known: ResourceVersion | None
     ) -> None:
-        """known: the file is only wanted if the server has another version."""
+        """Prepare a download. known: the file is only wanted if the server has another version."""
         self.url, self.label, self.sha256, self.policy, self.known = url, redacted(url), sha256, policy, known
         self.kept = KeptDownload(folder, url)
         self.deadline = Deadline(self.label, policy.maximum_seconds)
@@ -106,7 +106,10 @@ class Download:
         raise AssertionError("unreachable")
 
     def use_earlier(self, error: TransientError) -> bool:
-        """True if a whole file from an earlier run can be used although the server is unavailable; else FetchError."""
+        """Return True if a whole file from an earlier run can be used although the server is unavailable.
+
+        Raise FetchError if not.
+        """
         self.kept.discard_unless_resumable(self.sha256)
         if self.kept.whole_sha256 and self.known is None:
             logger.warning("%s\nThe file that was downloaded before is used.", error)
@@ -153,7 +156,7 @@ class Download:
         return True
 
     def reaction(self, headers: dict[str, str], response: requests.Response, version: ResourceVersion) -> Reaction:
-        """The reaction to the answer to a request with these headers.
+        """Return the reaction to the answer to a request with these headers.
 
         | kept file | 200   | 206                    | 304                 | 416                         |
         |-----------|-------|------------------------|---------------------|-----------------------------|

@@ -58,7 +58,7 @@ def network_errors_explained(label: str) -> Iterator[None]:
 
 
 def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Response:
-    """The response after redirects: status 200, 206, 304 or 416. Redirects from https to http are refused."""
+    """Return the response after redirects: status 200, 206, 304 or 416. Redirects from https to http are refused."""
     asked = redacted(url)
     timeout = (policy.connect_seconds, policy.read_seconds)
     # identity: lengths count the bytes received
@@ -103,7 +103,7 @@ def refuse_redirect(asked: str, url: str, target: str) -> None:
 
 
 def is_loopback(host: str | None) -> bool:
-    """True if the name or address leads to this machine. A name that is not known does not."""
+    """Return True if the name or address leads to this machine. A name that is not known does not."""
     try:
         found = {ipaddress.ip_address(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
     except (OSError, ValueError):
@@ -112,7 +112,7 @@ def is_loopback(host: str | None) -> bool:
 
 
 def pieces(response: requests.Response) -> Iterator[bytes]:
-    """The body in pieces as they arrive, so that received bytes survive a broken connection."""
+    """Yield the body in pieces as they arrive, so that received bytes survive a broken connection."""
     while piece := response.raw.read1(RECEIVED_AT_ONCE, decode_content=False):
         yield piece
 

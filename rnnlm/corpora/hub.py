@@ -42,7 +42,7 @@ def look_at_hub(source: str) -> None:
 
 
 def find_revision(source: str, timeout_seconds: float = REVISION_SECONDS) -> str:
-    """The current commit of the data set."""
+    """Return the current commit of the data set."""
     with hub_errors_explained(source):
         from huggingface_hub import HfApi
 
@@ -105,7 +105,7 @@ def rows_of(split: Any, label: str, column: str) -> Iterator[Row]:
 
 
 def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[str]:
-    """The texts, refused as soon as they exceed the limits of a download."""
+    """Yield the texts, and refuse them as soon as they exceed the limits of a download."""
     deadline = time.monotonic() + config.maximum_download_seconds
     byte_count = 0
     for text in texts:
@@ -142,7 +142,7 @@ def hub_errors_explained(source: str) -> Iterator[None]:
 
 
 def is_unreachable(error: BaseException | None) -> bool:
-    """True if a name has no address, nobody listens there, or offline mode is on: another try would change nothing."""
+    """Return True if a name has no address, nobody listens, or offline mode is on. Another try changes nothing then."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     while error is not None:
@@ -153,7 +153,7 @@ def is_unreachable(error: BaseException | None) -> bool:
 
 
 def is_transient(error: Exception) -> bool:
-    """True for a failure of the network or the hub; False if the hub refuses the request, as with a wrong token."""
+    """Return True for a failure of network or hub, False if the hub refuses the request, as with a wrong token."""
     packages = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
     status = getattr(getattr(error, "response", None), "status_code", 0)
     is_network = isinstance(error, ConnectionError | TimeoutError) or bool(packages & NETWORK_LIBRARIES)

@@ -129,7 +129,7 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
 
 
 def written_corpus(writer: CorpusWriter, config: CorpusConfig) -> CorpusRecord:
-    """The corpus in the writer's folder, split as a stored one."""
+    """Return the corpus in the writer's folder, split as a stored one."""
     corpus = CorpusRecord(
         name="inspected",
         digest=writer.digest,
@@ -143,7 +143,7 @@ def written_corpus(writer: CorpusWriter, config: CorpusConfig) -> CorpusRecord:
 
 
 def up_to(pieces: Iterator[str], characters: int) -> Iterator[str]:
-    """The pieces until they exceed a number of characters."""
+    """Yield the pieces until they exceed a number of characters."""
     for piece in pieces:
         yield piece
         characters -= len(piece)
@@ -152,7 +152,7 @@ def up_to(pieces: Iterator[str], characters: int) -> Iterator[str]:
 
 
 def measure_text(corpus: CorpusRecord) -> tuple[int, int, dict[str, float]]:
-    """The numbers of lines and words, and the share of each script in the letters, largest first."""
+    """Return the numbers of lines and words, and the share of each script in the letters, largest first."""
     lines = words = 0
     characters: Counter[str] = Counter()
     for name in corpus_files(corpus):
@@ -169,7 +169,7 @@ def measure_text(corpus: CorpusRecord) -> tuple[int, int, dict[str, float]]:
 
 
 def script_of(letter: str) -> str:
-    """The script that the letter's Unicode name begins with."""
+    """Return the script that the letter's Unicode name begins with."""
     first = unicodedata.name(letter, "UNNAMED").split(" ")[0].split("-")[0]
     return SCRIPTS.get(first, first.capitalize())
 

@@ -22,17 +22,17 @@ class ResourceVersion:
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
     def is_confirmed_by(self, other: "ResourceVersion") -> bool:
-        """True if the other has the ETag or date that was sent as If-Range."""
+        """Return True if the other has the ETag or date that was sent as If-Range."""
         return self.validator is not None and self.validator in (other.etag, other.modified)
 
     def differs(self, other: "ResourceVersion") -> bool:
-        """True if any field that both have differs."""
+        """Return True if any field that both have differs."""
         pairs = zip(astuple(self), astuple(other), strict=True)
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 def version_of(response: requests.Response) -> ResourceVersion:
-    """The version that the headers tell; its size is that of the whole file, not of the range."""
+    """Return the version that the headers tell. Its size is that of the whole file, not of the range."""
     headers = response.headers
     length = headers.get("Content-Length" if response.status_code == 200 else "Content-Range", "")
     total = length.rpartition("/")[2]

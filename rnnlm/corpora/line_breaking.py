@@ -20,7 +20,7 @@ class LineBreaker:
         self.breaks = 0
 
     def __call__(self, pieces: Iterator[str]) -> Iterator[str]:
-        """The text with broken lines, in pieces of any length."""
+        """Break long lines of a text, in pieces of any length."""
         held = ""  # an unfinished line that is not too long
         for piece in pieces:
             text = held + piece
@@ -34,7 +34,7 @@ class LineBreaker:
             yield held
 
     def broken(self, line: re.Match[str]) -> str:
-        """A long line, cut again and again."""
+        """Cut a long line again and again."""
 
         def cut(stretch: re.Match[str]) -> str:
             text = stretch[1] or stretch[2]

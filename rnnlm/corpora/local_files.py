@@ -36,7 +36,7 @@ class Found:
 
 
 def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
-    """The texts, tables and documents in a folder and the folders below it, sorted by path.
+    """Find the texts, tables and documents in a folder and the folders below it, sorted by path.
 
     Hidden files and folders are not read, for they may hold secrets. No link is followed out of the folder.
     """
@@ -97,7 +97,7 @@ def reason_against(path: Path, folder: Path, format: str) -> str | None:
 
 
 def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
-    """The error for a source in which nothing can be read."""
+    """Make the error for a source in which nothing can be read."""
     reasons = {one.reason for one in left_out} - {NO_TEXT}
     there = [f"{one.name} ({one.reason})" if reasons else one.name for one in left_out]
     return CorpusError(
@@ -108,13 +108,16 @@ def nothing_left(source: str, left_out: Sequence[LeftOut]) -> CorpusError:
 
 
 def files_in_folder(source: str, folder: Path) -> Found:
-    """The files directly in a folder whose names may be of text, sorted by name. CorpusError if there are none."""
+    """Find the files directly in a folder whose names may be of text, sorted by name.
+
+    Raise CorpusError if there are none.
+    """
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     return chosen(source, {path: None if is_archive_name(path.name) else reason_by_name(path.name) for path in files})
 
 
 def files_of_glob(pattern: str, format: str = "auto") -> Found:
-    """Matching files; a pattern without a suffix, such as data/**, leaves out names that are not text.
+    """Find matching files. A pattern without a suffix, such as data/**, leaves out names that are not text.
 
     Bookkeeping matches only a pattern that names it, such as _*. format: as corpus.format.
     """
@@ -129,7 +132,7 @@ def files_of_glob(pattern: str, format: str = "auto") -> Found:
 
 
 def chosen(source: str, reasons: Mapping[Path, str | None]) -> Found:
-    """The files without a reason against them. CorpusError if there are none."""
+    """Return the files without a reason against them. Raise CorpusError if there are none."""
     left_out = [LeftOut(name=readable_path(path), reason=reason) for path, reason in reasons.items() if reason]
     if len(left_out) == len(reasons):
         raise nothing_left(source, left_out)

@@ -36,7 +36,7 @@ def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusCon
 
 
 def any_text(texts: Iterable[Iterator[str]]) -> bool:
-    """True if there is anything but white space within LOOK_BYTES, or if there is more text than that."""
+    """Return True if there is anything but white space within LOOK_BYTES, or if there is more text than that."""
     found, characters = False, 0
     for pieces in texts:
         for piece in pieces:

@@ -63,7 +63,7 @@ def write_python_docs(target: Path) -> dict[str, Any]:
 
 
 def python_sources() -> Iterator[tuple[str, list[Path]]]:
-    """(library, its source files sorted by path), the standard library first."""
+    """Yield each library with its source files sorted by path, the standard library first."""
     yield "the standard library", source_files(Path(sysconfig.get_paths()["stdlib"]))
     for name in LIBRARIES:
         found = importlib.util.find_spec(name)
@@ -79,7 +79,7 @@ def source_files(folder: Path) -> list[Path]:
 
 
 def docstrings(path: Path) -> Iterator[str]:
-    """The docstrings of a file in order; for `pydoc_data/topics.py`, the topics."""
+    """Yield the docstrings of a file in order; for `pydoc_data/topics.py`, the topics."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):  # a template, or a file in another encoding
@@ -97,7 +97,7 @@ def docstrings(path: Path) -> Iterator[str]:
 
 
 def prose_sentences(docstring: str) -> Iterator[str]:
-    """The sentences of a docstring as they are written, with single spaces between words."""
+    """Yield the sentences of a docstring as they are written, with single spaces between words."""
     for paragraph in docstring_paragraphs(docstring):
         for sentence in SENTENCE_END.split(plain(paragraph)):
             words = PROSE_WORD.findall(sentence)
@@ -146,5 +146,5 @@ def docstring_paragraphs(docstring: str) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """The text without roles, links and emphasis."""
+    """Return the text without roles, links and emphasis."""
     return MARKUP.sub("", LINK.sub(r"\1", DOCSTRING_ROLE.sub(r"\1", text)))

@@ -33,7 +33,10 @@ class ReadingReport:
     """The files that were left out or read with changes, and errors that are raised when all files were tried."""
 
     def __init__(self, above: str, *, all_must_decode: bool) -> None:
-        """above: the beginning of all labels. all_must_decode: a file that is no text in any encoding is an error."""
+        """Begin a report. above: the beginning of all labels.
+
+        all_must_decode: a file that is no text in any encoding is an error.
+        """
         self.above, self.all_must_decode = above, all_must_decode
         self.left_out: list[LeftOut] = []
         self.undecodable: list[EncodingError] = []
@@ -57,11 +60,11 @@ class ReadingReport:
         self.left_out.append(LeftOut(name=name, reason=what, read=True))
 
     def name_of(self, label: str) -> str:
-        """The file, below the folder that holds them all."""
+        """Return the file's name below the folder that holds them all."""
         return printable(label.removeprefix(self.above))
 
     def readable(self, pieces: Iterator[str], label: str, *, alone: bool) -> Iterator[str]:
-        """The pieces up to one that cannot be read, which is noted: the other files are still looked at.
+        """Yield the pieces up to one that cannot be read, which is noted: the other files are still looked at.
 
         alone: there are no others, so TableError is raised.
         """

@@ -13,7 +13,7 @@ LARGEST_SHARE = 0.2  # of the lines, to reach VALIDATION_LINES
 
 
 def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
-    """The corpus, with larger shares if it is small and a carved split would be empty or have too few lines.
+    """Give larger shares to a small corpus of which a carved split would be empty or have too few lines.
 
     One of few documents is cut by line. A corpus of fewer different documents than splits is returned unchanged: see
     explain_empty_split. While a text grows its shares fall, so what is held out tonight was hardly ever trained on.
@@ -92,7 +92,7 @@ def explain_empty_split(corpus: CorpusRecord, split: Split) -> str:
 
 
 def count_lines(corpus: CorpusRecord, at_most: int) -> tuple[int, int]:
-    """The numbers of lines to carve splits from, without blank ones, and of different ones, counted up to at_most."""
+    """Count the lines to carve splits from, without blank ones, and the different ones, up to at_most."""
     seen: set[bytes] = set()
     lines = 0
     for line in stored_lines(corpus.folder / (corpus.files.get("text") or corpus.files["train"])):

@@ -29,13 +29,13 @@ class Opener:
     """Opens the files of one source, and counts the bytes unpacked from the wanted ones."""
 
     def __init__(self, config: CorpusConfig, scratch: Path) -> None:
-        """scratch: a folder for temporary files."""
+        """Prepare to open files. scratch: a folder for temporary files."""
         self.config, self.scratch = config, scratch
         self.unpacked_bytes = 0
 
     @contextlib.contextmanager
     def outermost(self, file: SourceFile) -> Iterator[OpenFile]:
-        """The file's bytes, decompressed."""
+        """Give the file's bytes, decompressed."""
         with contextlib.ExitStack() as stack:
             try:
                 meter = Meter(file.path.stat().st_size, self.config, self.unpacked_bytes)
@@ -46,7 +46,7 @@ class Opener:
             yield opened
 
     def members(self, file: SourceFile, wanted: Collection[str]) -> Iterator[tuple[str, OpenFile | None]]:
-        """("", the file), or (name, member) for each member of an archive, None for one that is not wanted."""
+        """Yield ("", the file), or (name, member) for each member of an archive; None for one not wanted."""
         with self.outermost(file) as opened:
             kind = archive_kind(opened.head, opened.plain_name)
             if kind is None:
@@ -68,7 +68,7 @@ class Opener:
 
     @contextlib.contextmanager
     def seekable(self, stream: OpenFile) -> Iterator[IO[bytes]]:
-        """The stream, or a file with its bytes if it is not seekable: Parquet has its index at the end."""
+        """Give the stream, or a file with its bytes if it is not seekable: Parquet has its index at the end."""
         if stream.seekable():
             yield stream
             return

@@ -24,18 +24,18 @@ class SourceIndex:
         return len(self.starts)
 
     def at(self, offset: int) -> int:
-        """The number of the source that holds the byte."""
+        """Return the number of the source that holds the byte."""
         return int(np.searchsorted(self.starts, np.uint64(offset), side="right")) - 1
 
     def starts_between(self, begin: int, end: int) -> Iterator[int]:
-        """The starts after `begin` and before `end`."""
+        """Yield the starts after `begin` and before `end`."""
         first, last = np.searchsorted(self.starts, np.array([begin + 1, end], np.uint64)).tolist()
         for chunk in range(first, last, AT_ONCE):
             yield from self.starts[chunk : min(chunk + AT_ONCE, last)].tolist()
 
 
 def read_source_index(folder: Path, role: str) -> SourceIndex:
-    """The sources of a role's text; without an index, one source that begins at byte 0."""
+    """Read the sources of a role's text. Without an index, one source begins at byte 0."""
     path = folder / f"{role}.sources"
     if not path.exists():
         return SourceIndex(np.zeros(1, np.uint64), np.zeros((1, 8), np.uint8))

@@ -59,7 +59,7 @@ def absolute_source(source: str) -> str:
 
 
 def is_url(source: str) -> bool:
-    """True for http and https; CorpusError for another scheme."""
+    """Return True for http and https. Raise CorpusError for another scheme."""
     scheme, separator, _ = source.partition("://")
     if not separator:
         return False
@@ -77,7 +77,7 @@ def is_url(source: str) -> bool:
 
 
 def corpus_name(config: CorpusConfig) -> str:
-    """Return the configured name, else one derived from the source alone: 'data/My Text.txt' → 'my-text'."""
+    """Return the configured name, or one derived from the source alone: "my-text" for 'data/My Text.txt'."""
     if config.name:
         return config.name
     source = config.source
@@ -114,6 +114,6 @@ def with_digest(name: str, distinct: str) -> str:
 
 
 def stem_of(name: str) -> str:
-    """The name without its suffix and that of a compression: news.tar.gz → news."""
+    """Return the name without its suffix and that of a compression: "news" for news.tar.gz."""
     path = PurePosixPath(name)
     return PurePosixPath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem

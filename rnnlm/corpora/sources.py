@@ -188,7 +188,7 @@ Source = Installed | Downloaded | OnHub | OnDisk
 
 
 def find_source(source: str, format: str) -> Source:
-    """The Source of a name, path or address. CorpusError if there is none."""
+    """Find the source of a name, path or address. Raise CorpusError if there is none."""
     entry = CATALOGUE.get(source)
     if entry and entry.write:
         return Installed(entry)
@@ -202,7 +202,7 @@ def find_source(source: str, format: str) -> Source:
 
 
 def on_disk(source: str, format: str) -> OnDisk:
-    """A file, the texts in and below a folder, or the matches of a glob such as data/**/*.txt.gz, sorted by name."""
+    """Find a file, the texts below a folder, or the matches of a glob such as data/**/*.txt.gz, sorted by name."""
     path = expanded(source)
     try:
         if path.is_file():

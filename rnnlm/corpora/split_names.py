@@ -65,14 +65,14 @@ NOTES = {"readme", "license", "licence", "copying", "changelog"}  # files about 
 
 
 def uncompressed_name(name: str) -> str:
-    """The file name after decompression: a.txt.gz → a.txt, b.tgz → b.tar."""
+    """Return the file name after decompression: a.txt for a.txt.gz, b.tar for b.tgz."""
     suffix = PurePosixPath(name).suffix
     below = COMPRESSED.get(suffix.lower())
     return name if below is None else name[: -len(suffix)] + below
 
 
 def suffix_of(name: str) -> str:
-    """The lower-case suffix after decompression: a.TXT.gz → .txt."""
+    """Return the lower-case suffix after decompression: .txt for a.TXT.gz."""
     return PurePosixPath(uncompressed_name(name)).suffix.lower()
 
 
@@ -86,7 +86,7 @@ class Claim:
 
 
 def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
-    """Name → the split that it stands for, judged together with the other names.
+    """Return the split that each name stands for, judged together with the other names.
 
     news-train.txt stands for one beside news-test.txt, and train/a.txt beside test/b.txt. train.txt needs no other
     name. A name that merely contains a split's word, such as test-plan.txt, stands for none, and that of a document,
@@ -98,7 +98,7 @@ def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
         splits_of[claim.group].add(claim.split)
 
     def told(counts: Callable[[Claim], bool]) -> dict[str, Split | None]:
-        """Name → the split of its first claim that counts."""
+        """Return the split of each file name. If several rules match, the first one decides."""
         return {name: next((claim.split for claim in found if counts(claim)), None) for name, found in claims.items()}
 
     paired = told(lambda claim: {"train"} < splits_of[claim.group])
@@ -110,7 +110,7 @@ def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
 
 
 def claims_of(name: str) -> Iterator[Claim]:
-    """The splits that the folders and the name of a file may stand for."""
+    """Yield the splits that the folders and the name of a file may stand for."""
     path = PurePosixPath(uncompressed_name(name.lower()))
     for index, part in enumerate(path.parent.parts):
         if part in SPLIT_OF_WORD:
@@ -123,7 +123,7 @@ def claims_of(name: str) -> Iterator[Claim]:
 
 
 def split_named(name: str) -> Split | None:
-    """The split in the name of a data set's part, such as train_sft: its first or last word, or all of it."""
+    """Return the split in the name of a data set's part, such as train_sft: its first or last word, or all of it."""
     found = splits_in(words_of(PurePosixPath(name.lower())))
     if len(found) > 1:
         raise CorpusError(f"{name}: names several splits ({', '.join(sorted(found))}); rename it to name one")
@@ -131,12 +131,12 @@ def split_named(name: str) -> Split | None:
 
 
 def words_of(path: PurePosixPath) -> list[str]:
-    """The words of a file name, separated by . _ or -, without its suffix unless that is a split, as in ptb.train."""
+    """Return the words of a file name, separated by . _ or -, without its suffix. One as in ptb.train is a word."""
     return re.split(r"[._-]", path.name if path.suffix[1:] in SPLIT_OF_WORD else path.stem)
 
 
 def splits_in(words: list[str]) -> set[Split]:
-    """The splits that the first and the last word stand for."""
+    """Return the splits that the first and the last word stand for."""
     return {SPLIT_OF_WORD[word] for word in (words[0], words[-1]) if word in SPLIT_OF_WORD}
 
 
@@ -179,7 +179,7 @@ def may_be_read(name: str, format: str = "auto") -> bool:
 
 
 def is_archive_name(name: str) -> bool:
-    """True for a tar or zip, compressed or not, judging by the name."""
+    """Return True for a tar or zip, compressed or not, judging by the name."""
     return suffix_of(name) in ARCHIVES
 
 

@@ -65,7 +65,7 @@ def corpus_documents(corpus: CorpusRecord) -> Iterator[CorpusDocument]:
 
 
 def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[CorpusDocument]:
-    """The documents of a byte range. Splits that the source gives are kept; the others are carved by digest.
+    """Yield the documents of a byte range. Splits that the source gives are kept; the others are carved by digest.
 
     Training documents that a sample leaves out are skipped.
     """
@@ -101,7 +101,7 @@ def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
 
 
 def carve(key: bytes, shares: dict[Split, float]) -> Split:
-    """The split of a document whose key, 8 bytes, is read as a fraction of 1: below the share of `test` it is test."""
+    """Return the split of a document. Its key, 8 bytes, is a fraction of 1: below the share of `test` it is test."""
     fraction = int.from_bytes(key, "big") / 2**64
     test_share = shares.get("test", 0.0)
     if fraction < test_share:
@@ -110,7 +110,7 @@ def carve(key: bytes, shares: dict[Split, float]) -> Split:
 
 
 def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
-    """The whole corpus in order, in ranges of at least `byte_count` bytes, except at the end of each file."""
+    """Yield the whole corpus in order, in ranges of at least `byte_count` bytes, except at the end of each file."""
     for file_name in corpus_files(corpus):
         path = corpus.folder / file_name
         sources = read_source_index(corpus.folder, role_of(corpus, file_name))
@@ -221,7 +221,7 @@ def cut_at_block_ends(lines: list[bytes]) -> list[list[bytes]]:
 
 
 def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None) -> Iterator[bytes]:
-    """The lines of a byte range of a corpus file, with their line feeds, read one by one.
+    """Yield the lines of a byte range of a corpus file, with their line feeds, read one by one.
 
     The range must begin and end at lines. byte_count None: to the end of the file.
     """
@@ -242,7 +242,7 @@ def text_fingerprint(data: bytes) -> str:
 
 
 def letters_of(data: bytes) -> bytes:
-    """The letters of a UTF-8 text in one case and one Unicode form, or all of a text without letters.
+    """Return the letters of a UTF-8 text in one case and one Unicode form, or all of a text without letters.
 
     Unicode normalisation, lower case, replaced digits and white space do not change them.
     """

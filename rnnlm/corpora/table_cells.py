@@ -32,7 +32,10 @@ class Spelled(str):
 
 
 def place_of(column: str, heads: list[str], label: str) -> int:
-    """The place of the column of this name. NoColumnError if there is none, TableError if there are several."""
+    """Return the place of the column of this name.
+
+    Raise NoColumnError if there is none, TableError if there are several.
+    """
     if column not in heads:
         raise NoColumnError(label, column, heads)
     if heads.count(column) > 1:
@@ -41,7 +44,7 @@ def place_of(column: str, heads: list[str], label: str) -> int:
 
 
 def column_texts(rows: Iterable[Row], label: str, column: str, decoding: Decoding) -> Iterator[str]:
-    """The texts of rows of one cell, with line feeds as line ends, one of them at the end; null is skipped."""
+    """Yield the texts of rows of one cell, with line feeds as line ends, one of them at the end. Null is skipped."""
     for where, (cell,) in rows:
         if isinstance(cell, str) and not isinstance(cell, Spelled):
             text = sound_text(cell, label, decoding).replace("\r\n", "\n").replace("\r", "\n")
@@ -56,7 +59,10 @@ def kind_of_cell(cell: Any) -> str:
 
 
 def cell_text(cell: Any, where: str) -> str | None:
-    """A cell as text: numbers and dates as they are spelled, lists and objects as JSON. TableError for other values."""
+    """Return a cell as text: numbers and dates as spelled, lists and objects as JSON.
+
+    Raise TableError for other values.
+    """
     if cell is None or isinstance(cell, str):
         return cell
     try:
@@ -66,7 +72,7 @@ def cell_text(cell: Any, where: str) -> str | None:
 
 
 def json_text(value: Any, where: str) -> str:
-    """A value of a table as JSON; numbers keep their digits."""
+    """Return a value of a table as JSON. Numbers keep their digits."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, Spelled | int | float | Decimal):

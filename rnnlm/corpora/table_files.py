@@ -34,7 +34,7 @@ parse_json = json.JSONDecoder(strict=False, parse_int=Spelled, parse_float=Spell
 def csv_rows(
     pieces: Iterator[str], label: str, columns: list[str], kind: str, decoding: Decoding, dialect: Dialect
 ) -> Iterator[Row]:
-    """The columns' cells of each row. The first row names the columns; empty rows are skipped.
+    """Yield the columns' cells of each row. The first row names the columns; empty rows are skipped.
 
     kind: csv or tsv. dialect: see measured().
     """
@@ -69,7 +69,7 @@ def csv_rows(
 def measured(
     pieces: Iterator[str], label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
 ) -> tuple[Dialect, Iterator[str]]:
-    """The dialect of a csv or tsv file, and its pieces."""
+    """Return the dialect of a csv or tsv file, and its pieces."""
     held: list[str] = []
     for piece in pieces:
         held.append(piece)
@@ -81,7 +81,7 @@ def measured(
 def noted_dialect(
     beginning: str, label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
 ) -> Dialect:
-    """The dialect of a csv or tsv file, measured on its beginning. It is noted where another one was possible."""
+    """Measure the dialect of a csv or tsv file on its beginning. It is noted where another one was possible."""
     dialect = measure_dialect(beginning, kind, quoting)
     if dialect != usual_dialect(kind) or (kind == "tsv" and '"' in beginning):
         how = "as corpus.quoting says" if quoting != "auto" else "by measurement; corpus.quoting sets it"
@@ -90,9 +90,10 @@ def noted_dialect(
 
 
 def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: bool = False) -> Iterator[Row]:
-    """The columns' cells of the object in each line; empty lines are skipped.
+    """Yield the columns' cells of the object in each line. Empty lines are skipped.
 
-    NoColumnError if an object lacks a column. sparse: if none of the first SEARCHED_ROWS has it; its cells are None.
+    Raise NoColumnError if an object lacks a column. sparse: only if none of the first SEARCHED_ROWS has it; its cells
+    are None then.
     """
     objects = json_objects(pieces, label)
     first = list(itertools.islice(objects, SEARCHED_ROWS)) if sparse else []
@@ -109,7 +110,7 @@ def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: 
 
 
 def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where, the object) of each line; a file that is one JSON value gives it, or the objects of its list."""
+    """Yield each line's place and object. A file that is one JSON value gives it, or the objects of its list."""
     lines = single_lines(without_long_lines(pieces, label, *JSON_ADVICE))
     first = 0  # number of the first line that is not blank
     for number, line in enumerate(lines, start=1):
@@ -133,7 +134,10 @@ def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[
 
 
 def json_value(lines: Iterator[str], label: str) -> Any:
-    """The value of a whole file; None if it is not JSON. TableError if it is too large to be read whole."""
+    """Return the value of a whole file, or None if it is not JSON.
+
+    Raise TableError if it is too large to be read whole.
+    """
     text = ""
     for line in lines:
         text += line
@@ -146,7 +150,10 @@ def json_value(lines: Iterator[str], label: str) -> Any:
 
 
 def without_long_lines(pieces: Iterator[str], label: str, what: str, advice: str) -> Iterator[str]:
-    """The same pieces. TableError as soon as a line is too long, before the whole line is held in memory."""
+    """Yield the same pieces.
+
+    Raise TableError as soon as a line is too long, before the whole line is held in memory.
+    """
     length = 0
     for piece in pieces:
         end = piece.rfind("\n") + 1
@@ -161,7 +168,7 @@ def too_long(label: str, what: str, advice: str) -> TableError:
 
 
 def cell_of(row: dict[str, Any], column: str) -> Any:
-    """The column's value, or NO_VALUE; `data.body` is also `body` within the object `data`."""
+    """Return the column's value, or NO_VALUE. `data.body` is also `body` within the object `data`."""
     if column in row:
         return row[column]
     for part in column.split("."):
@@ -174,7 +181,7 @@ def cell_of(row: dict[str, Any], column: str) -> Any:
 def parquet_rows(
     file: Path | IO[bytes], label: str, columns: list[str], decoding: Decoding, meter: Meter
 ) -> Iterator[Row]:
-    """The columns' cells of each row as Python objects, read a few hundred rows at a time."""
+    """Yield the columns' cells of each row as Python objects, read a few hundred rows at a time."""
     with damage_explained(label, "Parquet"), pq.ParquetFile(file) as table:
         schema = table.schema_arrow
         paths = [[column] if column in schema.names else column.split(".") for column in columns]
@@ -187,7 +194,7 @@ def parquet_rows(
 
 
 def kind_of_column(schema: Any, parts: list[str], label: str) -> Any:
-    """The Arrow type of a column, which may lie within structs.
+    """Return the Arrow type of a column, which may lie within structs.
 
     NoColumnError if it is not there, TableError if several have its name.
     """
@@ -201,7 +208,7 @@ def kind_of_column(schema: Any, parts: list[str], label: str) -> Any:
 
 
 def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Decoding, meter: Meter) -> list[Any]:
-    """A column's values. Text and bytes are decoded here: Arrow does not check that a string is UTF-8."""
+    """Return a column's values. Text and bytes are decoded here: Arrow does not check that a string is UTF-8."""
     import pyarrow.compute
 
     cells = batch.column(parts[0])
@@ -225,7 +232,7 @@ def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Deco
 
 
 def decoded(cell: bytes | None, label: str, decoding: Decoding) -> str | None:
-    """The cell in UTF-8, as Parquet asks for it, else by a guess or with U+FFFD. None stays None."""
+    """Decode the cell as UTF-8, as Parquet asks for, else by a guess or with U+FFFD. None stays None."""
     if cell is None:
         return None
     try:

@@ -83,19 +83,19 @@ def text_changes(corpus: CorpusRecord) -> TextChanges | None:
 
 
 def read_parts(folder: Path) -> list[Part] | None:
-    """The files of a stored text; None if it is gone, or was stored by rnnlm 0.3."""
+    """Return the files of a stored text, or None if it is gone, or was stored by rnnlm 0.3."""
     found: list[dict[str, Any]] | None = read_json(folder / PARTS)
     return None if found is None else [Part.model_validate(part) for part in found]
 
 
 def common_folder(labels: list[str]) -> str:
-    """The beginning of all labels, up to a slash."""
+    """Return the beginning of all labels, up to a slash."""
     begin, slash, _ = os.path.commonprefix(labels).rpartition("/")
     return begin + slash
 
 
 def compared(name: str, folder: Path, part: Part, earlier: Path, before: Part | None) -> PartChange:
-    """A file that is new or has changed."""
+    """Describe a file that is new or has changed."""
     old = part_text(earlier, before) if before else memoryview(b"")
     count, first = new_lines(old, part_text(folder, part))
     return PartChange(
@@ -109,7 +109,7 @@ def compared(name: str, folder: Path, part: Part, earlier: Path, before: Part | 
 
 
 def part_text(folder: Path, part: Part) -> memoryview:
-    """The part's bytes, which are read when they are needed."""
+    """Return the part's bytes, which are read when they are needed."""
     if part.byte_count == 0:
         return memoryview(b"")
     with inside(folder, f"{part.role}.txt").open("rb") as file:
@@ -118,7 +118,7 @@ def part_text(folder: Path, part: Part) -> memoryview:
 
 
 def new_lines(old: memoryview, new: memoryview) -> tuple[int | None, list[bytes]]:
-    """The number of lines that `old` lacks, and the first of them; a line that occurs twice is two.
+    """Return the number of lines that `old` lacks, and the first of them. A line that occurs twice is two.
 
     Lines end with a line feed and have less than COMPARED_BYTES.
     """
@@ -148,7 +148,7 @@ def chunks(text: memoryview) -> Iterator[bytes]:
 
 
 def common_beginning(one: memoryview, other: memoryview) -> int:
-    """The number of bytes."""
+    """Return the number of bytes with which both begin."""
     length = 0
     for mine, its in zip(chunks(one), chunks(other), strict=False):
         if mine != its:
@@ -158,5 +158,5 @@ def common_beginning(one: memoryview, other: memoryview) -> int:
 
 
 def common_end(one: memoryview, other: memoryview) -> int:
-    """The number of bytes."""
+    """Return the number of bytes with which both end."""
     return common_beginning(one[::-1], other[::-1])

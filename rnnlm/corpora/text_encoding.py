@@ -53,7 +53,7 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
 
 
 def encoding_of(head: bytes, configured: str) -> str:
-    """The encoding of the byte-order mark, else the configured one."""
+    """Return the encoding of the byte-order mark, else the configured one."""
     return next((encoding for mark, encoding in BYTE_ORDER_MARKS.items() if head.startswith(mark)), configured)
 
 
@@ -70,7 +70,7 @@ def guess_encoding(data: bytes, expected: str) -> str | None:
 
 
 def wide_encoding(data: bytes) -> str | None:
-    """The encoding of two or four bytes a character in which most of the text is ASCII; None if in none."""
+    """Return the encoding of two or four bytes a character in which most of the text is ASCII, or None."""
     for name in ("utf_16_le", "utf_16_be", "utf_32_le", "utf_32_be"):
         text = data[: len(data) // 4 * 4].decode(name, "replace")
         if sum("\t" <= character <= "~" for character in text) > len(text) / 2:
@@ -116,7 +116,7 @@ class Decoding(NamedTuple):
 
 
 def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[str]:
-    """The stream's text in pieces of any length, with line feeds as line ends and without a byte-order mark.
+    """Yield the stream's text in pieces of any length, with line feeds as line ends and without a byte-order mark.
 
     CorpusError, with the byte offset, if the bytes are not text in this encoding and are to be refused, or no text.
     """
@@ -139,7 +139,7 @@ def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[st
 
 
 def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple[str, str]:
-    """The encoding that a file's first bytes are in, and their text with line feeds as line ends.
+    """Return the encoding that a file's first bytes are in, and their text with line feeds as line ends.
 
     The encoding is that of the byte-order mark, the configured one, or a guess. EncodingError if they are no text.
     """
@@ -159,7 +159,7 @@ class Decoder:
         self.ascii_until_now = True
 
     def decode(self, chunk: bytes) -> str:
-        """The text of the next chunk; an empty one is the last."""
+        """Return the text of the next chunk; an empty one is the last."""
         state = self.decoder.getstate()
         try:
             text = self.decoder.decode(chunk, final=not chunk)
@@ -173,7 +173,7 @@ class Decoder:
         return text
 
     def recovered(self, chunk: bytes, waiting: bytes, error: UnicodeError) -> str:
-        """The chunk's text, and from now on a decoder that does not fail.
+        """Return the chunk's text, and decode from now on so that nothing fails.
 
         waiting: bytes before the chunk that begin a character.
         """
@@ -226,7 +226,7 @@ def unreadable(label: str, error: Exception) -> CorpusError:
 
 
 def single_lines(pieces: Iterator[str]) -> Iterator[str]:
-    """The lines, with their line feeds, of a text in pieces."""
+    """Yield the lines, with their line feeds, of a text in pieces."""
     for block in line_blocks(pieces):
         lines = block.split("\n")
         yield from (line + "\n" for line in lines[:-1])
@@ -235,7 +235,7 @@ def single_lines(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
-    """The text in pieces that end at line ends. A line longer than a piece is held in memory."""
+    """Yield the text in pieces that end at line ends. A line longer than a piece is held in memory."""
     held: list[str] = []
     for piece in pieces:
         end = piece.rfind("\n") + 1
@@ -265,7 +265,7 @@ def sound_text(text: str, label: str, decoding: Decoding) -> str:
 
 
 def readable_path(path: Path) -> str:
-    """The path as text that can be stored: those of its bytes that are not UTF-8 become escapes."""
+    """Return the path as text that can be stored: those of its bytes that are not UTF-8 become escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -275,7 +275,7 @@ def printable(text: str) -> str:
 
 
 def shortened(names: Iterable[str]) -> str:
-    """The first few names, and the number of others."""
+    """Return the first few names, and the number of others."""
     names = list(names)
     more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
     return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more

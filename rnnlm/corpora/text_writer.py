@@ -100,7 +100,7 @@ class CorpusWriter:
 
     @property
     def files(self) -> dict[str, str]:
-        """Role → name of its file."""
+        """Return the name of each role's file."""
         return {role: file.path.name for role, file in self.roles.items()}
 
     @property
@@ -109,7 +109,7 @@ class CorpusWriter:
 
     @property
     def source_counts(self) -> dict[str, int]:
-        """Role → number of its files, archive members and table rows."""
+        """Return the number of each role's files, archive members and table rows."""
         return {role: file.source_count for role, file in sorted(self.roles.items())}
 
     @property

@@ -16,7 +16,7 @@ KEY_DIGITS = 16  # of a digest: 8 bytes, enough to distinguish tens of millions 
 
 
 def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | None) -> CorpusRecord:
-    """The corpus with at most maximum_documents training documents; unchanged if it has no more, or if None.
+    """Sample at most maximum_documents training documents. A corpus with no more stays as it is, and with None, too.
 
     Found by one pass over the text and remembered in home.corpora/known. CorpusError if nothing is left.
     """

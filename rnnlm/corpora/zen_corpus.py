@@ -26,7 +26,7 @@ def write_zen(target: Path) -> dict[str, Any]:
 
 
 def zen() -> str:
-    """The text of `import this`, read from its source: importing would print it."""
+    """Return the text of `import this`, read from its source: importing would print it."""
     found = importlib.util.find_spec("this")
     assert found is not None
     assert found.origin is not None

@@ -8,7 +8,7 @@ ORANGE, GREEN, PURPLE, BROWN, PINK, OLIVE = "#d98c21", "#4b8b57", "#7a5195", "#8
 
 
 def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1, **arrangement: Any) -> tuple[Any, list[Any]]:
-    """A figure of `size` inches and its panels, row by row. arrangement: see matplotlib's Figure.subplots."""
+    """Make a figure of `size` inches and its panels, row by row. arrangement: see matplotlib's Figure.subplots."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, dpi=130, layout="constrained")
@@ -29,7 +29,7 @@ def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
 
 
 def set_legend(figure: Any, axes: Any) -> None:
-    """A legend below all panels, where no curve passes; of the labels of one of them."""
+    """Put a legend below all panels, where no curve passes, with the labels of one of them."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
 

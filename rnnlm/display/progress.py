@@ -58,12 +58,12 @@ def clear_bars() -> None:
 
 
 def in_notebook() -> bool:
-    """This process is the kernel of a Jupyter notebook."""
+    """Return True if this process is the kernel of a Jupyter notebook."""
     return "ipykernel" in sys.modules
 
 
 def notebook_bar() -> type[tqdm]:
-    """A widget if ipywidgets is installed, else a line of text."""
+    """Return the bar for notebooks: a widget if ipywidgets is installed, else a line of text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it would advise to install ipywidgets
         from tqdm.autonotebook import tqdm as bar

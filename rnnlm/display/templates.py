@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def render(template: str, **values: object) -> str:
-    """The text of a template, such as `reports/summary_page.md.jinja`. In HTML, values are escaped."""
+    """Fill in a template, such as `reports/summary_page.md.jinja`. In HTML, values are escaped."""
     return environment().get_template(template).render(values)
 
 

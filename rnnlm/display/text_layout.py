@@ -19,7 +19,7 @@ class Code(str):
 
 
 def labelled(name: str, text: str) -> str:
-    """Terminal: the name on the left, the text on the right, wrapped if it is long."""
+    """Lay out a line for the terminal: the name on the left, the text on the right, wrapped if it is long."""
     return textwrap.fill(
         text,
         LINE_WIDTH,
@@ -31,7 +31,7 @@ def labelled(name: str, text: str) -> str:
 
 
 def fact_lines(facts: Mapping[str, object]) -> list[str]:
-    """Terminal: labelled() for each name and value. A list has a line for each item. Empty values are left out."""
+    """Lay out each name and value by labelled(). A list has a line for each item. Empty values are left out."""
     return [
         labelled(name, str(value))
         for name, values in facts.items()
@@ -75,7 +75,7 @@ def text_tables(tables: Mapping[str, TableRows]) -> list[str]:
 
 
 def markdown_table(rows: TableRows) -> str:
-    """A table in Markdown. Cells are escaped; paths and Code are shown as code."""
+    """Lay out a table in Markdown. Cells are escaped; paths and Code are shown as code."""
     heads = list(rows[0])
     lines = [[markdown_text(head) for head in heads], *([markdown_cell(row[head]) for head in heads] for row in rows)]
     table = [f"| {' | '.join(line)} |" for line in lines]
@@ -98,7 +98,7 @@ def markdown_code(text: str) -> str:
 
 
 def ticks(text: str, at_least: int) -> str:
-    """A run of backticks longer than any in the text, so that the text cannot end the code."""
+    """Return a run of backticks longer than any in the text, so that the text cannot end the code."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     return "`" * max(at_least, longest + 1)
 
@@ -111,7 +111,7 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_picture(title: str, picture: Path) -> str:
-    """A PNG embedded in Markdown, so that a page needs to fetch nothing."""
+    """Embed a PNG in Markdown, so that a page needs to fetch nothing."""
     data = base64.b64encode(picture.read_bytes()).decode("ascii")
     return f"![{title}](data:image/png;base64,{data})"
 
@@ -128,7 +128,7 @@ def shorten(text: str, width: int = 72) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with control characters escaped: untrusted text must not control the terminal.
+    """Escape the text's control characters: untrusted text must not control the terminal.
 
     Characters that join letters or emoji stay, and so do direction marks, which reach no further than their word.
     """

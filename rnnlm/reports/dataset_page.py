@@ -15,7 +15,7 @@ BAR_CHARACTERS = 40  # characters of the longest bar on a terminal
 
 
 def description_tables(description: Description) -> dict[str, TableRows]:
-    """Title → rows with formatted figures, in the order they are shown."""
+    """Return rows with formatted figures by title, in the order they are shown."""
     repeats = {row["split"]: row for row in description.duplicates}
     leaks = {row["split"]: row for row in description.leaks}
     sources = {row["split"]: row for row in description.sources}
@@ -93,7 +93,7 @@ def description_page(description: Description, pictures: list[Path]) -> Page:
 
 
 def length_bars(lengths: TableRows) -> TableRows:
-    """A bar for each bin of lengths."""
+    """Return a bar for each bin of lengths."""
     most = max((row["sequence_count"] for row in lengths), default=0)
     return [
         {
@@ -106,7 +106,7 @@ def length_bars(lengths: TableRows) -> TableRows:
 
 
 def gates_report(gates: "GatesRecord") -> str:
-    """Markdown: one row per check, with its thresholds."""
+    """Report each check with its thresholds, in Markdown."""
     rows: TableRows = [
         {
             "gate": result.gate,

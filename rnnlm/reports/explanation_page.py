@@ -10,7 +10,7 @@ UNKNOWN_MARK = "*"
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """A table that fits a terminal, and the sums below it."""
+    """Lay out a table that fits a terminal, and the sums below it."""
     loss = explanation.loss
     if not explanation.steps:
         return "nothing to predict in this text"

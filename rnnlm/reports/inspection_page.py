@@ -49,7 +49,7 @@ def inspection_text(found: Inspection) -> str:
 
 
 def decisions(found: Inspection) -> str:
-    """Whether nights on this text can decide between two models, on how much, and which difference they can show."""
+    """Say whether nights on this text can decide between two models, on how much, and what difference they show."""
     ground = found.ground
     if found.refusal or ground is None:
         return ""
@@ -74,7 +74,7 @@ def training_time(found: Inspection) -> str:
 
 
 def section(title: str, items: Iterable[str]) -> list[str]:
-    """An empty line, the title and the items, indented; nothing without items."""
+    """Return an empty line, the title and the items, indented, or nothing without items."""
     lines = [line for item in items for line in wrapped(item, "  ")]
     return ["", title, *lines] if lines else []
 

@@ -13,7 +13,7 @@ from rnnlm.tracking.run_comparison import RunComparison, RunOverview
 
 
 def prepared_value(record: PreparedRecord) -> dict[str, Any]:
-    """A prepared corpus, as prepare prints it."""
+    """Return a prepared corpus, as prepare prints it."""
     corpus, dataset = record.corpus, record.dataset
     stages = {"corpus": corpus, "tokenizer": record.tokenizer, "sequences": dataset}
     return {
@@ -37,7 +37,7 @@ def prepared_value(record: PreparedRecord) -> dict[str, Any]:
 
 
 def run_value(record: TrainedRecord, dataset: DatasetRecord) -> dict[str, Any]:
-    """A run with its scores and the version that it registered, as run, train and mix print it."""
+    """Return a run with its scores and the version that it registered, as run, train and mix print it."""
     test = record.evaluation.scores["test"]
     parts = part_figures(test)
     return {
@@ -72,7 +72,10 @@ def run_value(record: TrainedRecord, dataset: DatasetRecord) -> dict[str, Any]:
 
 
 def part_figures(score: SplitScore) -> dict[str, Any]:
-    """The figures of a model's parts; null if there is no such part. A model that is no mixture is its own network."""
+    """Return the figures of a model's parts, null where there is none.
+
+    A model that is no mixture is its own network.
+    """
     network, counts = score.network or score, score.counts
     return {
         "network_perplexity": network.perplexity,
@@ -84,13 +87,13 @@ def part_figures(score: SplitScore) -> dict[str, Any]:
 
 
 def score_value(score: SplitScore) -> dict[str, Any]:
-    """The score of a model on a split, as evaluate prints it."""
+    """Return the score of a model on a split, as evaluate prints it."""
     value = score.model_dump(exclude={"network", "counts", "model"})
     return {"scored": score.model, **value, **part_figures(score)}
 
 
 def overview_value(run: RunOverview) -> dict[str, Any]:
-    """A run in a list, as runs prints it."""
+    """Return a run in a list, as runs prints it."""
     value = run.model_dump(exclude={"corpus", "members"})
     return {**value, "corpus_source": run.corpus, "member_count": run.members}
 
@@ -101,13 +104,13 @@ def comparison_value(comparison: RunComparison) -> dict[str, Any]:
 
 
 def version_value(version: ListedVersion) -> dict[str, Any]:
-    """A registered version, as models prints it."""
+    """Return a registered version, as models prints it."""
     value = version.model_dump(exclude={"name", "version"})
     return {"model_name": version.name, "model_version": version.version, **value}
 
 
 def details_value(details: VersionDetails) -> dict[str, Any]:
-    """A registered version with all that the registry knows of it, as models show prints it."""
+    """Return a registered version with all that the registry knows of it, as models show prints it."""
     value = details.model_dump(mode="json", exclude={"listed", "corpus", "parents", "changes", "source"})
     corpus = {"corpus" if name == "name" else f"corpus_{name}": fact for name, fact in details.corpus.items()}
     parents = [
@@ -119,5 +122,5 @@ def details_value(details: VersionDetails) -> dict[str, Any]:
 
 
 def change_value(name: str, change: Change) -> dict[str, Any]:
-    """A change of champion, as promote and rollback print it."""
+    """Return a change of champion, as promote and rollback print it."""
     return {"model_name": name, "model_version": change.version, **change.model_dump(exclude={"version"})}

@@ -87,7 +87,7 @@ def line_count(counts: list[int | None]) -> str:
 
 
 def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
-    """Markdown: corpus, tokenizer and sequences, the page of the checks, and the dataset's description."""
+    """Report corpus, tokenizer and sequences, the checks, and the dataset's description, in Markdown."""
     tokenizer, dataset = prepared.tokenizer, prepared.dataset
     tokenizer_facts = {
         "kind": tokenizer.kind,
@@ -137,7 +137,7 @@ def samples_report(samples: SamplesRecord) -> str:
 
 
 def pipeline_summary(record: PipelineRecord) -> str:
-    """The summary that `rnnlm run` prints."""
+    """Return the summary that `rnnlm run` prints."""
     config = PipelineConfig.model_validate(read_json(record.run.folder / "config.json"))
     corpus, dataset, run, stages = record.corpus, record.dataset, record.run, record.stages
     train_tokens = dataset.predicted_tokens["train"]
@@ -196,7 +196,7 @@ def sample_lines(sample: Sample) -> list[str]:
 
 
 def prepared_summary(record: PreparedRecord) -> str:
-    """The summary that `rnnlm prepare` prints: the dataset's id first, which other commands take."""
+    """Return the summary that `rnnlm prepare` prints: the dataset's id first, which other commands take."""
     dataset = record.dataset
     facts = {
         "dataset": dataset.dataset_id,
@@ -209,7 +209,7 @@ def prepared_summary(record: PreparedRecord) -> str:
 
 
 def mixed_summary(record: TrainedRecord) -> str:
-    """The summary that `rnnlm mix` prints: the networks with their shares, then the scores of all together."""
+    """Return the summary that `rnnlm mix` prints: the networks with their shares, then the scores of all together."""
     members = [
         {
             "run": member.run_id,
@@ -225,6 +225,6 @@ def mixed_summary(record: TrainedRecord) -> str:
 
 
 def trained_summary(record: TrainedRecord) -> str:
-    """The summary that `rnnlm train` prints."""
+    """Return the summary that `rnnlm train` prints."""
     run = fact_lines({"run": record.run.folder})
     return "\n".join([*run, "", *score_lines(record), "", *registered_lines(record.registered)])

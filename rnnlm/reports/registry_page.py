@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # their import would load torch
 
 
 def evidence_report(evidence: Evidence, own_evidence: Evidence | None = None) -> str:
-    """Markdown: what both cost on the same lines, and the bounds of the difference.
+    """Report what both models cost on the same lines, and the bounds of the difference, in Markdown.
 
     own_evidence: the same on those lines that the champion itself had held out.
     """
@@ -43,7 +43,7 @@ def evidence_row(what: str, evidence: Evidence) -> dict[str, str]:
 
 
 def registered_lines(registered: RegisteredVersion) -> list[str]:
-    """Terminal: the version, its alias, and the commands to use it."""
+    """Return lines with the version, its alias, and the commands to use it."""
     result = f"{registered.name} version {registered.version} as {registered.alias}: {registered.reason}"
     model = registered.name if registered.alias == "champion" else f"{registered.name}/{registered.version}"
     commands = {"next": f"rnnlm generate {model} -n 5", " ": f"rnnlm serve {model}"}
@@ -51,7 +51,7 @@ def registered_lines(registered: RegisteredVersion) -> list[str]:
 
 
 def model_row(version: ListedVersion) -> dict[str, Any]:
-    """A row of `rnnlm models`; cells are empty if another program registered the version."""
+    """Return a row of `rnnlm models`. Cells are empty if another program registered the version."""
     perplexity, bits = version.test_perplexity, version.bits_per_byte
     return {
         "name": version.name,
@@ -65,7 +65,7 @@ def model_row(version: ListedVersion) -> dict[str, Any]:
 
 
 def lineage_report(details: "VersionDetails") -> str:
-    """The output of `rnnlm models show`: from the version back to the bytes of the corpus, then its ancestors."""
+    """Return what `rnnlm models show` prints: from the version back to the bytes of the corpus, then its ancestors."""
     version, tags = details.listed, details.tags
     aliases = [*version.aliases, *([f"replaced by version {tags['replaced_by']}"] if "replaced_by" in tags else [])]
     perplexities = [
@@ -103,7 +103,7 @@ def lineage_report(details: "VersionDetails") -> str:
 
 
 def settings_line(configuration: str) -> str:
-    """The tag `configuration` as options of `--set`; text that is not JSON is returned unchanged."""
+    """Return the tag `configuration` as options of `--set`, or unchanged if it is not JSON."""
     try:
         sections = json.loads(configuration)
     except ValueError:
@@ -113,7 +113,7 @@ def settings_line(configuration: str) -> str:
 
 
 def join_tags(values: dict[str, str], **patterns: str) -> str:
-    """The existing values in the order of the patterns; counts with thousands separators."""
+    """Join the existing values in the order of the patterns. Counts get thousands separators."""
     shown = values | {name: f"{int(values[name]):,}" for name in ("bytes", "vocabulary_size") if name in values}
     return ", ".join(pattern.format(shown[name]) for name, pattern in patterns.items() if name in shown)
 

@@ -65,7 +65,7 @@ def headline(record: TrainedRecord) -> str:
 
 
 def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion, dataset: str) -> TableRows:
-    """The scores of this run's version beside the champion and the version before it.
+    """Return the scores of this run's version beside the champion and the version before it.
 
     dataset: the run's id. Scores of two datasets, which are of other text or other tokens, are shown without their
     difference: the evidence of the decision has it.

@@ -44,7 +44,7 @@ def in_this_process(worth: int) -> Iterator[Engine]:
 def results_in_order(
     engine: Engine, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """The arguments and the result of each call, in order. Only as many calls wait as keep every worker busy."""
+    """Yield the arguments and the result of each call, in order. Only as many calls wait as keep every worker busy."""
     waiting: deque[tuple[tuple[Any, ...], Result]] = deque()
     for arguments in calls:
         waiting.append((arguments, engine.submit(function, *arguments)))

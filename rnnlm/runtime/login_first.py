@@ -85,7 +85,7 @@ class BoundedBody:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """A receive that gives this body once, and then what comes after it: that the client has disconnected."""
+    """Return a receive that gives this body once, and then what comes after it: that the client has disconnected."""
     unread = True
 
     async def replay() -> Message:

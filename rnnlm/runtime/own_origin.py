@@ -31,7 +31,7 @@ class OwnOrigin:
 
 
 def same_site(origin: str, host: str) -> bool:
-    """Whether a page of the site `origin` may use the service that it calls `host`, both with their ports."""
+    """Return True if a page of the site `origin` may use the service that it calls `host`, both with their ports."""
     try:
         page, service = urlsplit(origin), urlsplit(f"http://{host}")
         if page.port != service.port:
@@ -43,7 +43,7 @@ def same_site(origin: str, host: str) -> bool:
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """An error's answer; also under `error`, where OpenAI's clients look for a message."""
+    """Answer with an error, which is also under `error`, where OpenAI's clients look for a message."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     error = {"message": detail, "type": kind, "param": None, "code": None}
     return JSONResponse({"detail": detail, "error": error}, status_code=status, headers=headers)

@@ -10,7 +10,10 @@ def poll_until(
     every_seconds: float = 0.5,
     ignored: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> bool:
-    """Whether the condition becomes true in time; it is asked at least once. ignored: errors that mean "not yet"."""
+    """Wait until the condition is true, and return False if it is not in time. It is asked at least once.
+
+    ignored: errors that mean "not yet".
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -36,9 +36,9 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """input_ids, target_ids: (batch, time) int64, shifted by one (shift.py); `<pad>` after the end of a row.
+    """Inputs and targets, (batch, time) int64, shifted by one (shift.py), with `<pad>` after the end of a row.
 
-    With a teacher, target_ids is (batch, time, k): the text's token, then drawn ones (training/distillation.py).
+    With a teacher, target_ids is (batch, time, k): the text's token, then drawn ones.
     """
 
     input_ids: torch.Tensor
@@ -48,7 +48,7 @@ class Batch:
 
     @property
     def mask(self) -> torch.Tensor:
-        """(batch, time) bool: True where there is a token to predict."""
+        """Return (batch, time) bool: True where there is a token to predict."""
         return padding_mask(self.target_ids if self.target_ids.dim() == 2 else self.target_ids[..., 0])
 
     def share(self, rank: int, world_size: int) -> "Batch":
@@ -89,7 +89,7 @@ def shuffled_batches(
 
 
 def by_length(bucket: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The bucket sorted by lengths[bucket]; a stable sort."""
+    """Sort the bucket by lengths[bucket], stably."""
     return bucket[np.argsort(lengths[bucket], kind="stable")]
 
 
@@ -122,7 +122,7 @@ class Pool:
 
 
 def pools_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Pool]:
-    """The pools of an epoch without the batches before first_batch."""
+    """Yield the pools of an epoch without the batches before first_batch."""
     left_out = first_batch
     for pool in draw_pools(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
         if left_out < pool.batch_count:
@@ -276,7 +276,7 @@ class TokenStream:
         self.predicted = source.predicted_count
 
     def read(self, start: int, end: int) -> np.ndarray:
-        """(end - start,) int32: tokens start … end - 1 of the stream."""
+        """Read tokens start … end - 1 of the stream, (end - start,) int32."""
         first = min(start // self.block, len(self.source) - 1)
         last = min((end - 2) // self.block, len(self.source) - 1) if end - start > 1 else first
         rows = self.source.read(first, last + 1)

@@ -191,7 +191,7 @@ def document_columns(
 
 
 def predicted_by_stored_line(lines: TokenRows, config: SequencesConfig) -> np.ndarray:
-    """(lines,) int64: predicted tokens of each line in its stored rows."""
+    """Return the number of predicted tokens of each line in its stored rows, (lines,) int64."""
     predicted = predicted_by_line(lines, config.mode)
     return np.minimum(predicted, config.context_length) if config.long_lines == "truncate" else predicted
 
@@ -203,7 +203,7 @@ def validation_lines(documents: list[CorpusDocument], predicted: np.ndarray) -> 
 
 
 def training_lines(documents: list[CorpusDocument], highest: int) -> pa.Table:
-    """The different digests, at most `highest`, of the training lines."""
+    """Return the different digests, at most `highest`, of the training lines."""
     digests = {digest for document in documents if document.split == "train" for digest in digests_of(document)}
     kept = sorted(digest for digest in digests if digest <= highest)
     return pa.table([np.array(kept, np.uint64)], schema=TRAINING_LINE_SCHEMA)
@@ -214,7 +214,7 @@ def digests_of(document: CorpusDocument) -> list[int]:
 
 
 def highest_line_digest(corpus_bytes: int) -> int:
-    """The digests of training lines up to this one are listed, so that about as many are as SKETCHED_BYTES have."""
+    """Return the highest digest of training lines to list, so that about as many are as SKETCHED_BYTES have."""
     return (2**64 - 1) * SKETCHED_BYTES // max(SKETCHED_BYTES, corpus_bytes)
 
 

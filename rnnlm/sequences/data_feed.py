@@ -59,7 +59,7 @@ class TrainingBatches(IterableDataset[Batch]):
         return islice(self.batches(), number, None, workers)
 
     def batches(self) -> Iterator[Batch]:
-        """The batches of this rank, for all workers."""
+        """Yield the batches of this rank, for all workers."""
         left_out = self.first_batch
         try:
             # The order depends on the lengths of the rows alone, so rows of further targets come in the same one.
@@ -75,7 +75,7 @@ class TrainingBatches(IterableDataset[Batch]):
             self.source.close()  # a forked worker must not inherit an open file
 
     def held(self, source: RowSource) -> ResidentText | None:
-        """The whole source on the device, if that holds the split."""
+        """Return the whole source on the device, or None if it does not hold the split."""
         return None if self.device is None else resident_text(source, self.mode, self.device)
 
     def batches_of_epoch(
@@ -97,7 +97,7 @@ class TrainingBatches(IterableDataset[Batch]):
         return cut_stream(self.source.predicted_count, self.batch_size, self.window_length, generator)
 
     def count_of_epoch(self, epoch: int | None) -> int:
-        """Number of batches in an epoch, the same on all ranks. None: in the longest epoch."""
+        """Return the number of batches in an epoch, the same on all ranks; of the longest epoch if None."""
         if self.mode == "sentence":
             return -(-len(self.source) // self.batch_size)
         return -(-self.cut_of_epoch(epoch).length // self.window_length)
@@ -112,14 +112,14 @@ class TrainingBatches(IterableDataset[Batch]):
 
 
 def with_further_targets(batch: Batch, *further: Batch) -> Batch:
-    """The batch whose tokens have the targets of the others, too."""
+    """Give the batch's tokens the targets of the others, too."""
     if not further:
         return batch
     return replace(batch, target_ids=torch.stack([one.target_ids for one in (batch, *further)], dim=-1))
 
 
 def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]:
-    """A loader that reads ahead in `workers` processes; 0: in this one."""
+    """Make a loader that reads ahead in `workers` processes, or in this one if 0."""
     # Spawned, not forked: the parent holds threads and a DuckDB file.
     context = "spawn" if workers else None
     return DataLoader(

@@ -10,7 +10,7 @@ from rnnlm.storage.stages import find_new_damage, mark_used
 
 
 def dataset_of_run(home: Home, run: RunRecord) -> DatasetRecord:
-    """The dataset that a run was trained on. DatasetError if it is gone."""
+    """Return the dataset that a run was trained on. Raise DatasetError if it is gone."""
     dataset = find_dataset(home, str(inside(home.datasets, run.dataset_id)))
     if dataset is None:
         raise DatasetError(f"{home.datasets}: the dataset {run.dataset_id} of run {run.run_id} is missing; run again")
@@ -18,9 +18,9 @@ def dataset_of_run(home: Home, run: RunRecord) -> DatasetRecord:
 
 
 def find_dataset(home: Home, name: str) -> DatasetRecord | None:
-    """A complete dataset, by its id, the first 8 or more characters of it, or its folder.
+    """Find a complete dataset by its id, the first 8 or more characters of it, or its folder.
 
-    None if it does not exist. DatasetError if it is damaged.
+    Return None if it does not exist. Raise DatasetError if it is damaged.
     """
     beginnings = home.datasets.glob(f"{name}*") if len(name) >= 8 and name.isalnum() else []
     for folder in (expanded(name), *beginnings):
@@ -36,6 +36,6 @@ def find_dataset(home: Home, name: str) -> DatasetRecord | None:
 
 
 def record_of(folder: Path) -> DatasetRecord:
-    """The record of a dataset's folder."""
+    """Return the record of a dataset's folder."""
     facts = read_json(folder / "dataset.json")
     return DatasetRecord(dataset_id=folder.name, folder=folder, **facts)

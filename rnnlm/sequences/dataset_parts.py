@@ -87,7 +87,7 @@ def rows_from_arrow(table: pa.Table) -> TokenRows:
 
 
 def parts_of(folder: Path, split: Split) -> list[Path]:
-    """The parts of a split in order."""
+    """Return the parts of a split in order."""
     return sorted(folder.glob(f"{split}-*.parquet"))
 
 

@@ -64,7 +64,7 @@ class StoredSplit:
 
 @contextmanager
 def connect(dataset: DatasetRecord) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection; any number may be open."""
+    """Open a read-only connection. Any number may be open."""
     connection = open_read_only(dataset.database)
     try:
         yield connection
@@ -85,7 +85,7 @@ def open_read_only(database: Path) -> duckdb.DuckDBPyConnection:
 
 
 def read_openings(dataset: DatasetRecord, count: int, tokens: int) -> list[list[int]]:
-    """The first `tokens` tokens of `count` sequences, evenly spread over the validation split."""
+    """Return the first `tokens` tokens of `count` sequences, evenly spread over the validation split."""
     with connect(dataset) as connection:
         parameters = {"count": count, "tokens": tokens}
         rows = connection.execute(statement("queries/read_openings"), parameters).fetchall()
@@ -93,7 +93,7 @@ def read_openings(dataset: DatasetRecord, count: int, tokens: int) -> list[list[
 
 
 def training_counts(dataset: DatasetRecord) -> np.ndarray:
-    """(vocabulary,) int64: how often the training split predicts each token."""
+    """Return how often the training split predicts each token, (vocabulary,) int64."""
     with connect(dataset) as connection:
         rows = connection.execute(statement("queries/read_training_counts")).fetchall()
     return np.array([row[0] for row in rows], dtype=np.int64)

@@ -37,7 +37,7 @@ class Description(Record):
 
 
 def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False) -> tuple[Description, list[Path]]:
-    """The description and its plots, stored under home.descriptions."""
+    """Describe a dataset, with plots, stored under home.descriptions."""
     folder = home.descriptions / dataset.dataset_id
 
     def build(partial: Path) -> None:
@@ -70,7 +70,7 @@ def measure_dataset(dataset: DatasetRecord) -> Description:
 
 
 def knows_sources(connection: duckdb.DuckDBPyConnection) -> bool:
-    """False for a dataset of an older version."""
+    """Return False for a dataset of an older version, which does not know its sources."""
     return "source_number" in connection.table("documents").columns
 
 

@@ -40,7 +40,7 @@ TOKENS_AT_ONCE = 4_000_000  # inserted together
 
 
 def prepare_dataset(home: Home, config: PipelineConfig) -> DatasetRecord:
-    """The dataset of a configuration, without a flow; every stage is skipped if its output exists."""
+    """Make the dataset of a configuration without a flow. Every stage is skipped if its output exists."""
     corpus = obtain_corpus(home, config.corpus)
     return store_sequences(home, corpus, train_tokenizer(home, corpus, config.tokenizer), config.sequences)
 
@@ -56,10 +56,10 @@ def store_sequences(
     force: bool = False,
     open_engine: OpenEngine = in_this_process,
 ) -> DatasetRecord:
-    """A dataset under home.datasets, named by the digest of everything it depends on.
+    """Store a dataset under home.datasets, named by the digest of everything it depends on.
 
-    It has passed sql/checks. A killed run resumes from its complete shards. CorpusError if one of `required_splits`
-    has no token to predict.
+    It has passed sql/checks. A killed run resumes from its complete shards. Raise CorpusError if one of
+    `required_splits` has no token to predict.
     """
     provenance = dataset_provenance(corpus, tokenizer, config, required_splits)
     dataset_id = digest_of(provenance)[:16]
@@ -166,7 +166,7 @@ def warn_of_unknown_words(connection: duckdb.DuckDBPyConnection, kind: str, sour
 
 
 def new_database(folder: Path, config: SequencesConfig) -> duckdb.DuckDBPyConnection:
-    """An empty dataset file. DuckDB spills to a folder beside it, which it removes at the end."""
+    """Make an empty dataset file. DuckDB spills to a folder beside it, which it removes at the end."""
     return duckdb.connect(
         str(folder / "sequences.duckdb"),
         config={
@@ -281,7 +281,7 @@ class DatasetWriter:
         insert(self.connection, "queries/insert_tokens", pa.table(tokens))
 
     def blocks(self, texts: Iterable[TokenRows]) -> Iterator[TokenRows]:
-        """The stream of a split, which runs across shards, as blocks."""
+        """Yield the stream of a split, which runs across shards, as blocks."""
         cutter = StreamCutter(self.config.block_length)
         for text in texts:
             yield cutter.add(text.token_ids)
@@ -289,7 +289,7 @@ class DatasetWriter:
 
 
 def stored_rows(path: Path) -> TokenRows:
-    """The rows of a shard's Parquet file."""
+    """Read the rows of a shard's Parquet file."""
     return rows_from_arrow(pq.read_table(path))
 
 

@@ -30,7 +30,7 @@ class ResidentText:
         self.starts = ends(predicted + 1)[:-1]
 
     def rows(self, starts: np.ndarray, predicted: np.ndarray, width: int) -> tuple[Tensor, Tensor]:
-        """Inputs and targets, (rows, width) int64, `<pad>` after the end of a row."""
+        """Return inputs and targets, (rows, width) int64, with `<pad>` after the end of a row."""
         both = torch.from_numpy(np.stack([starts, predicted]))
         if self.token_ids.is_cuda:
             both = both.pin_memory()  # makes the copy asynchronous
@@ -43,7 +43,7 @@ class ResidentText:
 
 
 def resident_text(source: RowSource, mode: Mode, device: torch.device) -> ResidentText:
-    """A whole split, read once in chunks: sentences as rows in stored order, a stream as one row."""
+    """Read a whole split in chunks onto the device: sentences as rows in stored order, a stream as one row."""
     is_stream = mode == "stream"
     count = source.predicted_count + (1 if is_stream else len(source))
     token_ids = torch.empty(count, dtype=torch.int32, device=device)
@@ -70,7 +70,7 @@ def shuffled_resident_batches(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """The batches of shuffled_batches, shared among ranks as by Batch.share. Only the length of the source is used."""
+    """Yield the batches of shuffled_batches(), shared among ranks as by Batch.share()."""
     for pool in pools_of_epoch(source, batch_size, seed, epoch, first_batch):
         numbers = pool.rows
         for bucket, order in zip(pool.buckets, pool.orders, strict=True):
@@ -91,7 +91,7 @@ def resident_windows(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """The batches of stream_batches."""
+    """Yield the batches of stream_batches()."""
     lanes = cut.offset + cut.length * np.arange(rank, cut.lanes, world_size)
     for done in range(first_batch * window_length, cut.length, window_length):
         width = min(window_length, cut.length - done)

@@ -24,12 +24,12 @@ class TokenRows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """(rows,) int64: number of tokens."""
+        """Return the number of tokens of each row, (rows,) int64."""
         return np.diff(self.offsets)
 
     @property
     def predicted(self) -> np.ndarray:
-        """(rows,) int64: number of predicted tokens, one less than it holds."""
+        """Return the number of predicted tokens of each row, (rows,) int64, one less than it holds."""
         return self.lengths - 1
 
     @property
@@ -37,7 +37,7 @@ class TokenRows:
         return int(self.offsets[-1]) - len(self)
 
     def take(self, rows: np.ndarray) -> "TokenRows":
-        """These rows in this order."""
+        """Return these rows in this order."""
         return cut_rows(self.token_ids, self.offsets[rows], self.lengths[rows])
 
     def read(self, first: int, last: int) -> "TokenRows":
@@ -63,7 +63,7 @@ def encoded_lines(tokenizer: TextTokenizer, lines: Sequence[str]) -> TokenRows:
 
 
 def join_rows(parts: list[TokenRows]) -> TokenRows:
-    """The rows of all parts in order."""
+    """Join the rows of all parts in order."""
     return TokenRows(
         np.concatenate([np.zeros(0, np.int32), *(part.token_ids for part in parts)]),
         ends(np.concatenate([np.zeros(0, np.int64), *(part.lengths for part in parts)])),
@@ -100,7 +100,7 @@ def framed(lines: TokenRows) -> TokenRows:
 
 
 def running_text(lines: TokenRows) -> np.ndarray:
-    """(tokens,) int32: all lines, each followed by `<eos>`."""
+    """Join all lines, each followed by `<eos>`, to (tokens,) int32."""
     return np.insert(lines.token_ids, lines.offsets[1:], EOS).astype(np.int32)
 
 
@@ -123,7 +123,7 @@ class StreamCutter:
         return cut_rows(stream, starts, np.full(blocks, self.block_length + 1))
 
     def finish(self) -> TokenRows:
-        """The last, shorter block, if it predicts a token."""
+        """Return the last, shorter block, if it predicts a token."""
         rest = self.waiting if len(self.waiting) > 1 else self.waiting[:0]
         return TokenRows(rest, np.array([0, len(rest)] if len(rest) else [0], np.int64))
 
@@ -136,12 +136,15 @@ def cut_rows(token_ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> 
 
 
 def ends(lengths: np.ndarray) -> np.ndarray:
-    """(n,) lengths → (n + 1,) offsets, beginning with 0."""
+    """Turn lengths (n,) into offsets (n + 1,), beginning with 0."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
 def predicted_by_line(lines: TokenRows, mode: Mode) -> np.ndarray:
-    """(lines,) int64: predicted tokens of each line, `<eos>` included; none for a blank line in sentence mode."""
+    """Return the number of predicted tokens of each line, (lines,) int64, `<eos>` included.
+
+    A blank line has none in sentence mode.
+    """
     return lines.lengths + 1 if mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
 
 
@@ -167,7 +170,7 @@ def tokenization_loss(
 
 
 def sums_between(numbers: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """numbers (lines,), bounds (documents + 1,) → (documents,): the sum over the lines of each document."""
+    """Return the sum over the lines of each document, (documents,). numbers: (lines,), bounds: (documents + 1,)."""
     if len(bounds) < 2:
         return numbers[:0]
     sums: np.ndarray = np.add.reduceat(np.append(numbers, 0), bounds[:-1])

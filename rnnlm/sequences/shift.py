@@ -15,12 +15,12 @@ Ids = TypeVar("Ids", np.ndarray, torch.Tensor)
 
 
 def shifted(token_ids: Ids) -> tuple[Ids, Ids]:
-    """(…, t + 1) token ids → inputs (…, t) and targets (…, t): each target is the token after its input."""
+    """Shift by one: token ids (…, t + 1) → inputs and targets (…, t). Each target is the token after its input."""
     return token_ids[..., :-1], token_ids[..., 1:]
 
 
 def shifted_rows(rows: TokenRows) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets of every row, both (predicted tokens,) int32, row after row."""
+    """Return inputs and targets of every row, both (predicted tokens,) int32, row after row."""
     inputs, targets = shifted(rows.token_ids)
     within_row = np.ones(len(inputs), bool)
     within_row[rows.offsets[1:-1] - 1] = False  # a pair of a row's last token and the next row's first
@@ -33,7 +33,7 @@ def padding_mask(target_ids: torch.Tensor) -> torch.Tensor:
 
 
 def contexts(rows: TokenRows, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens, length) the tokens before each predicted one, the last one first; (tokens,) the predicted tokens.
+    """Return the tokens before each predicted one, (tokens, length), last one first, and the predicted, (tokens,).
 
     A context begins with its row; before that it is filled with 0.
     """

@@ -11,7 +11,7 @@ NARROW_VOCABULARY = 65_536  # ids that fit two bytes
 
 
 def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows that a statement of sql/ returns."""
+    """Return the rows that a statement of sql/ returns."""
     found = connection.execute(statement(name), parameters)
     columns = [column[0] for column in found.description or []]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
@@ -27,7 +27,7 @@ def insert(
 
 
 def token_type(vocabulary_size: int) -> pa.DataType:
-    """The narrowest unsigned type that holds every token id."""
+    """Return the narrowest unsigned type that holds every token id."""
     return pa.uint16() if vocabulary_size <= NARROW_VOCABULARY else pa.uint32()
 
 

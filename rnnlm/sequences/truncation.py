@@ -23,7 +23,10 @@ class LineBeginnings:
 
 
 def beginnings(tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, context_length: int) -> LineBeginnings:
-    """texts, lines: whole lines and their tokens. A line of context_length tokens loses only its `<eos>`."""
+    """Return the beginnings of lines that were cut. A line of context_length tokens loses only its `<eos>`.
+
+    texts, lines: whole lines and their tokens.
+    """
     kept_texts, rest_bits = list(texts), np.zeros(len(texts))
     for line in np.flatnonzero(lines.lengths + 1 > context_length).tolist():
         end = kept_characters(tokenizer, texts[line], context_length)

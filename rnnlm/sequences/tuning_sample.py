@@ -100,7 +100,7 @@ class TuningSample:
         self.predicted_count = int(self.chosen.sum())
 
     def tokens_of_sample(self, of_tokens: np.ndarray) -> np.ndarray:
-        """of_tokens: (tokens,) of the split → those of the sample, stream mode."""
+        """Pick the sample's tokens, in stream mode, from those of the split, (tokens,)."""
         block = int(self.sample.source.read(0, 1).predicted[0])
         return np.concatenate([of_tokens[first * block : last * block] for first, last in self.sample.ranges])
 

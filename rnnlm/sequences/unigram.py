@@ -10,14 +10,14 @@ NEVER_PREDICTED = [PAD, BOS]
 
 
 def unigram_counts(dataset: DatasetRecord) -> np.ndarray:
-    """(vocabulary,) int64: how often the training split predicts each token, at least 1; 0 for NEVER_PREDICTED."""
+    """Return how often the training split predicts each token, (vocabulary,) int64: at least 1, NEVER_PREDICTED 0."""
     counts = np.maximum(training_counts(dataset), 1)
     counts[NEVER_PREDICTED] = 0
     return counts
 
 
 def unigram(dataset: DatasetRecord) -> np.ndarray:
-    """(vocabulary,) float64: natural logarithms of the shares of unigram_counts(); 0 for NEVER_PREDICTED."""
+    """Return the natural logarithms of the shares of unigram_counts(), (vocabulary,) float64; 0 for NEVER_PREDICTED."""
     counts = unigram_counts(dataset).astype(np.float64)
     logarithms = np.log(np.maximum(counts, 1.0) / counts.sum())
     logarithms[NEVER_PREDICTED] = 0.0

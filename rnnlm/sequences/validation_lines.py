@@ -11,7 +11,7 @@ from rnnlm.storage.sql_statements import statement
 
 
 def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
-    """(predicted tokens,) bool: those of the validation split, in the order of the text, on which models are chosen.
+    """Return which tokens of the validation split choose models, (predicted tokens,) bool, in the order of the text.
 
     If no line chooses, because there are very few, all do.
     """
@@ -26,7 +26,7 @@ def all_lines_choose(dataset: DatasetRecord) -> bool:
 
 
 def lines_of_validation(dataset: DatasetRecord) -> tuple[np.ndarray, np.ndarray]:
-    """(lines,) uint64 digests and (lines,) int64 predicted tokens of the validation split's lines, in order.
+    """Return digests, (lines,) uint64, and predicted tokens, (lines,) int64, of the validation split's lines, in order.
 
     DatasetError if the dataset was made by rnnlm 0.3 or older, which did not store its lines.
     """
@@ -42,7 +42,7 @@ def lines_of_validation(dataset: DatasetRecord) -> tuple[np.ndarray, np.ndarray]
 
 
 def first_tokens_of_rows(dataset: DatasetRecord) -> np.ndarray:
-    """(rows,) the number of predicted tokens before each row of the validation split."""
+    """Return the number of predicted tokens before each row of the validation split, (rows,)."""
     with connect(dataset) as connection:
         rows = connection.sql(statement("queries/read_row_lengths"), params={"split": "valid"}).to_arrow_table()
     predicted = rows["predicted_tokens"].to_numpy()

@@ -24,7 +24,7 @@ def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int)
 
 
 def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[Tensor, Tensor]:
-    """Inputs (rows, t) int64 and the token after each (rows,): at most `count` rows of at most `steps` tokens.
+    """Return inputs (rows, t) int64 and the token after each, (rows,): at most `count` rows of at most `steps` tokens.
 
     stream: windows spread evenly over the text. sentence: the beginnings of the longest sentences, cut to the length of
     the shortest of them. Rows that continue a line longer than the context are left out.

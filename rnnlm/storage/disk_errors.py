@@ -124,7 +124,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def is_of_storage(text: str) -> bool:
-    """True for the name and text of an error that databases and Prefect's server give when they cannot write."""
+    """Return True for the name and text of an error that databases and Prefect's server give when they cannot write."""
     return any(part in text for part in ("disk I/O error", "unable to open database file", "500 Internal Server Error"))
 
 
@@ -139,7 +139,7 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """True if the error, or one of its causes, reports a full disk or quota."""
+    """Return True if the error, or one of its causes, reports a full disk or quota."""
     return any(getattr(one, "errno", None) in FULL or mentions_full_disk(str(one)) for one in causes_of(error))
 
 

@@ -1,4 +1,4 @@
-"""RNNLM_HOME: its folders and locks; digests, JSON and atomic writes."""
+"""The folder RNNLM_HOME: its folders and locks; digests, JSON and atomic writes."""
 
 import errno
 import glob
@@ -73,7 +73,7 @@ class Home:
     own_layers = Below("own_layers.json")  # kinds of layers that are no part of rnnlm, and that this home has trained
 
     def lock(self, name: str) -> FileLock:
-        """A lock across processes, to hold for a `with` block; the kernel frees it when its holder dies."""
+        """Return a lock across processes, to hold for a `with` block. The kernel frees it when its holder dies."""
         self.make(self.locks)
         return FileLock(inside(self.locks, f"{name}.lock"))
 
@@ -118,7 +118,7 @@ PLACES = tuple(place for place in vars(Home).values() if isinstance(place, Below
 
 
 def expanded(path: str | Path) -> Path:
-    """The path with `~` and `~user` replaced by home folders; a user who does not exist is left as he is."""
+    """Replace `~` and `~user` by home folders. A user who does not exist is left as he is."""
     return Path(os.path.expanduser(path))  # noqa: PTH111  Path.expanduser raises RuntimeError for such a user
 
 
@@ -155,7 +155,7 @@ def checked_home(root: Path) -> Home:
 
 
 def why_untrusted(folder: Path) -> str | None:
-    """The reason why another user could have written to the folder, or None."""
+    """Return the reason why another user could have written to the folder, or None."""
     found = folder.stat()
     if found.st_uid != os.getuid():
         return "another user owns it"
@@ -186,7 +186,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The file's JSON, or None if it is missing or not JSON. HomeError if it cannot be read."""
+    """Return the file's JSON, or None if it is missing or not JSON. Raise HomeError if it cannot be read."""
     try:
         return json.loads(read_with_retries(path, Path.read_bytes))
     except (*ABSENT, ValueError, RecursionError):
@@ -211,7 +211,7 @@ def size_of(path: Path | None) -> int:
 
 @contextmanager
 def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
-    """A temporary path beside `final`, synced and renamed onto it when the block succeeds.
+    """Give a temporary path beside `final`, synced and renamed onto it when the block succeeds.
 
     The file gets the permissions of any new file under the user's umask; a private one is the user's alone. OSError
     before the block if `final` cannot be such a file: renaming onto /dev/null would replace it for everybody.
@@ -235,12 +235,15 @@ def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def partial_path(final: Path) -> Path:
-    """A new name beside `final`; remove_partials finds it."""
+    """Return a new name beside `final`, which remove_partials finds."""
     return final.parent / f"{partial_beginning(final)}{secrets.token_hex(4)}"
 
 
 def partial_beginning(final: Path) -> str:
-    """The beginning of the names of all partial writes; a digest stands for a name that would become too long."""
+    """Return the beginning of the names of all partial writes.
+
+    A digest stands for a name that would become too long.
+    """
     name = final.name if len(os.fsencode(final.name)) <= LONGEST_FINAL_BYTES else digest_of(final.name)[:32]
     return f".{name}."
 

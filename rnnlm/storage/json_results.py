@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 def write_json_once(
     home: Home, path: Path, key: str, build: Callable[[], Any], *, force: bool = False
 ) -> tuple[Any, bool]:
-    """A JSON result stored at `path` under `key`, the digest of everything it depends on.
+    """Build a JSON result once, and store it at `path` under `key`, the digest of everything it depends on.
 
-    Its own digest is stored with it, so an edited or damaged file is replaced. Returns the value and whether it was
-    skipped.
+    Its own digest is stored with it, so an edited or damaged file is replaced. Return the value and whether it was
+    there.
     """
     with home.lock(f"{path.parent.name}-{path.name}"):
         stored = None if force else read_json(path)
@@ -35,6 +35,6 @@ def is_intact(stored: dict[str, Any]) -> bool:
 
 
 def read_stored_json(path: Path) -> Any:
-    """The value that write_json_once stored there, whatever its key; None if there is none or it is damaged."""
+    """Return the value that write_json_once stored, whatever its key, or None if there is none or it is damaged."""
     stored = read_json(path)
     return stored.get("value") if isinstance(stored, dict) and is_intact(stored) else None

@@ -161,7 +161,7 @@ class TrainedRecord(Record):
 
     @property
     def stages(self) -> dict[str, StageRecord]:
-        """Stage name → its record, in the order of the pipeline."""
+        """Return each stage's record by its name, in the order of the pipeline."""
         return {
             "training": self.run,
             "evaluation": self.evaluation,

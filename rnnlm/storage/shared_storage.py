@@ -41,7 +41,7 @@ class Storage:
             self.files, self.root = fs.FileSystem.from_uri(address)
 
     def holds(self, name: str) -> bool:
-        """True if the folder is stored and complete."""
+        """Return True if the folder is stored and complete."""
         with self.errors_explained():
             return bool(self.files.get_file_info(f"{self.root}/{name}/{COMPLETE}").type == fs.FileType.File)
 
@@ -108,11 +108,10 @@ class Storage:
 
 
 def read_marker(folder: Path) -> dict[str, str]:
-    """File name → sha256, from the folder's COMPLETE marker; every name is one inside the folder.
+    """Return the sha256 of each file that the folder's COMPLETE marker names. Every name is one inside the folder.
 
     Markers of rnnlm 0.3 list compiled modules, too. They are left out: Python rewrites them when a file has moved.
-
-    A missing marker raises one of ABSENT. ValueError says what is wrong with a damaged one.
+    Raise one of ABSENT if the marker is missing, ValueError with what is wrong if it is damaged.
     """
     try:
         digests = json.loads(read_with_retries(folder / COMPLETE, Path.read_bytes))
@@ -129,12 +128,12 @@ def read_marker(folder: Path) -> dict[str, str]:
 
 
 def is_compiled(name: str) -> bool:
-    """True for what Python keeps beside a module that it imports, which no stage has written."""
+    """Return True for what Python keeps beside a module that it imports, which no stage has written."""
     return name.endswith(".pyc") or "__pycache__/" in name
 
 
 def files_of(name: str, folder: Path) -> str:
-    """The place of the local folder's files in the storage."""
+    """Return the place of the local folder's files in the storage."""
     return f"{name}/{file_digest(folder / COMPLETE)[:16]}"
 
 
@@ -144,12 +143,12 @@ def storage_at(address: str) -> Storage:
 
 
 def find_storage() -> Storage | None:
-    """The storage that RNNLM_STORAGE names; None without it. HomeError if it cannot be reached."""
+    """Return the storage that RNNLM_STORAGE names, or None without it. Raise HomeError if it cannot be reached."""
     address = os.environ.get(VARIABLE)
     return storage_at(address) if address else None
 
 
 def place_in_storage(folder: Path) -> str | None:
-    """The name of a home's folder in the storage; None if its kind is not stored."""
+    """Return the name of a home's folder in the storage, or None if its kind is not stored."""
     kind = folder.parent.name
     return f"{kind}/{folder.name}" if kind in STORED_FOLDERS else None

@@ -9,12 +9,12 @@ from rnnlm.storage.package_files import package_file
 
 @cache
 def statement(name: str) -> str:
-    """The text of sql/<name>.sql, for example statement("queries/read_rows")."""
+    """Return the text of sql/<name>.sql, for example statement("queries/read_rows")."""
     return (package_file("sql") / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def literal(path: Path) -> str:
-    """The path escaped for read_parquet and others, which take glob patterns: a[1].csv would read a1.csv."""
+    """Escape the path for read_parquet and others, which take glob patterns: a[1].csv would read a1.csv."""
     return glob.escape(str(path))
 
 

@@ -45,7 +45,7 @@ R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Decorator: time the stage, log one line when it is done or skipped, and explain a full disk."""
+    """Decorate a stage: time it, log one line when it is done or skipped, and explain a full disk."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)
@@ -180,7 +180,7 @@ def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, S
 
 
 def is_ours(path: Path) -> bool:
-    """True for a file, unless Python has compiled it."""
+    """Return True for a file, unless Python has compiled it."""
     return path.is_file() and not is_compiled(str(path))
 
 
@@ -219,7 +219,7 @@ def find_damage(
 
 
 def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) -> str | None:
-    """Like find_damage, but hash only files whose size or times have changed since they were last hashed."""
+    """Find damage as find_damage() does, but hash only files whose size or times have changed since the last time."""
     known: dict[str, Stamp] = read_json(verified_path(home, folder)) or {}
     verified: dict[str, Stamp] = {}
 
@@ -244,7 +244,7 @@ def stamp_of(file: Path) -> list[int]:
 
 
 def is_settled(stamp: list[int], began: int) -> bool:
-    """False for a file that was changed less than two seconds before its hashing began: it must not be noted.
+    """Return False for a file that was changed less than two seconds before its hashing began: it must not be noted.
 
     A change right afterwards might leave its times as they are.
     """
@@ -268,7 +268,7 @@ def forget_verified(home: Home) -> None:
 
 
 def is_complete(folder: Path) -> bool:
-    """True if the folder has a marker and every file in it has its digest. HomeError if one cannot be read."""
+    """Return True if the folder has a marker and every file in it its digest. Raise HomeError if one cannot be read."""
     return find_damage(folder) is None
 
 
@@ -285,5 +285,5 @@ def move_back(final: Path) -> None:
 
 
 def replaced_path(final: Path) -> Path:
-    """The place where move_aside puts a folder; remove_partials removes it."""
+    """Return the place where move_aside puts a folder, which remove_partials removes."""
     return final.parent / f".{final.name}.replaced"

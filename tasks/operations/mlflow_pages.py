@@ -1,4 +1,4 @@
-"""Whether the MLflow server at the address of our links is this home's: another home's may answer at the port."""
+"""Find out whether the MLflow server at the address of our links is this home's: another home's may answer there."""
 
 import os
 from typing import Literal

@@ -21,7 +21,7 @@ LAST_REPORT_SECONDS = 10.0  # that the end of training waits for a slow Prefect 
 
 @contextlib.contextmanager
 def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
-    """A progress artifact of the task run, updated with every progress report while the block runs.
+    """Update a progress artifact of the task run with every progress report while the block runs.
 
     Best effort, in a thread of its own: a slow or absent Prefect server does not delay training.
     """

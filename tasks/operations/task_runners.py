@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 
 
 def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
-    """Runs of the task where the configuration says."""
+    """Run the task where the configuration says."""
 
     def open_engine(worth: int) -> contextlib.AbstractContextManager[Engine]:
         if config.engine == "ray":
@@ -42,7 +42,7 @@ def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
 
 @contextlib.contextmanager
 def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> Iterator[Engine]:
-    """Runs of the task in processes of this machine; in this process if one is enough.
+    """Run the task in processes of this machine, or in this process if one is enough.
 
     Outside a flow run there are no task runs: the calls run here. processes: None for one per CPU core.
     """
@@ -86,7 +86,7 @@ def end_with_parent(parent: Connection) -> None:
 
 @contextlib.contextmanager
 def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
-    """Runs of the task on a Ray cluster whose nodes see the same files."""
+    """Run the task on a Ray cluster whose nodes see the same files."""
     need_extra("ray", "engine=ray")
     import ray
     from prefect_ray import RayTaskRunner
@@ -103,7 +103,7 @@ def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
 
 
 def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., Result]:
-    """Submit: the task's parameters are the function to call and its arguments."""
+    """Return a function that submits the task. The task's parameters are the function to call and its arguments."""
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Result:
         result: Result = runner.submit(task, get_call_parameters(task.fn, (function, *arguments), {}))

@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
-    """Validation and test perplexity of a run, and the minutes that its steps took."""
+    """Return validation and test perplexity of a run, and the minutes that its steps took."""
     dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)
     scores = evaluate_run(home, dataset, run, config.evaluation).scores

@@ -108,7 +108,7 @@ def measure(home: Home, corpus: str, sizes: list[int], rates: list[float], secon
 
 
 def config_of(corpus: str, size: int, *settings: str) -> PipelineConfig:
-    """The default preset with 128 units, 2,000 pieces and the exact loss, with batches of `size` sentences."""
+    """Return the default preset with 128 units, 2,000 pieces and the exact loss, with batches of `size` sentences."""
     fixed = ["tokenizer.vocabulary_size=2000", "model.hidden_size=128", "model.counts=0", "training.loss.kind=exact"]
     return build_config("default", [*fixed, f"training.batch_size={size}", *settings], corpus)
 

@@ -68,7 +68,7 @@ def config_of(folder: Path, epochs: int, rate: float) -> PipelineConfig:
 
 
 def curve(home: Home, dataset: DatasetRecord, folder: Path, kind: ModelKind) -> list[SplitScore]:
-    """The test split's score after each number of epochs."""
+    """Return the test split's score after each number of epochs."""
     scores: list[SplitScore] = []
     rates = RATES
     for epochs in EPOCHS:

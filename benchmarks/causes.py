@@ -54,7 +54,7 @@ class Costs:
         self.byte_counts = np.zeros(0)
 
     def of(self, kind: ModelKind, units: int, context: int) -> np.ndarray:
-        """(documents,)"""
+        """Return the losses of the documents, (documents,), in nats."""
         config = self.config_of(units, context)
         dataset = prepare_dataset(self.home, config)
         compared = CompareConfig(pipeline=config, models=COMPARED)
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[ModelKind, dict[int, np.ndarray]]:
-    """kind → value → nats of documents. trials: value shown, units, context."""
+    """Return the nats of documents by kind and value. trials: value shown, units, context."""
     found: dict[ModelKind, dict[int, np.ndarray]] = {kind: {} for kind in COMPARED}
     print(f"\n| {title} | " + " | ".join(NAMES[kind] for kind in COMPARED) + " |\n|" + "---|" * (1 + len(COMPARED)))
     for value, units, context in trials:
@@ -112,7 +112,7 @@ def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[
 
 
 def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
-    """kind → share of rows of each length whose first symbol is named at the end."""
+    """Return by kind the share of rows of each length whose first symbol is named at the end."""
     config = AbilitiesConfig(kinds=COMPARED, tasks=("echo",), seeds=1)
     print("\n| row of `echo` | " + " | ".join(map(str, config.lengths)) + " |\n|" + "---|" * (1 + len(config.lengths)))
     found = {}

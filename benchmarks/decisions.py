@@ -1,4 +1,4 @@
-"""Nights on growing texts of many layouts: does each night on which the text changed end in a decision?
+"""Let texts of many layouts grow from night to night, and count the nights that end in a decision.
 
     python benchmarks/decisions.py ../shared/data/brown.txt [--nights 10] [--only log dialogue] [--equal 200]
 
@@ -64,13 +64,13 @@ def newest_first(path: Path, sentences: Sentences) -> None:
 
 
 def scattered(path: Path, sentences: Sentences) -> None:
-    """New lines appear between the old ones, which keep their order."""
+    """Write new lines between the old ones, which keep their order."""
     order = sorted(range(len(sentences)), key=lambda number: random.Random(number).random())
     lines(path, [sentences[number] for number in order])
 
 
 def rolling(path: Path, sentences: Sentences) -> None:
-    """The oldest lines are gone: a window of half of all."""
+    """Write a window of half of all lines, without the oldest."""
     lines(path, sentences[len(sentences) // 2 :])
 
 
@@ -84,7 +84,7 @@ def wrapped(sentences: Sentences) -> list[str]:
 
 
 def novel(path: Path, sentences: Sentences) -> None:
-    """Wrapped lines, and a blank one after each paragraph."""
+    """Write wrapped lines, and a blank one after each paragraph."""
     parts = (wrapped(sentences[first : first + 7]) for first in range(0, len(sentences), 7))
     lines(path, ["".join(part) + "\n" for part in parts])
 
@@ -101,7 +101,7 @@ def five_files(path: Path, sentences: Sentences) -> None:
 
 
 def many_files(path: Path, sentences: Sentences) -> None:
-    """A file for every 20 sentences: their number passes 100 while the text grows."""
+    """Write a file for every 20 sentences. Their number passes 100 while the text grows."""
     path.mkdir(exist_ok=True)
     for first in range(0, len(sentences), 20):
         (path / f"{first:06d}.txt").write_text("".join(sentences[first : first + 20]))
@@ -212,7 +212,7 @@ def register(home: Home, config: PipelineConfig) -> RegisteredVersion:
 
 
 def newest(home: Home) -> Path:
-    """The losses of the last comparison."""
+    """Return the losses of the last comparison."""
     return max(home.artifacts.rglob("losses.parquet"), key=lambda path: path.stat().st_mtime)
 
 

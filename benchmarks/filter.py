@@ -177,7 +177,10 @@ def kenlm_way(folder: Path) -> Way:
 
 
 def roc(good: np.ndarray, bad: np.ndarray) -> float:
-    """The probability that an unwanted line costs more than a wanted one, ties counted half (Mann and Whitney 1947)."""
+    """Return the probability that an unwanted line costs more than a wanted one (Mann and Whitney 1947).
+
+    Ties count half.
+    """
     ordered = np.sort(good)
     cheaper, not_dearer = (np.searchsorted(ordered, bad, side).mean() for side in ("left", "right"))
     return float((cheaper + not_dearer) / 2 / len(good))

@@ -97,7 +97,10 @@ def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, round
 def microseconds_a_token(
     model: RnnlmForCausalLM, lengths: Sequence[int], rounds: int
 ) -> dict[int, tuple[float, float]]:
-    """Tokens of a text → (our loop, how much of it is not matrix products): medians, the lengths in turn as well."""
+    """Return by tokens of a text the medians of our loop, and how much of it is not matrix products.
+
+    The lengths are measured in turn.
+    """
     found: dict[int, tuple[list[float], list[float]]] = {tokens: ([], []) for tokens in lengths}
     for _ in range(rounds):
         for tokens, (ours, above) in found.items():

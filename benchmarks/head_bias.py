@@ -125,7 +125,7 @@ def compete(
 
 @torch.no_grad()
 def probability_of(model: LanguageModel, valid: TokenRows, classes: np.ndarray) -> float:
-    """The probability of all these classes together, mean over the first thousand rows."""
+    """Return the probability of all these classes together, the mean over the first thousand rows."""
     model.eval()
     chosen, sums, count = torch.from_numpy(classes), 0.0, 0
     for batch in itertools.islice(ordered_batches(valid, BATCH_SIZE), 8):
@@ -155,7 +155,7 @@ def read(path: Path, vocabulary_size: int) -> tuple[TokenRows, TokenRows]:
 
 
 def targets(rows: TokenRows) -> np.ndarray:
-    """(predicted tokens,): all tokens but the first of each row."""
+    """Return all tokens but the first of each row, (predicted tokens,)."""
     inside = np.ones(len(rows.token_ids), bool)
     inside[rows.offsets[:-1]] = False
     return rows.token_ids[inside]

@@ -43,7 +43,7 @@ VOCABULARY, LENGTH, TEST_ROWS, ROWS_AT_ONCE = 50_000, 25, 3_000, 200_000
 
 
 def write_text(path: Path, tokens: int) -> None:
-    """A file with the tables of a dataset that the model reads."""
+    """Write a file with the tables of a dataset that the model reads."""
     generator = np.random.default_rng(0)
     weights = 1 / np.arange(1, VOCABULARY - 3)
     cumulated = np.cumsum(weights / weights.sum())
@@ -70,7 +70,10 @@ def write_text(path: Path, tokens: int) -> None:
 
 
 def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int) -> np.ndarray:
-    """(count, LENGTH + 1) uint16: <bos>, words, <eos>. A word in two follows from the one before it."""
+    """Draw rows of <bos>, words and <eos>, (count, LENGTH + 1) uint16.
+
+    One word in two follows from the one before it.
+    """
     block = np.full((count, LENGTH + 1), EOS, np.uint16)
     block[:, 0] = BOS
     before = np.full(count, BOS, np.int64)

@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def in_fresh_process(text: Path, home: Home, action: str) -> tuple[float, float, str]:
-    """(peak MiB, seconds, what it printed) of an action."""
+    """Run an action in a fresh process. Return its peak in MiB, its seconds, and what it printed."""
     return measured([sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action])
 
 
@@ -97,7 +97,7 @@ def in_processes(count: int, worth: int) -> Iterator[Engine]:
 def prepared(
     home: Home, text: Path, kind: str, processes: int = os.cpu_count() or 1, **settings: object
 ) -> tuple[DatasetRecord, float]:
-    """The dataset and the seconds that tokenizing and storing took."""
+    """Return the dataset and the seconds that tokenizing and storing took."""
     corpus, config = corpus_of(home, text)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind=kind))
     start = time.perf_counter()
@@ -301,7 +301,7 @@ def worker(home: Home, action: str, text: Path) -> None:
 
 
 def parts(options: argparse.Namespace, scratch: Path) -> None:
-    """The same dataset as one DuckDB file and as Parquet parts: tokens/s and peak memory, each in a fresh process."""
+    """Print tokens/s and peak memory of one dataset as a DuckDB file and as Parquet parts, in fresh processes."""
     table(["mode", "stored as", "million tokens", *(f"{action}, tokens/s (MiB)" for action in PARTS_ACTIONS), "bytes"])
     for size in options.sizes:
         text = copies(options.text, scratch / "parts.txt", max(1, round(size * 5.4e6 / options.text.stat().st_size)))

@@ -29,13 +29,16 @@ class PeakMemory:
             self.highest = max(self.highest, sum(map(proportional_set_size, tree(self.root))))
 
     def take(self) -> float:
-        """The peak since the last call."""
+        """Return the peak since the last call."""
         highest, self.highest = self.highest, 0.0
         return highest
 
 
 def measured(command: list[str]) -> tuple[float, float, str]:
-    """(peak MiB over the process tree, seconds, what it printed) of a command; it ends this program if it fails."""
+    """Run a command.
+
+    Return its peak in MiB over the process tree, its seconds, and what it printed; exit if it fails.
+    """
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with PeakMemory(process.pid) as memory:
@@ -46,7 +49,7 @@ def measured(command: list[str]) -> tuple[float, float, str]:
 
 
 def tree(root: int) -> list[int]:
-    """A process and all below it."""
+    """Return a process and all below it."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -41,7 +41,7 @@ class Version:
 
 
 class Losses:
-    """nats: (models, lines) of one text; byte_counts: (lines,)."""
+    """Losses of several models on one text. nats: (models, lines); byte_counts: (lines,)."""
 
     def __init__(self, nats: np.ndarray, byte_counts: np.ndarray) -> None:
         self.nats, self.byte_counts = nats, byte_counts
@@ -64,7 +64,7 @@ class Registry:
         self.was_champion = {0: 0}  # version → the last night on which it was
 
     def register(self, night: int, candidate: Version, losses: Losses, lines: np.ndarray) -> bool:
-        """Whether the candidate is champion now."""
+        """Register a version, and return True if the candidate is champion now."""
         number = len(self.versions)
         self.versions.append(candidate)
         self.was_champion[self.champion] = night
@@ -99,7 +99,7 @@ class Registry:
 
 
 def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[str, Losses], dict[str, list[int]]]:
-    """The losses of all models on each text's judging lines; and which models were trained on it."""
+    """Return the losses of all models on each text's judging lines, and which models were trained on it."""
     contestants: list[Contestant] = []
     trained, grounds = {}, {}
     with tempfile.TemporaryDirectory() as folder:

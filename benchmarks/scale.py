@@ -54,7 +54,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def two_nodes() -> Iterator[None]:
-    """A Ray cluster of two nodes with one core each, on this machine."""
+    """Start a Ray cluster of two nodes with one core each, on this machine."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -167,7 +167,7 @@ def blocks() -> Iterator[bytes]:
 
 
 def spelling(rank: int) -> str:
-    """A word for a rank: frequent words are short, and no two are equal."""
+    """Return a word for a rank. Frequent words are short, and no two are equal."""
     consonants, vowels = "bdfgklmnprstvz", "aeiou"
     letters, rest = [], rank
     while True:

@@ -116,7 +116,7 @@ def print_table(
 
 @torch.inference_mode()
 def one_at_a_time(scorer: Scorer, lines: list[str]) -> Scores:
-    """A line is cut as the training text was."""
+    """Score each line alone, cut as the training text was."""
     context = scorer.cut.context_length if scorer.cut.mode == "sentence" else 1 << 30
     found = np.zeros((len(lines), 2))
     for number, line in enumerate(lines):

@@ -32,7 +32,7 @@ running: list[str] = []
 
 
 def timed(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, its CPU seconds added up under `what`: those of timed functions that it calls are its own."""
+    """Add up the function's CPU seconds under `what`, without those of timed functions that it calls."""
 
     @functools.wraps(function)
     def wrapped(*arguments: Any, **settings: Any) -> Any:

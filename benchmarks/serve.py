@@ -36,7 +36,7 @@ class Load:
 
 @contextmanager
 def served(model: str, *options: str) -> Iterator[tuple[str, int, int]]:
-    """(host, port, process id) of a service that runs within the block."""
+    """Run a service within the block. Give its host, port and process id."""
     command = [sys.executable, "-m", "flows.command_line", "serve", model, "--port", "0", "--json", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -93,7 +93,7 @@ def ask(connection: http.client.HTTPConnection, path: str, request: dict[str, An
 
 
 def figures(host: str, port: int) -> dict[str, float]:
-    """The service's own counters."""
+    """Return the service's own counters."""
     connection = http.client.HTTPConnection(host, port, timeout=60)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()

@@ -114,7 +114,7 @@ class ShopLog:
         return f"{self.host('api')} INFO upload of {self.identifier(8)}.jpg by {self.user()}: {sizes}"
 
     def rare(self) -> str:
-        """Normal, but seldom."""
+        """Return a line that is normal, but seldom."""
         version = f"4.{self.draw.randint(1, 9)}.{self.draw.randint(0, 20)}"
         lines = (
             f"{self.host('worker')} INFO starting version {version}",

@@ -1,4 +1,4 @@
-"""Validation perplexity of Elman stacks of every width and depth: does training fail anywhere?
+"""Print the validation perplexity of Elman stacks of every width and depth, to see where training fails.
 
 python benchmarks/stacks.py CORPUS [--widths 64 256 1024] [--depths 1 2 4] [--tokens 200000] [--set SETTING …]
 

@@ -106,7 +106,7 @@ def strangest(home: Home, text: Path) -> list[int]:
 
 
 def by_column(home: Home, text: Path, lines: list[str]) -> list[int]:
-    """Uses the finished scores of `strangest`."""
+    """Return the lines that the finished scores of `strangest` rank first, by a column."""
     scoring = score_texts(home, scoring_config(text))
     assert scoring.output is not None
     with reading_scores(scoring.output) as connection:
@@ -115,7 +115,7 @@ def by_column(home: Home, text: Path, lines: list[str]) -> list[int]:
 
 
 def ranked(lines: list[str], costs: list[float]) -> list[int]:
-    """The lines by falling cost; only the first of each template."""
+    """Rank the lines by falling cost, and keep only the first of each template."""
     order = sorted(range(len(lines)), key=lambda place: -costs[place])
     places: dict[str, int] = {}
     for place in order:

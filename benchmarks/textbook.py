@@ -19,7 +19,7 @@ class TextbookCell(nn.Module):
 
 
 class TextbookLanguageModel(nn.Module):
-    """token_ids (b, t) → logits (b, t, V); the state is zero at the start of each sequence."""
+    """The textbook's model: token_ids (b, t) to logits (b, t, V). The state is zero at the start of each sequence."""
 
     def __init__(self, vocabulary_size: int, size: int, layers: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class TextbookTrainer:
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
 
     def step(self, input_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """(b, t) int64 each → the loss in nats per predicted token."""
+        """Take one step, and return the loss in nats per predicted token. input_ids, target_ids: (b, t) int64."""
         self.optimizer.zero_grad()
         logits = self.model(input_ids)
         loss = self.criterion(logits.view(-1, logits.shape[-1]), target_ids.reshape(-1))

@@ -155,12 +155,12 @@ def warm(step: int) -> float:
 
 
 def fresh_model(train: TokenRows, size: int) -> LanguageModel:
-    """The same for both sides: orthogonal recurrence, the head's bias at the unigram."""
+    """Make the same model for both sides: orthogonal recurrence, the head's bias at the unigram."""
     return build_model(MODEL, size, 0, np.log(np.maximum(unigram(train, size), 1e-9)).astype(np.float32))
 
 
 def unigram(train: TokenRows, size: int) -> np.ndarray:
-    """(V,) how often each class is predicted, as a share."""
+    """Return how often each class is predicted, (V,), as a share."""
     counts = np.bincount(train.token_ids, minlength=size).astype(np.float64)
     counts[[SPECIAL.index("<pad>"), SPECIAL.index("<bos>")]] = 0
     return counts / counts.sum()

@@ -145,7 +145,7 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
 
 
 def zipf() -> np.ndarray:
-    """(V,) word frequencies by Zipf's law, as Mandelbrot bent it; `<pad>` and `<bos>` are never predicted."""
+    """Return word frequencies by Zipf's law, as Mandelbrot bent it, (V,). `<pad>` and `<bos>` are never predicted."""
     frequencies = 1.0 / (np.arange(VOCABULARY) + 2.7)
     frequencies[[0, 2]] = 0.0
     return frequencies / frequencies.sum()

@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def pages() -> dict[Path, str]:
-    """Path → the text that it should have."""
+    """Return the text that each generated page should have."""
     return {
         DOCS / "reference" / "commands.md": commands_page(),
         DOCS / "reference" / "configuration.md": configuration_page(),
@@ -73,7 +73,7 @@ def all_commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def command_section(path: str, command: Any) -> str:
-    """A heading, the description, the usage in one line, a row per argument, and the examples."""
+    """Return a heading, the description, the usage in one line, a row per argument, and the examples."""
     parameters = [one for one in command.params if one.name not in ("install_completion", "show_completion")]
     usage = " ".join([path, *(name if one.required else f"[{name}]" for one in parameters for name in [names_of(one)])])
     rows = [(f"`{names_of(one)}`", html.escape(meaning_of(one), quote=False)) for one in parameters]
@@ -94,7 +94,7 @@ def names_of(parameter: Any) -> str:
 
 
 def meaning_of(parameter: Any) -> str:
-    """The help text, with the default if the text does not give one."""
+    """Return the help text, with the default if the text does not give one."""
     text = parameter.help or ""
     shown = parameter.default not in (None, False, True, "") and "efault" not in text
     return f"{text} Default: {parameter.default}." if shown else text
@@ -117,7 +117,7 @@ def configuration_page() -> str:
 
 
 def other_settings(pipeline: type[BaseModel]) -> list[type[BaseModel]]:
-    """The models of all configuration modules that are no part of the pipeline's, by module and name."""
+    """Return the models of all configuration modules that are no part of the pipeline's, by module and name."""
     import rnnlm
 
     known = set(pipeline.model_json_schema().get("$defs", {})) | {pipeline.__name__}
@@ -142,7 +142,7 @@ def model_section(model: type[BaseModel]) -> str:
 def object_sections(
     schema: dict[str, Any], definitions: dict[str, Any], path: str, defaults: dict[str, Any]
 ) -> Iterator[str]:
-    """A table of an object's plain fields, then a section for each field that is an object itself.
+    """Yield a table of an object's plain fields, then a section for each field that is an object itself.
 
     defaults: what the enclosing object sets for these fields; it wins over their own defaults.
     """
@@ -164,7 +164,7 @@ def object_sections(
 
 
 def resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema with its reference, if it is one, put in; keys beside the reference win."""
+    """Put in the schema's reference, if it is one. Keys beside the reference win."""
     for reference in [schema.get("$ref"), *(part.get("$ref") for part in schema.get("allOf", ()))]:
         if reference:
             return resolved(definitions[reference.rpartition("/")[2]], definitions) | schema
@@ -198,7 +198,7 @@ def bounds_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
 
 
 def description_of(schema: dict[str, Any]) -> str:
-    """The field's description, and whether it cannot change a result."""
+    """Return the field's description, and whether it cannot change a result."""
     note = "" if schema.get("changes_results", True) else " Does not change results."
     return html.escape(schema.get("description", ""), quote=False) + note
 
@@ -207,7 +207,7 @@ def description_of(schema: dict[str, Any]) -> str:
 
 
 def layer_contracts() -> list[dict[str, Any]]:
-    """The contracts of type `layers` in pyproject.toml; none if there are none."""
+    """Return the contracts of type `layers` in pyproject.toml, or none."""
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
     return [contract for contract in tools.get("importlinter", {}).get("contracts", []) if contract["type"] == "layers"]
 

@@ -75,7 +75,7 @@ def run_cell(code: str, namespace: dict[str, Any]) -> tuple[str, str]:
 
 
 def outputs(printed: str, value: str, number: int) -> list[dict[str, Any]]:
-    """A cell's outputs as Jupyter stores them."""
+    """Return a cell's outputs as Jupyter stores them."""
     found: list[dict[str, Any]] = []
     if printed:
         found.append({"name": "stdout", "output_type": "stream", "text": printed.splitlines(keepends=True)})

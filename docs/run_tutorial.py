@@ -80,7 +80,7 @@ def empty_home() -> Iterator[None]:
 
 
 def with_output(text: str, blocks: list[Block]) -> str:
-    """The page with what its blocks print."""
+    """Return the page with what its blocks print."""
     rest = iter(blocks)
 
     def replaced(match: re.Match[str]) -> str:

@@ -81,7 +81,7 @@ class LazyGroup(TyperGroup):
         return self.commands.get(name)
 
     def format_help(self, context: Any, formatter: Any) -> None:
-        """The overview, from the docstrings of the commands' functions, which are read and not imported."""
+        """Write the overview from the docstrings of the commands' functions, which are read and not imported."""
         overview = TyperGroup(name=self.name, params=self.params, help=self.help, epilog=self.epilog)
         overview.rich_markup_mode = self.rich_markup_mode
         for name, place in commands().items():
@@ -92,7 +92,7 @@ class LazyGroup(TyperGroup):
 
 @functools.cache
 def docstrings(module: str) -> dict[str, str]:
-    """Function of a module of flows/commands → its docstring."""
+    """Return the docstring of each function of a module of flows/commands."""
     tree = ast.parse(COMMAND_MODULES.joinpath(f"{module}.py").read_text(encoding="utf-8"))
     return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
 
@@ -122,7 +122,7 @@ def start(
         bool, typer.Option("--version", help="Show the version and exit.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """The options before the command."""
+    """Take the options before the command."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -208,7 +208,7 @@ def fill_standard_streams() -> None:
 
 
 def build_group() -> TyperGroup:
-    """The group of all commands."""
+    """Build the group of all commands."""
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     return group

@@ -81,7 +81,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
 def tuning_trials(
     count: int, short: PipelineConfig, whole: PipelineConfig, dataset: DatasetRecord
 ) -> tuple[Trial, ...]:
-    """The results of all trials on a share of the tokens (short), and of the best FINALISTS on all of them (whole).
+    """Return the results of all trials on a share of the tokens (short), and of the best FINALISTS on all (whole).
 
     A high learning rate may look best after a share of the tokens and be worse after all of them.
     """

@@ -105,7 +105,7 @@ def pipeline_flow(
 
 @rnnlm_flow("prepare")
 def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
-    """Corpus → tokenizer → sequences: one checked DuckDB file with its tokenizer beside it.
+    """Prepare a corpus: learn its tokenizer and store its sequences in one checked DuckDB file.
 
     Args:
         config: Preset and settings; fields left unchanged come from the deployment.
@@ -116,7 +116,7 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
 
 @rnnlm_flow("train")
 def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord | None = None) -> TrainedRecord:
-    """Dataset → trained, evaluated, sampled and registered model. Without a dataset, prepares the configured one.
+    """Train, evaluate, sample and register a model. Without a dataset, the configured one is prepared.
 
     Args:
         config: Preset and settings; fields left unchanged come from the deployment.
@@ -134,7 +134,7 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
 
 
 def prepare(config: PipelineConfig) -> PreparedRecord:
-    """The stages before training. Raise GatesError if a gate stops the run."""
+    """Run the stages before training. Raise GatesError if a gate stops the run."""
     check_kind(config.model.kind)
     corpus = download_corpus(config.corpus, force="corpus" in config.force)
     corpus = named_for_its_model(find_home(), config, corpus)
@@ -173,7 +173,7 @@ def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
 def evaluate_and_register(
     config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, told: PipelineConfig | None = None
 ) -> TrainedRecord:
-    """The stages after training. told: the configuration before its size was chosen."""
+    """Run the stages after training. told: the configuration before its size was chosen."""
     name = dataset.corpus_name
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def built_once(factory: pytest.TempPathFactory, build: Callable[[Path], T]) -> T:
-    """The value of build(folder): the first process that needs it builds it, the others wait and read it.
+    """Return the value of build(folder): the first process that needs it builds it, the others wait and read it.
 
     The folder is shared: a test that changes what is in it takes a copy.
     """

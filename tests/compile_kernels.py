@@ -57,7 +57,7 @@ CASES = [  # kernel, types of its arguments, their constants, warps
 
 
 def compile_kernel(kernel: triton.JITFunction, types: str, constants: dict[str, object], warps: int) -> str:
-    """The kernel's name and what it takes; triton.CompilationError if it does not compile."""
+    """Compile a kernel, and return its name and what it takes. Raise triton.CompilationError if it does not compile."""
     names = [name for name in kernel.arg_names if name not in constants]
     signature = {name: TYPES[kind] for name, kind in zip(names, types, strict=True)}
     signature |= dict.fromkeys(constants, "constexpr")

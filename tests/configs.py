@@ -31,17 +31,17 @@ def plain_config(settings: Mapping[str, Any]) -> PipelineConfig:
 
 
 def plain_training(settings: Mapping[str, Any] | None = None) -> TrainingConfig:
-    """settings: paths below `training`, such as optimizer.learning_rate."""
+    """Make the settings of a training. settings: paths below `training`, such as optimizer.learning_rate."""
     return plain_config({f"training.{path}": value for path, value in (settings or {}).items()}).training
 
 
 def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
-    """settings: fields of `model`."""
+    """Make the settings of a model. settings: fields of `model`."""
     return plain_config({f"model.{field}": value for field, value in (settings or {}).items()}).model
 
 
 def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> LanguageModel:
-    """A model with initial weights, untied and with a bias of zero. settings: fields of `model`."""
+    """Return a model with initial weights, untied and with a bias of zero. settings: fields of `model`."""
     plain = {"hidden_size": hidden_size, "tie_embeddings": False, "head_bias": "zero"}
     return build_model(plain_model(plain | settings), vocabulary_size, seed=0)
 
@@ -63,5 +63,5 @@ def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> Lang
 
 
 def changed(config: PipelineConfig, settings: Mapping[str, Any]) -> PipelineConfig:
-    """The configuration with some settings changed, and validated again."""
+    """Return the configuration with some settings changed, and validated again."""
     return PipelineConfig.model_validate(nest(flatten(config.model_dump()) | dict(settings)))

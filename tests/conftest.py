@@ -46,7 +46,7 @@ class OneProcessPerFile(LoadFileScheduling):
 
 @functools.cache
 def scope_of_file(name: str) -> str:
-    """name: as in a node id, relative to the repository."""
+    """Return the scope of a file's tests. name: as in a node id, relative to the repository."""
     text = (Path(__file__).resolve().parent.parent / name).read_text(encoding="utf-8")
     return "prefect" if '"prefect_server"' in text or "prefect_server: None" in text else name
 
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @contextmanager
 def home_in(folder: Path) -> Iterator[Home]:
-    """A fresh home in the folder, without settings from the user's environment."""
+    """Give a fresh home in the folder, without settings from the user's environment."""
     with pytest.MonkeyPatch.context() as environment:
         for name in USER_SETTINGS:
             environment.delenv(name, raising=False)
@@ -73,14 +73,14 @@ def home_in(folder: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    """A fresh home for one test."""
+    """Give a fresh home for one test."""
     with home_in(tmp_path) as home:
         yield home
 
 
 @pytest.fixture(scope="session")
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated, empty MLflow store: migrating takes seconds, copying takes none."""
+    """Return a migrated, empty MLflow store: migrating takes seconds, copying takes none."""
     return built_once(tmp_path_factory, mlflow_database)
 
 
@@ -94,7 +94,7 @@ def mlflow_database(folder: Path) -> Path:
 
 @pytest.fixture
 def tracked_home(home: Home, mlflow_template: Path) -> Home:
-    """The test's home with an empty MLflow store in it."""
+    """Return the test's home with an empty MLflow store in it."""
     copy_store(home, mlflow_template)
     return home
 
@@ -154,7 +154,7 @@ class UntrackedRun:
 
     @contextmanager
     def open(self, run_id: str) -> Iterator[Self]:
-        """Takes the place of tracking.open_tracker."""
+        """Take the place of tracking.open_tracker."""
         yield self
 
 
@@ -194,7 +194,7 @@ def toy_stages(folder: Path) -> tuple[Home, Chain]:
 
 @pytest.fixture
 def toy_chain(home: Home, chain_template: tuple[Home, Chain]) -> Chain:
-    """The session's stages, copied into this test's home."""
+    """Return the session's stages, copied into this test's home."""
     return copy_chain(home, chain_template)
 
 
@@ -258,7 +258,7 @@ def register(
 def registry_template(
     tmp_path_factory: pytest.TempPathFactory, chain_template: tuple[Home, Chain], mlflow_template: Path
 ) -> Home:
-    """The toy run as the first version, champion."""
+    """Return the toy run as the first version, champion."""
 
     def toy_registry(folder: Path) -> tuple[Home, set[str]]:
         with home_in(folder) as home:
@@ -282,7 +282,7 @@ def toy_registrar(home: Home, chain_template: tuple[Home, Chain]) -> Registrar:
 
 @pytest.fixture
 def registered(register: Registrar, registry_template: Home) -> Registrar:
-    """The registrar of the toy run whose version 1 is champion already."""
+    """Return the registrar of the toy run whose version 1 is champion already."""
     copy_home(registry_template, register.home)
     return register
 
@@ -298,7 +298,7 @@ def copy_home(template: Home, home: Home) -> None:
 
 @pytest.fixture(scope="session")
 def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder: two layers, trained on the toy corpus in stream mode until they know its grammar."""
+    """Return a model folder: two layers, trained on the toy corpus in stream mode until they know its grammar."""
     return built_once(tmp_path_factory, stream_model)
 
 

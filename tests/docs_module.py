@@ -8,7 +8,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def load_docs_module(name: str) -> ModuleType:
-    """name: of a Python file in docs/, without its suffix."""
+    """Import a Python file of docs/ by its name without suffix."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""Whether a lock lets in one thread at a time."""
+"""Assertions that a lock lets in one thread at a time."""
 
 import threading
 import time

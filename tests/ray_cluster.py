@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @contextmanager
 def two_nodes() -> Iterator[str]:
-    """The address of a cluster of two nodes with one CPU each."""
+    """Give the address of a cluster of two nodes with one CPU each."""
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as environment:
@@ -28,7 +28,7 @@ def two_nodes() -> Iterator[str]:
 
 
 def workers_that_run(name: str) -> list[psutil.Process]:
-    """Processes of this test's cluster. Ray names a process after the function or class that it runs."""
+    """Return processes of this test's cluster. Ray names a process after the function or class that it runs."""
     return [process for process in psutil.Process().children(recursive=True) if name in program_name(process)]
 
 

@@ -9,7 +9,7 @@ from rnnlm.models.language_model import LanguageModel
 
 
 def log_probabilities_of(model: LanguageModel, token_ids: Sequence[int]) -> torch.Tensor:
-    """(t,) token ids, a row from its beginning → (t, V) natural logarithms of the next token's probability."""
+    """Return natural logarithms of the next token's probability, (t, V). token_ids: (t,), a row from its beginning."""
     with torch.no_grad():
         probabilities = model(torch.tensor([list(token_ids)]))[0][0].double().softmax(-1).numpy()
     if model.mixture is not None:

@@ -35,7 +35,7 @@ def used_names() -> set[str]:
 
 
 def table_names() -> set[str]:
-    """The variables in the page's tables."""
+    """Return the variables in the page's tables."""
     rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
     return {name for row in rows for name in NAME.findall(row.split("|")[1])}
 
@@ -101,7 +101,7 @@ def test_compose_and_kubernetes_start_the_servers_with_the_same_commands() -> No
 
 
 def containers(manifest: str) -> dict[str, dict[str, Any]]:
-    """The containers of a manifest by name."""
+    """Return the containers of a manifest by name."""
     documents = yaml.safe_load_all((DEPLOY / "kubernetes" / f"{manifest}.yaml").read_text(encoding="utf-8"))
     pods = [document["spec"]["template"]["spec"] for document in documents if "template" in document.get("spec", {})]
     return {one["name"]: one for pod in pods for one in [*pod.get("initContainers", []), *pod["containers"]]}
@@ -123,7 +123,7 @@ def test_every_compose_service_has_a_health_check_or_ends() -> None:
 
 
 def environment_of(service: str) -> list[dict[str, str]]:
-    """The variables of a server in the compose file and in the manifests; secrets by the name of their key."""
+    """Return the variables of a server in the compose file and in the manifests; secrets by the name of their key."""
     manifest = {
         one["name"]: one.get("value", "") or one["valueFrom"]["secretKeyRef"]["key"]
         for one in containers(service)[service]["env"]

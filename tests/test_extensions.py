@@ -36,7 +36,7 @@ print(model.name, len(model.score(["the cat sees the dog"])))
 
 
 def tracked(tree: Path) -> list[Path]:
-    """The files of a checkout, below it."""
+    """Return the files of a checkout, below it."""
     done = subprocess.run(["git", "ls-files"], cwd=tree, capture_output=True, text=True, check=True)
     return [Path(line) for line in done.stdout.splitlines() if (tree / line).is_file()]
 
@@ -94,7 +94,7 @@ def delete(tree: Path, names: Iterable[str]) -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A copy of the checkout, with its changes that are not committed."""
+    """Return a copy of the checkout, with its changes that are not committed."""
     tree = tmp_path / "clone"
     for path in tracked(ROOT):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def run(tree: Path, *command: str) -> str:
-    """The program's output; its code is the tree's, its home lies beside that. AssertionError if it fails."""
+    """Return the program's output; its code is the tree's, its home lies beside that. AssertionError if it fails."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "MLFLOW"))}
     environment |= {"PYTHONPATH": str(tree), "RNNLM_HOME": str(tree.with_name("home"))}
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=600)

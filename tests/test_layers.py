@@ -182,7 +182,7 @@ def test_imports_within_texts_name_what_there_is() -> None:
 
 
 def defines(module: str, name: str) -> bool:
-    """A module's top level has the name, or the name is a module of the package."""
+    """Return a module's top level has the name, or the name is a module of the package."""
     place = ROOT.joinpath(*module.split("."))
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     is_module = (place / name).is_dir() or (place / f"{name}.py").is_file()

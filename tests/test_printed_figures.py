@@ -69,7 +69,7 @@ CHEAP = {BROWN, f"{PTB} --order 2", f"run --corpus brown.txt {COUNTS}", "run --p
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:
-    """A folder where `brown.txt` is that text, as on the pages; also ../shared/data, as from the project."""
+    """Make a folder where `brown.txt` is that text, as on the pages, and ../shared/data beside it."""
     if not DATA.is_dir():
         pytest.skip("there is no ../shared/data")
     work = tmp_path / "work"
@@ -127,13 +127,13 @@ def answer(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def stands_in(row: str, page: str) -> bool:
-    """Whether a line of the page begins so; … is any text."""
+    """Return True if a line of the page begins so; … is any text."""
     pattern = ".*".join(map(re.escape, row.split("…")))
     return re.search(f"^{pattern}", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE) is not None
 
 
 def shown_output(page: str, beginning: str) -> tuple[str, str]:
-    """The block of a page that begins so, and the block of text after it."""
+    """Return the block of a page that begins so, and the block of text after it."""
     text = (ROOT / page).read_text(encoding="utf-8")
     pattern = rf"^```\w*\n({re.escape(beginning)}.*?)^```\n\n```text\n(.*?)^```"
     found = re.search(pattern, text, re.MULTILINE | re.DOTALL)

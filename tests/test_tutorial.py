@@ -44,7 +44,7 @@ def test_a_chapter_prints_what_it_shows(name: str) -> None:
 
 
 def is_printed_alike(printed: str, expected: str) -> bool:
-    """True if the texts are equal but for one in the last digit of decimal numbers.
+    """Return True if the texts are equal but for one in the last digit of decimal numbers.
 
     Processors add up in different orders, so a trained network's figure near a rounding limit falls on either side.
     """
@@ -150,7 +150,7 @@ def test_every_command_of_the_map_runs(tmp_path: Path) -> None:
 
 
 def shell_lines(page: Path) -> list[str]:
-    """The lines of a page's blocks for the shell."""
+    """Return the lines of a page's blocks for the shell."""
     blocks = [text for language, text in FENCED.findall(page.read_text(encoding="utf-8")) if not language]
     return "".join(blocks).splitlines()
 
@@ -173,7 +173,7 @@ def in_one_shell(folder: Path, lines: list[str], *last: str) -> str:
 
 
 def with_servers_in_the_background(lines: list[str]) -> list[str]:
-    """The lines, with those that serve until Ctrl-C on a free port, until the next of them or the end."""
+    """Return the lines, with those that serve until Ctrl-C on a free port, until the next of them or the end."""
     changed, stop = [], "kill $SERVER; wait $SERVER || true"
     port = free_port()
     for line in lines:

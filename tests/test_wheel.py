@@ -17,7 +17,7 @@ SENTENCES = ("the cat sees the dog .", "the dog likes the fox near the river .",
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of a fresh environment that has the wheel, and everything that this one has but rnnlm."""
+    """Return the bin folder of a fresh environment that has the wheel, and everything that this one has but rnnlm."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip"]
     build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)]

@@ -24,7 +24,7 @@ class TrackingServer:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Start the server, and return when it answers."""
         command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db"]
         command += ["--artifacts-destination", str(self.folder / "artifacts")]

@@ -107,7 +107,7 @@ def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ..
 
 
 def help_of(function: Callable[..., None]) -> dict[str, Any]:
-    """A docstring as help: one sentence, perhaps details, and examples in the last paragraph."""
+    """Split a docstring into help: one sentence, perhaps details, and examples in the last paragraph."""
     text, _, examples = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     lines = examples.splitlines()
     title = "examples:" if len(lines) > 1 else "example:"

@@ -1,4 +1,4 @@
-"""compare: kinds of models on the same tokens, or registered models on a text."""
+"""Compare kinds of models on the same tokens, or registered models on a text."""
 
 from typing import Annotated
 

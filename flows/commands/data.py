@@ -1,4 +1,4 @@
-"""corpora, inspect, tokenize, describe, ngram: look at text and datasets, and measure a count-based baseline."""
+"""Look at text and datasets: the commands corpora, inspect, tokenize and describe."""
 
 import os
 import sys

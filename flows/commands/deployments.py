@@ -1,4 +1,4 @@
-"""deploy, env: what servers and workers that are started by hand need."""
+"""Set up servers and workers that are started by hand: the commands deploy and env."""
 
 import os
 import shlex

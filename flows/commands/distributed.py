@@ -1,4 +1,4 @@
-"""join: train as another node of a distributed run."""
+"""Train as another node of a distributed run: the command join."""
 
 import logging
 import sys

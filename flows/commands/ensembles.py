@@ -1,4 +1,4 @@
-"""mix: average the probabilities of several networks."""
+"""Average the probabilities of several networks: the command mix."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""evaluate: measure how well a model predicts text; explain: show how it reads one."""
+"""Measure how well a model predicts text, and show how it reads one: the commands evaluate and explain."""
 
 import json
 from pathlib import Path
@@ -76,9 +76,10 @@ def evaluate_command(
 
 
 def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:
-    """The corpus as the model's own was read, changed by --set; without --corpus, its own text, wherever that lies now.
+    """Return the corpus read as the model's own was, changed by --set. Without --corpus it is the model's own text.
 
-    ConfigError if --set changes how a text is read that is only known by a path as seen from another folder.
+    The text is found wherever it lies now. Raise ConfigError if --set changes how a text is read that is only known by
+    a path as seen from another folder.
     """
     own = corpus_settings(folder)
     if corpus is None and "source" not in own:

@@ -1,4 +1,4 @@
-"""export: write a model in the format of another program."""
+"""Write a model in the format of another program: the command export."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""models, promote, rollback: manage registered models; generate: continue texts with one."""
+"""Manage registered models, and continue texts with one: models, promote, rollback and generate."""
 
 import contextlib
 import sys

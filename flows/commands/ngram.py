@@ -1,4 +1,4 @@
-"""ngram: measure a count-based model on a corpus."""
+"""Measure a count-based model on a corpus: the command ngram."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +34,7 @@ def ngram_command(
 
 
 def ngram_text(result: "NgramResult") -> str:
-    """A one-row table, a warning if its figure is no perplexity, and the samples."""
+    """Lay out a one-row table, a warning if its figure is no perplexity, and the samples."""
     figures = {"test perplexity" if result.normalised else "test figure": f"{result.test_perplexity:.2f}"}
     if result.validation_perplexity is not None:
         figures["validation perplexity"] = f"{result.validation_perplexity:.2f}"

@@ -1,4 +1,4 @@
-"""notify: where the automations send their messages."""
+"""Choose where the automations send their messages: the command notify."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,7 +60,7 @@ def notify_command(
 
 
 def block_of(url: str) -> "NotificationBlock":
-    """A block for Slack or Apprise, or one that posts JSON. ConfigError if it is no address."""
+    """Make a block for Slack or Apprise, or one that posts JSON. Raise ConfigError if the text is no address."""
     from prefect.blocks.notifications import CustomWebhookNotificationBlock, SlackWebhook
     from pydantic import SecretStr
 

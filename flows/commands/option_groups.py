@@ -16,10 +16,10 @@ class OptionGroup(Protocol):
     """Annotation of a parameter of type `kind` that stands for several options."""
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
-        """Field → Typer's annotation, and the default (inspect.Parameter.empty: required)."""
+        """Return Typer's annotation and the default of each field. inspect.Parameter.empty: required."""
 
     def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
-        """The parameter's value, from the options' values by field."""
+        """Return the parameter's value from the options' values by field."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,10 @@ class SectionFields:
         }
 
     def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
-        """The section; `model_fields_set` tells which options were given. ConfigError names the wrong option."""
+        """Return the section.
+
+        Its `model_fields_set` tells which options were given. Raise ConfigError with the wrong option.
+        """
         given = {
             field: parsed(value, kind.model_fields[field])
             for field, value in values.items()
@@ -46,14 +49,14 @@ class SectionFields:
 
 
 def fields(*names: str, prefix: str = "", variables: dict[str, str] | None = None, **renamed: str) -> SectionFields:
-    """The options --PREFIX-NAME, and those whose field has another name. renamed: option → field."""
+    """Make options --PREFIX-NAME, and those whose field has another name: renamed gives the field by option."""
     options = {name: name for name in names} | {field: option for option, field in renamed.items()}
     named = {field: f"--{prefix}{option}".replace("_", "-") for field, option in options.items()}
     return SectionFields(named, variables or {})
 
 
 def parsed(value: str | bool, field: FieldInfo) -> Any:
-    """A flag that was given inverts its field's default; a list is separated by commas."""
+    """Return an option's value. A flag that was given inverts its field's default; a list is separated by commas."""
     if isinstance(value, bool):
         return not field.default
     return [part.strip() for part in value.split(",")] if takes_list(field) else value
@@ -132,7 +135,7 @@ def takes_list(field: FieldInfo) -> bool:
 
 
 def metavar(option: str, annotation: Any) -> str:
-    """The placeholder of the value in --help: N, a choice, or the option's name."""
+    """Return the placeholder of the value in --help: N, a choice, or the option's name."""
     origin = get_origin(annotation)
     if origin in (types.UnionType, Union, Annotated):  # X | None, or X with bounds
         return metavar(option, get_args(annotation)[0])
@@ -144,7 +147,7 @@ def metavar(option: str, annotation: Any) -> str:
 
 
 def field_help(field: FieldInfo) -> str:
-    """The field's description with its choices (of a tuple), bounds and default."""
+    """Return the field's description with its choices (of a tuple), bounds and default."""
     notes = []
     item = get_args(field.annotation)[0] if takes_list(field) else None
     if get_origin(item) is Literal:

@@ -55,7 +55,7 @@ def setting_paths(section: type[Section], prefix: str = "") -> Iterator[str]:
 
 
 def pipeline_option(option: str, metavar: str | None, text: str, completion: Any = None) -> Any:
-    """An option below the heading for the pipeline's settings."""
+    """Make an option below the heading for the pipeline's settings."""
     return typer.Option(
         option, metavar=metavar, help=text, autocompletion=completion, rich_help_panel="Pipeline settings"
     )
@@ -124,7 +124,10 @@ class PipelineOptions:
     ] = None
 
     def pipeline_config(self, corpus: str | None = None) -> PipelineConfig:
-        """The configuration that the options describe; --set wins over the others. corpus: in place of --corpus."""
+        """Return the configuration that the options describe. --set wins over the others.
+
+        corpus: in place of --corpus.
+        """
         named = [
             f"{path}={getattr(self, name)}" for name, path in SHORT_SETTINGS.items() if getattr(self, name) is not None
         ]
@@ -137,7 +140,7 @@ class PipelineOptions:
 
 
 def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: str) -> PipelineConfig:
-    """The default preset with `defaults` and then --set, for commands that only need a dataset."""
+    """Apply `defaults` and then --set to the default preset, for commands that only need a dataset."""
     return with_checked_source(build_config(None, [*defaults, *(overrides or ())], corpus))
 
 

@@ -1,4 +1,4 @@
-"""run, prepare, train, join: run the pipeline or a part of it."""
+"""Run the pipeline or a part of it: the commands run, prepare and train."""
 
 from typing import Annotated
 
@@ -102,7 +102,7 @@ def check_device(config: PipelineConfig) -> None:
 
 
 def unfinished_run(home: Home, options: PipelineOptions) -> tuple[PipelineConfig, DatasetRecord]:
-    """The configuration and dataset that the run to resume started with, and where it runs from now on."""
+    """Return the configuration and dataset that the run to resume started with, and where it runs from now on."""
     assert options.resume is not None
     if options != PipelineOptions(set=options.set, verify=options.verify, resume=options.resume):
         raise ConfigError(

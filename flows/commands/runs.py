@@ -1,4 +1,4 @@
-"""runs: list training runs, and set some side by side."""
+"""List training runs, and set some side by side: the command runs."""
 
 import math
 import textwrap
@@ -54,7 +54,7 @@ def runs_command(
 
 
 def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
-    """The run with the time of its first measurement, if that is earlier: files of a restored home are all new."""
+    """Return the run with the time of its first measurement if that is earlier. Files of a restored home are new."""
     from rnnlm.storage.contained_paths import inside
     from rnnlm.training.history import HISTORY, read_measurements
 
@@ -116,7 +116,7 @@ def run_row(run: "RunOverview") -> dict[str, Any]:
 
 
 def comparison_text(comparison: "RunComparison") -> str:
-    """A table with a column per run: scores first, then the settings that differ."""
+    """Lay out a table with a column for each run: scores first, then the settings that differ."""
     names = [run.run_id[:8] for run in comparison.runs]
     scores = {
         "test bits/byte": [figure(run.bits_per_byte, 3) for run in comparison.runs],

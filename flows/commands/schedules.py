@@ -1,4 +1,4 @@
-"""schedule, schedules, unschedule, trigger: when the pipeline runs by itself, and on which text."""
+"""Choose when the pipeline runs by itself, and on which text: schedule, schedules, unschedule and trigger."""
 
 import contextlib
 import os
@@ -183,7 +183,10 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def prefect_query() -> Iterator[PrefectQuery]:
-    """The server of rnnlm up, or at PREFECT_API_URL. ConfigError if there is none, or if it answers with an error."""
+    """Ask the server of rnnlm up, or at PREFECT_API_URL.
+
+    Raise ConfigError if there is none, or if it answers with an error.
+    """
     address = os.environ.get("PREFECT_API_URL")
     if address is None:
         raise ConfigError("no Prefect server: start one with rnnlm up --detach, or set PREFECT_API_URL")

@@ -1,4 +1,4 @@
-"""score, filter, pairs, rescore: what many texts cost under a model, and what follows from it."""
+"""Measure what many texts cost under a model, and act on it: score, filter, pairs and rescore."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""up, down, status, logs: run Prefect, MLflow and a worker on this machine; deploy, env: set up servers by hand."""
+"""Run Prefect, MLflow and a worker on this machine: the commands up, down, status and logs."""
 
 import contextlib
 import os
@@ -190,7 +190,7 @@ def disk_rows(status: "HomeStatus") -> dict[str, int]:
 
 
 def listed(name: str, lines: Sequence[str]) -> list[str]:
-    """The name beside the first line."""
+    """Put the name beside the first line."""
     return [labelled(name if index == 0 else "", line) for index, line in enumerate(lines)]
 
 

@@ -1,4 +1,4 @@
-"""serve: answer over HTTP with a model."""
+"""Answer over HTTP with a model: the command serve."""
 
 from typing import Annotated
 

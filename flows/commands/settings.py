@@ -1,4 +1,4 @@
-"""settings: list the fields of the pipeline's configuration."""
+"""List the fields of the pipeline's configuration: the command settings."""
 
 import json
 import textwrap
@@ -52,7 +52,7 @@ def below(field: str, section: str | None) -> bool:
 
 
 def setting_rows(config: Section, prefix: str = "") -> Iterator[dict[str, Any]]:
-    """A row per field: its dotted path, type, bounds, value in `config` and description."""
+    """Yield a row for each field: its dotted path, type, bounds, value in `config` and description."""
     values = config.model_dump(mode="json")
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)

@@ -1,4 +1,4 @@
-"""surprise: show where a model's loss is high."""
+"""Show where a model's loss is high: the command surprise."""
 
 import shutil
 from pathlib import Path

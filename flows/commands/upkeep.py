@@ -1,4 +1,4 @@
-"""prune, backup, restore: keep a home small, and keep a copy of it."""
+"""Keep a home small, and keep a copy of it: the commands prune, backup and restore."""
 
 from pathlib import Path
 from typing import Annotated

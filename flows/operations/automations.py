@@ -39,7 +39,7 @@ BEGUN = {"prefect.flow-run.Pending", "prefect.flow-run.Running", "prefect.flow-r
 
 
 def run_trigger(expect: set[str], related: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
-    """A trigger for flow runs of deployments; a run on a terminal is watched by a person."""
+    """Make a trigger for flow runs of deployments. A run on a terminal is watched by a person."""
     return {
         "match": {"prefect.resource.id": "prefect.flow-run.*"},
         "match_related": related,
@@ -52,7 +52,7 @@ def event_trigger(*expect: str, **labels: str) -> dict[str, Any]:
 
 
 def absence(hours: float, after: set[str]) -> dict[str, Any]:
-    """Settings of a trigger that fires if what it expects does not follow."""
+    """Return settings of a trigger that fires if what it expects does not follow."""
     return {"posture": "Proactive", "after": after, "within": timedelta(hours=hours), "threshold": 1}
 
 
@@ -172,7 +172,7 @@ def targets(automation: "AutomationCore") -> set[str]:
 
 
 def is_ours(automation: "AutomationCore", blocks: "list[BlockDocument]") -> bool:
-    """Whether it only does nothing, or tells blocks named `rnnlm` or deleted ones: no user has given it actions."""
+    """Return True if it only tells blocks named `rnnlm` or deleted ones, or does nothing: no user gave it actions."""
     others = {str(block.id) for block in blocks if block.name != NOTIFIER}
     kinds = {action.type for action in automation.actions}
     return kinds <= {"do-nothing", "send-notification"} and not targets(automation) & others

@@ -56,7 +56,7 @@ class AgainIfBusy:
 
 
 def busy_in_one_line(record: logging.LogRecord) -> bool:
-    """Logging filter: what Prefect's services could not store, and store again soon, without a traceback."""
+    """Filter a log: what Prefect's services could not store, and store again soon, is logged without a traceback."""
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and LOCKED in str(error):
         record.msg = f"{record.getMessage().partition(chr(10))[0]}: the database was busy; it is tried again"

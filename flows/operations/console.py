@@ -19,7 +19,7 @@ NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")  # l
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Logging filter of the console: drop what the command itself reports when the run has failed.
+    """Filter the console's log: drop what the command itself reports when the run has failed.
 
     These are our own errors, interruptions, an unreachable Prefect server, a full disk, and a failed run's last line,
     which repeats its error.
@@ -33,12 +33,12 @@ def is_news(record: logging.LogRecord) -> bool:
 
 
 def error_of(record: logging.LogRecord) -> BaseException | None:
-    """The exception that is logged, also if shorten() has taken its traceback."""
+    """Return the exception that is logged, also if shorten() has taken its traceback."""
     return record.exc_info[1] if record.exc_info else getattr(record, "rnnlm_error", None)
 
 
 def shorten(record: logging.LogRecord) -> bool:
-    """Logging filter: an error that the user must fix is logged as its message alone, without a traceback."""
+    """Filter a log: an error that the user must fix is logged as its message alone, without a traceback."""
     error = error_of(record)
     if isinstance(error, RnnlmError):
         record.msg, record.args, record.exc_info, record.exc_text = str(error), (), None, None
@@ -55,7 +55,7 @@ def shorten_own_errors() -> None:
 
 
 def full_disk_logged_once() -> Callable[[logging.LogRecord], bool]:
-    """Logging filter for a server whose every request fails then: one sentence per minute instead of tracebacks."""
+    """Filter the log of a server whose every request fails then: one sentence per minute instead of tracebacks."""
     logged_at = -math.inf
 
     def log(record: logging.LogRecord) -> bool:
@@ -72,7 +72,7 @@ def full_disk_logged_once() -> Callable[[logging.LogRecord], bool]:
 
 
 def console_handlers() -> Iterator[logging.Handler]:
-    """The handlers of all loggers that write to the console; those that send to Prefect's API are left out."""
+    """Yield the handlers of all loggers that write to the console. Those that send to Prefect's API are left out."""
     from prefect.logging.handlers import PrefectConsoleHandler
 
     named = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
@@ -88,7 +88,7 @@ class Detail(enum.Enum):
     WARNINGS = "warnings"
 
     def shows(self, record: logging.LogRecord) -> bool:
-        """Logging filter; it also makes room for the lines that it lets through."""
+        """Filter a log, and make room for the lines that are let through."""
         shown = self.includes(record)
         if shown:
             clear_bars()

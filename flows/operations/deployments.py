@@ -99,7 +99,7 @@ def deploy_all(home: Home) -> list[str]:
 
 
 def has_gpu() -> bool:
-    """Whether the worker of `rnnlm up` takes runs from the queue `gpu`."""
+    """Return True if the worker of `rnnlm up` takes runs from the queue `gpu`."""
     return shutil.which("nvidia-smi") is not None
 
 
@@ -122,7 +122,9 @@ def remove_gpu_queue(client: "SyncPrefectClient", plans: list[Plan]) -> None:
 
 
 def create_work_pool(client: "SyncPrefectClient") -> None:
-    """The process pool with our job template. A pool of another type keeps its own: deploy/ has one for Kubernetes.
+    """Create the process pool with our job template.
+
+    A pool of another type keeps its own, as that for Kubernetes in deploy/.
 
     Variables of the environment that a person has given the pool stay.
     """
@@ -177,7 +179,7 @@ def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -
 
 
 def kept_choices(plan: Plan, existing: "DeploymentResponse") -> Plan:
-    """The plan with what a person has chosen in the Prefect UI: which schedules are on, and the model to score with."""
+    """Return the plan with what a person chose in the Prefect UI: which schedules are on, and the scoring model."""
     plan = copy.deepcopy(plan)
     switches = {one.slug: one.active for one in existing.schedules}
     for schedule in plan.get("schedules", []):

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Parameters, Result]]:
-    """Decorator: a Prefect flow whose runs have names from flow_run_label, and whose failures are plain."""
+    """Decorate a function as a Prefect flow whose runs have names from flow_run_label, and whose failures are plain."""
 
     def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
         settings = flow(name=name, flow_run_name=flow_run_label, on_crashed=[fail_with_unknown_parameters])
@@ -40,7 +40,7 @@ def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Param
 
 
 def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Hook of crashed runs: a parameter that the flow does not have is a failure, which is not resumed.
+    """Make a failure of a crash by a parameter that the flow does not have: a failure is not resumed.
 
     Prefect's API accepts any name; the run's process then ends with "a general error" before the flow begins.
     """
@@ -53,7 +53,7 @@ def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state:
 
 
 def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Decorator of a flow's function: an error that the user must fix becomes the run's state with its own message.
+    """Decorate a flow's function: an error that the user must fix becomes the run's state with its own message.
 
     Prefect would write "Flow run encountered an exception: CorpusError: …", and log a traceback. Callers get the error
     as an exception all the same. What may be retried stays with Prefect, which counts the retries.

@@ -83,7 +83,7 @@ def home_password(home: Home) -> str:
 
 
 def problem_of_password(path: Path) -> str | None:
-    """The reason why somebody else may know or have written the password; None if it is the user's alone."""
+    """Return the reason why somebody else may know or have written the password, or None if it is the user's alone."""
     if path.is_symlink() or not path.is_file():
         return "it is no file"
     found = path.stat()

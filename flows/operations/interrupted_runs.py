@@ -63,7 +63,7 @@ def crashed_runs(query: "PrefectQuery", since: str) -> list[dict[str, Any]]:
 
 
 def is_without_progress(home: Home, run: "FlowRun") -> bool:
-    """Whether the run was killed before it stored anything: a checkpoint, or the output of a stage."""
+    """Return True if the run was killed before it stored anything: a checkpoint, or the output of a stage."""
     if not was_interrupted(run) or is_stopped(run) or run.start_time is None:
         return False
     begin, end = run.start_time.timestamp(), (run.end_time or datetime.now(UTC)).timestamp()
@@ -92,7 +92,7 @@ def give_up(client: "SyncPrefectClient", run: "FlowRun", attempts: int) -> None:
 
 
 def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":
-    """Deployment's id → its runs that have started within the time, newest first."""
+    """Return each deployment's runs that have started within the time, newest first, by the deployment's id."""
     from prefect.client.schemas.filters import FlowFilter, FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort
 

@@ -111,7 +111,7 @@ class PrefectLoader(SourceFileLoader):
 
 
 def keep_loopback_from_proxy() -> None:
-    """The home's own servers are not behind the machine's proxy. For this process, its children and all libraries."""
+    """Keep the home's own servers from the machine's proxy, for this process, its children and all libraries."""
     if not getproxies():
         return
     known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""

@@ -55,7 +55,7 @@ def access_problem(address: str) -> str:
 
 
 def is_night(run: dict[str, Any]) -> bool:
-    """Whether a schedule has started the run; a person, or another program, has started the others."""
+    """Return True if a schedule has started the run, and not a person or another program."""
     return SCHEDULED_TAG in run["tags"]
 
 
@@ -69,7 +69,10 @@ def wait_for_server(address: str) -> None:
 
 
 class PrefectQuery:
-    """password: `user:password`, by default Prefect's own setting. trust_env: use HTTP proxies from the environment."""
+    """Questions to a Prefect server.
+
+    password: `user:password`, by default Prefect's own setting. trust_env: use HTTP proxies from the environment.
+    """
 
     def __init__(self, api: str, password: str | None = None, *, trust_env: bool = True) -> None:
         password = password or os.environ.get("PREFECT_API_AUTH_STRING")
@@ -78,7 +81,7 @@ class PrefectQuery:
         self.trust_env = trust_env
 
     def post(self, path: str, **body: Any) -> Any:
-        """The answer's JSON. httpx.HTTPError if the server does not answer, or refuses.
+        """Return the answer's JSON. Raise httpx.HTTPError if the server does not answer, or refuses.
 
         A server whose SQLite file is busy answers 503, without having done anything; it is asked again.
         """
@@ -91,26 +94,26 @@ class PrefectQuery:
 
     @functools.cached_property
     def flow_names(self) -> dict[str, str]:
-        """Flow's id → its name."""
+        """Return each flow's name by its id."""
         return {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
 
     def deployments(self) -> dict[str, dict[str, Any]]:
-        """`flow/deployment` → the deployment."""
+        """Return each deployment by `flow/deployment`."""
         found = self.post("deployments/filter")
         return {f"{self.flow_names.get(one['flow_id'], '')}/{one['name']}": one for one in found}
 
     def flow_runs(self, states: list[str], order: str, limit: int, **more: Any) -> list[dict[str, Any]]:
-        """Runs that no other run has started. more: further conditions on flow runs."""
+        """Return runs that no other run has started. more: further conditions on flow runs."""
         chosen = {"state": {"type": {"any_": states}}, "parent_task_run_id": {"is_null_": True}, **more}
         found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
         return found
 
     def last_runs(self, deployment_id: str, states: list[str]) -> list[dict[str, Any]]:
-        """The deployment's last runs in one of these states, the newest first."""
+        """Return the deployment's last runs in one of these states, the newest first."""
         return self.flow_runs(states, "START_TIME_DESC", 100, deployment_id={"any_": [deployment_id]})
 
     def next_starts(self) -> dict[str, datetime]:
-        """`flow/deployment` → when its next run starts, the soonest first.
+        """Return when the next run of each `flow/deployment` starts, the soonest first.
 
         Prefect plans a few runs of each, some seconds after a schedule is made; until then the time is computed.
         """
@@ -127,7 +130,7 @@ class PrefectQuery:
         return dict(sorted(soonest.items(), key=lambda item: item[1]))
 
     def logs(self, run_id: str, logger: str, **more: Any) -> list[dict[str, Any]]:
-        """The run's log records, the newest first. logger: the beginning of its name."""
+        """Return the run's log records, the newest first. logger: the beginning of its name."""
         chosen = {"flow_run_id": {"any_": [run_id]}, **more}
         found = self.post("logs/filter", logs=chosen, sort="TIMESTAMP_DESC", limit=50)
         return [record for record in found if record["name"].startswith(logger)]

@@ -61,7 +61,7 @@ def distinct_name(context: FlowRunContext, name: str) -> str:
 
 
 def own_schedule(context: FlowRunContext) -> str:
-    """The name of the user's own schedule that has started the run; "" for other runs."""
+    """Return the name of the user's own schedule that has started the run, or "" for other runs."""
     run = context.flow_run
     if run is None or run.deployment_id is None:
         return ""
@@ -94,7 +94,7 @@ def tag_run(*tags: str) -> None:
 
 @contextlib.contextmanager
 def failures_ignored() -> Iterator[None]:
-    """A wrong name or tag must not fail a run."""
+    """Ignore failures in the block: a wrong name or tag must not fail a run."""
     try:
         yield
     except Exception as error:

@@ -28,12 +28,15 @@ def lock_folder(home: Home) -> Path:
 
 
 def lock_file(home: Home, run_id: UUID) -> Path:
-    """The file that the flow run's process holds locked."""
+    """Return the file that the flow run's process holds locked."""
     return lock_folder(home) / f"{run_id}{LOCK_SUFFIX}"
 
 
 def unlocked_name(final: Path) -> Path:
-    """The file's name until its process has locked it. A process killed before that leaves it under this name."""
+    """Return the file's name until its process has locked it.
+
+    A process killed before that leaves it under this name.
+    """
     return final.with_name(f".{final.name}")
 
 

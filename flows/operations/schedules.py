@@ -101,7 +101,10 @@ def other_source(
 
 
 def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezone: str) -> Plan:
-    """The deployment `nightly` for another corpus, settings and time. Limits that are not set are those of nightly."""
+    """Return the deployment `nightly` for another corpus, settings and time.
+
+    Limits that are not set are those of nightly.
+    """
     if name in {plan["name"] for plan in read_plans()}:
         raise ConfigError(f"--name {name}: this deployment comes with rnnlm; choose another name")
     if config.corpus.source != config.corpus.public_source:
@@ -145,7 +148,7 @@ def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
 def schedule_row(
     name: str, deployment: dict[str, Any], next_run: datetime | None, runs: list[dict[str, Any]]
 ) -> ScheduleRow:
-    """runs: the newest first."""
+    """Make the row of a schedule. runs: the newest first."""
     schedules = deployment["schedules"]
     last = runs[0] if runs else None
     timing = next((one for one in schedules if one["active"]), schedules[0])

@@ -28,7 +28,7 @@ class HomeProcesses:
 
 
 def find_home_processes(home: Home) -> HomeProcesses:
-    """This user's processes with RNNLM_HOME=home: services, and flow runs that a worker has started."""
+    """Find this user's processes with RNNLM_HOME=home: services, and flow runs that a worker has started."""
     found = HomeProcesses()
     for process in psutil.process_iter():
         environment = environment_of(process)
@@ -90,7 +90,7 @@ def stop_processes(processes: list[psutil.Process], seconds: float) -> int:
 
 
 def runs(process: psutil.Process) -> bool:
-    """False for a zombie: the paused worker that started it cannot take note of its end."""
+    """Return False for a zombie: the paused worker that started it cannot take note of its end."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

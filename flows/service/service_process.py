@@ -96,7 +96,7 @@ def log_file(home: Home, service: str) -> Path:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The last lines that are not blank."""
+    """Return the last lines that are not blank."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", errors="replace") as log:

@@ -101,7 +101,7 @@ def read_status(home: Home) -> HomeStatus:
 
 
 def runs_of(query: PrefectQuery) -> dict[str, Any]:
-    """The fields of HomeStatus that Prefect knows."""
+    """Return the fields of HomeStatus that Prefect knows."""
     deployments, coming = query.deployments(), next_runs(query)
     names = {one["id"]: one["name"] for one in deployments.values()}
     last = last_runs(query, FINISHED)
@@ -140,7 +140,7 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
 def schedule_runs(
     query: PrefectQuery, deployments: dict[str, dict[str, Any]], coming: dict[str, str]
 ) -> tuple[list[NightStatus], list[NightStatus]]:
-    """The last night of each schedule of the pipeline that is active or has run, and the runs by hand after it.
+    """Return the last night of each schedule of the pipeline that is active or has run, and the runs by hand after it.
 
     coming: from next_runs().
     """
@@ -170,7 +170,7 @@ def night_status(query: PrefectQuery, schedule: str, run: dict[str, Any] | None,
 
 
 def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """The night's score and decision, from its event (rnnlm/registry/night_events.py); or why it has failed."""
+    """Return the night's score and decision, from its event (rnnlm/registry/night_events.py), or why it has failed."""
     if run["state"]["type"] != "COMPLETED":
         return message_of(run)
     told = {"event": {"name": [NIGHT_ENDED]}, "related": {"id": [f"prefect.flow-run.{run['id']}"]}}
@@ -179,14 +179,14 @@ def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def next_runs(query: PrefectQuery) -> dict[str, str]:
-    """`flow/deployment` → local time of its next run, the soonest first, without upkeep."""
+    """Return the local time of the next run of each `flow/deployment`, the soonest first, without upkeep."""
     return {
         name: local_time(moment) for name, moment in query.next_starts().items() if name.partition("/")[0] not in UPKEEP
     }
 
 
 def unfinished_runs(query: PrefectQuery) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Runs that have begun, and runs that are due and wait, as after `rnnlm trigger`."""
+    """Return runs that have begun, and runs that are due and wait, as after `rnnlm trigger`."""
     now = datetime.now(UTC)
     planned = last_runs(query, ["SCHEDULED"], order="EXPECTED_START_TIME_ASC", shown=100)
     waiting = [run for run in planned if run["state"]["name"] in WAITS_FOR or is_due(run, now)]
@@ -202,13 +202,13 @@ def is_due(run: dict[str, Any], now: datetime) -> bool:
 def last_runs(
     query: PrefectQuery, states: list[str], order: str = "START_TIME_DESC", shown: int = RUNS_SHOWN, **more: Any
 ) -> list[dict[str, Any]]:
-    """The last runs in one of these states, without upkeep."""
+    """Return the last runs in one of these states, without upkeep."""
     found = query.flow_runs(states, order, 100, **more)
     return [run for run in found if query.flow_names.get(run["flow_id"]) not in UPKEEP][:shown]
 
 
 def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> RunStatus:
-    """names: deployment's id → its name, for a run that has not begun: Prefect has given it a random one."""
+    """Describe a run. One that has not begun has its deployment's name (names: by id), not Prefect's random one."""
     name = run["name"] if run["run_count"] else names.get(run["deployment_id"], run["name"])
     when, state = local_time(began_or_due(run)), run["state"]["name"]
     return RunStatus(name=name, when=when, state=state, note=note, by_hand=not is_night(run))
@@ -241,7 +241,7 @@ def message_of(run: dict[str, Any]) -> str:
 
 
 def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """The last log line of the library, which says how far the run is."""
+    """Return the last log line of the library, which says how far the run is."""
     logs = query.logs(run["id"], "rnnlm.")
     return logs[0]["message"].strip().partition("\n")[0] if logs else ""
 
@@ -257,7 +257,7 @@ def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:
-    """The champions of the home's own store; importing MLflow to ask another takes seconds."""
+    """Return the champions of the home's own store. Importing MLflow to ask another takes seconds."""
     try:
         found = champions_in_file(home.mlflow_database) if is_embedded(home) else champions_of_server(home)
     except (TrackingError, sqlite3.Error):  # a server that does not answer; no store yet, or one with other tables
@@ -266,7 +266,7 @@ def champions(home: Home) -> tuple[ChampionStatus, ...]:
 
 
 def champions_of_server(home: Home) -> dict[str, tuple[int, list[RegistryVersion]]]:
-    """Like champions_in_file(), but read from the server."""
+    """Read from the server what champions_in_file() reads from a file."""
     found = [version for version in list_models(home) if "champion" in version.aliases]
     with reaching_mlflow(home) as client:
         return {one.name: (one.version, read_versions(client, one.name)) for one in found}
@@ -289,7 +289,7 @@ def model_names(home: Home) -> set[str]:
 
 
 def repair_line(home: Home, name: str) -> str:
-    """The command that gives the model a champion. "" for a model of another program."""
+    """Return the command that gives the model a champion, or "" for a model of another program."""
     versions = registered_versions(home, name)
     if not versions:
         return "no version is left, and the next run registers one" if name.startswith("rnnlm-") else ""
@@ -302,7 +302,7 @@ def repair_line(home: Home, name: str) -> str:
 
 
 def champion_status(model: str, number: int, versions: list[RegistryVersion]) -> ChampionStatus:
-    """versions: all of the model."""
+    """Describe a champion. versions: all of the model."""
     history = read_history(versions)
     facts = next((version.facts for version in versions if version.number == number), {})
     figure = facts.get("bits_per_byte")
@@ -321,7 +321,7 @@ def nights_kept(champion: int, versions: list[RegistryVersion]) -> str:
 
 
 def disk_bytes(home: Home) -> dict[str, int]:
-    """Folder or file of the home → its size in bytes, the largest first; hidden ones are left out."""
+    """Return the size in bytes of each folder or file of the home, the largest first. Hidden ones are left out."""
     if not home.root.exists():
         return {}
     sizes = {path.name: size_of(path) for path in home.root.iterdir() if not path.name.startswith(".")}

@@ -197,7 +197,7 @@ class Supervisor:
         self.deploy.start()
 
     def stop_all(self) -> None:
-        """The flow runs first, so that they can report their state; idempotent."""
+        """Stop the flow runs first, so that they can report their state. A second call does nothing."""
         self.worker.pause()
         stopped = stop_flow_runs(self.home)
         for service in (self.deploy, self.worker):
@@ -221,7 +221,7 @@ class Supervisor:
             print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}", file=log)
 
     def worker_is_online(self) -> bool:
-        """Whether the worker that was started last is online in the work pool."""
+        """Return True if the worker that was started last is online in the work pool."""
         try:
             workers = self.query.post(f"work_pools/{WORK_POOL}/workers/filter")
         except (httpx.HTTPError, ValueError):
@@ -269,7 +269,7 @@ def mlflow_command(home: Home, running: RunningHome) -> list[str]:
 
 
 def worker_command(running: RunningHome) -> list[str]:
-    """A worker of all queues; without a GPU, of the queue `default`."""
+    """Return the command of a worker of all queues; without a GPU, of the queue `default`."""
     queues = [] if has_gpu() else ["--work-queue", "default"]
     name = ["--name", worker_name(running), "--install-policy", "never"]
     return [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL, *name, *queues]

@@ -31,7 +31,7 @@ class Section(BaseModel):
         return dict(changes)
 
     def facts(self) -> dict[str, str]:
-        """Return facts for the pages about a run: name → text.
+        """Return facts for the pages about a run, by their names.
 
         A section may have none if its values are the defaults.
         """

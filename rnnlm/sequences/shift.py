@@ -15,7 +15,7 @@ Ids = TypeVar("Ids", np.ndarray, torch.Tensor)
 
 
 def shifted(token_ids: Ids) -> tuple[Ids, Ids]:
-    """Shift by one: token ids (…, t + 1) → inputs and targets (…, t). Each target is the token after its input."""
+    """Return inputs and targets, (…, t) each, of token ids (…, t + 1): each target is the token after its input."""
     return token_ids[..., :-1], token_ids[..., 1:]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def restored_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`main` sets defaults in os.environ: restore it for the next test.
+    """Restore os.environ for the next test: `main` sets defaults in it.
 
     Prefect's log handlers keep the stderr of the test that created them; writing to a closed one must not print errors.
     """

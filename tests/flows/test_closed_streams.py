@@ -15,7 +15,7 @@ RNNLM = [sys.executable, "-c", "from flows.command_line import console_entry; co
 
 
 def run(line: str, home: Path) -> subprocess.CompletedProcess[str]:
-    """A line of the shell, in which $RNNLM is the command."""
+    """Run a line of the shell, in which $RNNLM is the command."""
     environment = {**os.environ, "RNNLM_HOME": str(home), "PYTHONPATH": str(ROOT)}
     command = f"rnnlm() {{ '{sys.executable}' -c '{RNNLM[2]}' \"$@\"; }}; {line}"
     return subprocess.run(["bash", "-c", command], env=environment, cwd=home.parent, capture_output=True, text=True)

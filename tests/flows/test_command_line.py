@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names: str) -> None:
-    """The command ends with code 2, nothing on standard output, and at most three lines naming `names`."""
+    """Check that the command ends with code 2, an empty standard output, and at most three lines naming `names`."""
     capsys.readouterr()
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -33,7 +33,7 @@ def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names:
 
 
 def help_pages(path: str = "rnnlm", command: Any = None) -> dict[str, str]:
-    """The --help of all commands, by what is typed to call them."""
+    """Return the --help of all commands, by what is typed to call them."""
     command = command or build_group()
     words = path.split()[1:]
     pages = {path: CliRunner().invoke(app, [*words, "--help"], prog_name="rnnlm").output}

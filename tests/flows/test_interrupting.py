@@ -45,7 +45,7 @@ class Command:
             )
 
     def wait_for_training(self) -> Path:
-        """Returns the run's folder once a few steps are measured."""
+        """Return the run's folder once a few steps are measured."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
             for history in self.home.runs.glob("*/history.jsonl"):
@@ -55,7 +55,7 @@ class Command:
         raise AssertionError(self.said.read_text())
 
     def living(self) -> list[int]:
-        """Processes that work in this home."""
+        """Return processes that work in this home."""
         mark = f"RNNLM_HOME={self.home.root}\0".encode()
         found = []
         for path in Path("/proc").glob("[0-9]*/environ"):
@@ -84,7 +84,7 @@ def command(tracked_home: Home, toy_folder: Path, tmp_path: Path) -> Iterator[Co
 
 
 def states(home: Home) -> dict[str, list[str]]:
-    """Kind of run → the states in Prefect's database."""
+    """Return the states in Prefect's database by kind of run."""
     with contextlib.closing(sqlite3.connect(home.prefect / "prefect.db")) as connection:
         return {
             kind: sorted(row[0] for row in connection.execute(f"select state_type from {kind}_run"))
@@ -136,7 +136,7 @@ def test_a_killed_command_leaves_no_server_behind(command: Command, toy_folder: 
 
 
 def server_of(command: Command) -> int:
-    """The process of the temporary server."""
+    """Return the process of the temporary server."""
     for number in command.living():
         with contextlib.suppress(OSError):
             if b"flows.operations.prefect_server" in Path(f"/proc/{number}/cmdline").read_bytes():

@@ -16,7 +16,7 @@ QUICK = {"model.hidden_size": 16, "training.epochs": 1, "training.device": "cpu"
 
 
 def documented(heading: str) -> set[str]:
-    """The keys in the table below a heading of the page."""
+    """Return the keys in the table below a heading of the page."""
     section = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     return set(re.findall(r"`(\w+)`", " ".join(cells)))
@@ -24,7 +24,7 @@ def documented(heading: str) -> set[str]:
 
 @pytest.fixture
 def answer(capsys: pytest.CaptureFixture[str], tracked_home: Home) -> Any:
-    """Calls a command with --json and gives what it prints."""
+    """Return a function that calls a command with --json and gives what it prints."""
 
     def called(*arguments: str) -> Any:
         capsys.readouterr()

@@ -52,7 +52,7 @@ SETTINGS = (
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Iterator[Ran]:
-    """The whole chain in an empty home, once for all tests."""
+    """Give the whole chain in an empty home, once for all tests."""
     folder = tmp_path_factory.mktemp("pipeline")
     config = build_config("default", SETTINGS, str(write_toy_corpus(folder / "toy")))
     with home_in(folder) as home:
@@ -60,7 +60,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Itera
 
 
 def promised_keys() -> set[str]:
-    """The keys of `rnnlm run --json` that docs/reference/json.md names."""
+    """Return the keys of `rnnlm run --json` that docs/reference/json.md names."""
     section = JSON_PAGE.read_text(encoding="utf-8").partition("\n## A run\n")[2].partition("\n## ")[0]
     return set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))))
 
@@ -165,14 +165,14 @@ def test_an_unchanged_night_says_so_and_publishes_nothing_twice(
 
 
 def shown(key: str) -> StoredArtifact:
-    """The latest artifact under the key."""
+    """Return the latest artifact under the key."""
     artifact = Artifact.get(key)
     assert isinstance(artifact, StoredArtifact), key
     return artifact
 
 
 def calls_in_order(path: Path, *functions: str) -> list[str]:
-    """The names of everything that these functions of a file call, in the order of the text; of `a.b()` it is b."""
+    """Return the names of all that these functions of a file call, in the order of the text; of `a.b()` it is b."""
     found = {node.name: node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
     calls = [node for name in functions for node in ast.walk(found[name]) if isinstance(node, ast.Call)]
     calls.sort(key=lambda call: (call.func.end_lineno, call.func.end_col_offset))

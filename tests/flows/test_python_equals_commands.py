@@ -42,7 +42,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=list(MODELS))
 def run_id(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The id of a run of one of MODELS, in a home of its own, which the environment names."""
+    """Give the id of a run of one of MODELS, in a home of its own, which the environment names."""
     folder = tmp_path_factory.mktemp("models")
     (folder / "text").mkdir()
     for split, count in (("train", 60), ("valid", 8), ("test", 8)):
@@ -60,7 +60,7 @@ def model(run_id: str) -> "rnnlm.Model":
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    """The value that a command prints with --json."""
+    """Return the value that a command prints with --json."""
     capsys.readouterr()
     assert main([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)

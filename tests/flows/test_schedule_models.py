@@ -30,7 +30,7 @@ def query(monkeypatch: pytest.MonkeyPatch) -> Iterator[PrefectQuery]:
 
 
 def corpora(query: PrefectQuery) -> dict[str, dict[str, str]]:
-    """Schedule → the settings of its corpus, and the model that it names."""
+    """Return the settings of each schedule's corpus, and the model that it names."""
     configs = {
         one["name"]: one["parameters"]["config"]
         for one in query.deployments().values()

@@ -26,7 +26,7 @@ class Storyteller:
         return load_model(self.folder)
 
     def network(self) -> LanguageModel:
-        """The model without its counts, as transformers and ONNX have it."""
+        """Return the model without its counts, as transformers and ONNX have it."""
         model = self.model()
         model.mixture = None
         return model

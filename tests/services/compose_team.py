@@ -56,7 +56,7 @@ def example_variables() -> dict[str, str]:
 
 
 def interpolated(value: Any, variables: dict[str, str]) -> Any:
-    """The value with `${NAME:?}` and `${NAME:-default}` replaced, as compose does it."""
+    """Return the value with `${NAME:?}` and `${NAME:-default}` replaced, as compose does it."""
     if isinstance(value, dict):
         return {key: interpolated(one, variables) for key, one in value.items()}
     if isinstance(value, list):
@@ -80,7 +80,7 @@ def read_services(variables: dict[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def image_variables() -> dict[str, str]:
-    """The ENV of the image."""
+    """Return the ENV of the image."""
     [block] = re.findall(r"^ENV (.*?)(?<!\\)$", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), re.M | re.S)
     return dict(pair.split("=", 1) for pair in block.replace("\\\n", " ").split())
 
@@ -110,7 +110,7 @@ class Team:
         return f"http://127.0.0.1:{self.ports['s3']}"
 
     def located(self, value: str) -> str:
-        """The value with this machine's addresses and paths instead of the containers'."""
+        """Return the value with this machine's addresses and paths instead of the containers'."""
         for name, port in (("prefect", "4200"), ("mlflow", "5000"), ("s3", "9000")):
             value = value.replace(f"{name}:{port}", f"127.0.0.1:{self.ports[name]}")
             if value in (port, f"--port={port}"):
@@ -120,7 +120,7 @@ class Team:
         return value.replace("/etc/rnnlm/", f"{DEPLOY}/")
 
     def environment(self, service: str, instance: str) -> dict[str, str]:
-        """The image's and the service's variables; homes as the service mounts them."""
+        """Return the image's and the service's variables; homes as the service mounts them."""
         paths = {"RNNLM_HOME": self.home.root, "PREFECT_HOME": self.folder / f"{instance}-prefect"}
         if "home:/var/lib/rnnlm" not in self.services[service].get("volumes", []):
             paths["RNNLM_HOME"] = self.folder / f"{instance}-home"
@@ -183,7 +183,7 @@ class Team:
             httpx.post(f"{self.s3_url}/moto-api/recorder/replay-recording", timeout=60).raise_for_status()
 
     def run(self, service: str) -> None:
-        """A service that ends by itself."""
+        """Run a service that ends by itself."""
         done = subprocess.run(
             self.command(service), cwd="/", env=self.environment(service, service), capture_output=True, text=True
         )
@@ -220,7 +220,7 @@ class Team:
         home: Path | None = None,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
-        """Standard output of a command in a container of the service, with more variables."""
+        """Run a command in a container of the service, with more variables, and return its standard output."""
         environment = self.environment(service, "command") | variables
         if home is not None:
             environment["RNNLM_HOME"] = str(home)
@@ -239,7 +239,7 @@ class Team:
         return answer.json() if answer.content else None
 
     def runs_of(self, deployment: str) -> list[dict[str, Any]]:
-        """The flow runs of `flow/deployment` that have begun, the oldest first."""
+        """Return the flow runs of `flow/deployment` that have begun, the oldest first."""
         found = self.prefect("GET", f"deployments/name/{deployment}")
         query = {
             "deployments": {"id": {"any_": [found["id"]]}},
@@ -293,7 +293,7 @@ class Team:
         assert came, f"no {what}\n{self.last_lines()}"
 
     def last_lines(self) -> str:
-        """The end of every log, for a failed test."""
+        """Return the end of every log, for a failed test."""
         ends = []
         for path in sorted(self.folder.glob("*.log")):
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]

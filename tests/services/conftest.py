@@ -21,7 +21,7 @@ def services_extra() -> None:
 
 @pytest.fixture(scope="session")
 def postgres_programs() -> Path:
-    """The folder of initdb and postgres; installed if we may."""
+    """Return the folder of initdb and postgres; installed if we may."""
     if (found := server_programs()) is not None:
         return found
     if os.getuid() != 0 or shutil.which("apt-get") is None:

@@ -12,7 +12,7 @@ INSTALLED = Path("/usr/lib/postgresql")  # Debian's place, outside the path
 
 
 def server_programs() -> Path | None:
-    """The folder of initdb and postgres, the newest version; None if there is none."""
+    """Return the folder of initdb and postgres, the newest version; None if there is none."""
     places = sorted(INSTALLED.glob("*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
     if named := shutil.which("initdb"):
         places.append(Path(named).resolve().parent)
@@ -44,7 +44,7 @@ class Database:
         self.run(create)
 
     def command(self) -> list[str]:
-        """The server, on loopback only."""
+        """Return the server, on loopback only."""
         server = [str(self.programs / "postgres"), "-D", str(self.folder / "data"), "-h", "127.0.0.1"]
         return [*server, "-p", str(self.port), "-k", str(self.folder)]
 
@@ -53,7 +53,7 @@ class Database:
         return subprocess.run([*probe, "-d", "postgres"], cwd="/").returncode == 0
 
     def execute(self, script: Path) -> None:
-        """A file of SQL, as the image does on an empty cluster."""
+        """Execute a file of SQL, as the image does on an empty cluster."""
         client = [str(self.programs / "psql"), "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", str(self.port)]
         self.run([*client, "-U", "rnnlm", "-d", "postgres"], script.read_text(encoding="utf-8"))
 

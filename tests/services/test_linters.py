@@ -19,7 +19,7 @@ pytestmark = pytest.mark.services
 
 
 def tool(name: str) -> str:
-    """A command of the extra `services`, beside this Python."""
+    """Return a command of the extra `services`, beside this Python."""
     return str(Path(sys.executable).parent / name)
 
 
@@ -72,7 +72,7 @@ def test_kustomize_renders_what_follows_the_schemas(tmp_path: Path) -> None:
 
 
 def job_of(deployment: str) -> dict[str, Any]:
-    """The Job that Prefect's Kubernetes worker would create for a run of the deployment of prefect.yaml."""
+    """Return the Job that Prefect's Kubernetes worker would create for a run of the deployment of prefect.yaml."""
     from prefect.client.schemas.objects import FlowRun
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
     from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration

@@ -41,7 +41,7 @@ def team(tmp_path_factory: pytest.TempPathFactory, postgres_programs: Path) -> I
 
 
 def schedule(team: Team, name: str, epochs: int) -> str:
-    """A deployment with a corpus of its own, on the shared volume; returns its full name."""
+    """Return a deployment with a corpus of its own, on the shared volume; returns its full name."""
     corpus = write_toy_corpus(team.folder / "corpora" / name)
     with (corpus / "train.txt").open("a", encoding="utf-8") as train:  # a text of its own, so a run of its own
         train.write(f"the {name} sees the river .\n")
@@ -70,7 +70,7 @@ def versions_of(team: Team, model: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def trained(team: Team) -> Team:
-    """The team after two deployments have run at once. Each worker takes one run at a time."""
+    """Return the team after two deployments have run at once. Each worker takes one run at a time."""
     set_secret(team, "hub-token", SECRET_VALUE)
     alpha, beta = schedule(team, "alpha", EPOCHS), schedule(team, "beta", EPOCHS)
     trigger(team, "alpha", "beta")
@@ -82,7 +82,7 @@ def trained(team: Team) -> Team:
 
 
 def set_secret(team: Team, name: str, value: str) -> None:
-    """A Secret block, and a variable of the work pool that refers to it, as docs/how-to/team.md says."""
+    """Make a Secret block, and a variable of the work pool that refers to it, as docs/how-to/team.md says."""
     kind = team.prefect("GET", "block_types/slug/secret")
     [schema] = team.prefect(
         "POST", "block_schemas/filter", {"block_schemas": {"block_type_id": {"any_": [kind["id"]]}}}

@@ -29,7 +29,7 @@ FAULTS = {  # check → SQL that breaks a good dataset so that this check, at le
 
 
 def broken(dataset: DatasetRecord, fault: str) -> list[str]:
-    """The checks that return a row after the fault."""
+    """Return the checks that return a row after the fault."""
     with duckdb.connect(str(dataset.database)) as connection:
         connection.execute(fault)
         return [name for name in names("checks") if connection.execute(statement(name)).fetchone() is not None]

@@ -17,7 +17,7 @@ TRAINING_TEXT = "a cat sees a dog\na dog sees\n"
 
 @pytest.fixture
 def given_splits(tmp_path: Path) -> CorpusConfig:
-    """A corpus of three files, of which the one for training has two lines."""
+    """Return a corpus of three files, of which the one for training has two lines."""
     folder = tmp_path / "animals"
     folder.mkdir()
     for split, text in (("train", TRAINING_TEXT), ("valid", "a bird\n"), ("test", "a fox sees\n")):

@@ -20,7 +20,7 @@ TEST_TOKENS = 400  # of 40 lines: nine words and <eos> each
 
 @pytest.fixture
 def uniform_run(toy_run: RunRecord) -> RunRecord:
-    """The toy run whose network has weights of zero: to it each token has the probability 1 / PREDICTABLE."""
+    """Return the toy run whose network has weights of zero: to it each token has the probability 1 / PREDICTABLE."""
     weights = toy_run.model_folder / "model.safetensors"
     save_file({name: tensor.zero_() for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
     return toy_run

@@ -27,7 +27,7 @@ def called_in_tests(source: str) -> set[str]:
 
 
 def succeeding_calls(node: ast.AST) -> Iterator[str]:
-    """Calls below `with pytest.raises(…)` are expected to fail."""
+    """Yield the calls that are to succeed: those below `with pytest.raises(…)` are not."""
     if isinstance(node, ast.With) and any("pytest.raises" in ast.unparse(item) for item in node.items):
         return
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fn":

@@ -124,7 +124,7 @@ def test_an_interrupted_comparison_resumes_at_the_next_kind(
 
 
 def trained_weights(home: Home) -> dict[Path, int]:
-    """The finished runs, with the time at which their weights were written."""
+    """Return the finished runs, with the time at which their weights were written."""
     return {
         marker.parent: (marker.parent / "model" / "model.safetensors").stat().st_mtime_ns
         for marker in home.runs.glob("*/COMPLETE")

@@ -91,7 +91,7 @@ def wait_for_shards(home: Home, count: int) -> None:
 
 
 def completed(home: Home, name: str) -> int:
-    """Number of task runs with this name that ended well."""
+    """Return the number of task runs with this name that ended well."""
     query = "select count(*) from task_run where name like ? || ' %' and state_name = 'Completed'"
     with sqlite3.connect(home.prefect / "prefect.db") as connection:
         return int(connection.execute(query, [name]).fetchone()[0])

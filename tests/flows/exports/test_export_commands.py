@@ -28,7 +28,7 @@ def value_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, o
 
 
 def figures(value: dict[str, object]) -> dict[str, float]:
-    """Metric → value of the only task."""
+    """Return the metrics of the only task."""
     rows = value["metrics"]
     assert isinstance(rows, list)
     return {row["metric"]: row["value"] for row in rows}

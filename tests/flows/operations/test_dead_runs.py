@@ -58,7 +58,7 @@ def client(prefect_server: None) -> Iterator[SyncPrefectClient]:
 
 @pytest.fixture
 def process(home: Home, prefect_server: None) -> Iterator[subprocess.Popen[str]]:
-    """A process in the middle of a task of a subflow."""
+    """Give a process in the middle of a task of a subflow."""
     environment = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", FLOW], stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
@@ -70,7 +70,7 @@ def process(home: Home, prefect_server: None) -> Iterator[subprocess.Popen[str]]
 
 
 def runs(home: Home, client: SyncPrefectClient) -> list[FlowRun]:
-    """The flow runs whose locks are in the home."""
+    """Return the flow runs whose locks are in the home."""
     ids = [UUID(path.stem) for path in (home.root / "locks" / "flow-runs").iterdir()]
     return [client.read_flow_run(run_id) for run_id in ids]
 

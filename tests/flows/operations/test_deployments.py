@@ -64,7 +64,7 @@ def server_home(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path)
 
 @pytest.fixture(scope="module")
 def server(server_home: Home) -> Iterator[httpx.Client]:
-    """A Prefect server as README starts it, but on a free port; one for all tests: it starts in seconds."""
+    """Give a Prefect server as README starts it, but on a free port; one for all tests: it starts in seconds."""
     port = str(free_port())
     url = f"http://127.0.0.1:{port}/api"
     with pytest.MonkeyPatch.context() as environment, httpx.Client(base_url=url, timeout=30) as client:
@@ -95,7 +95,7 @@ def printed_variables() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def deployed(server: httpx.Client, server_home: Home) -> list[str]:
-    """The names of what was deployed, while the server is still starting."""
+    """Return the names of what was deployed, while the server is still starting."""
     return deploy_all(server_home)
 
 

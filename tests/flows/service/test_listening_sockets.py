@@ -36,7 +36,7 @@ BODY = {"prefect": {"name": "a", "value": 1}, "mlflow": {"name": "a"}}
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, RunningHome]]:
-    """A home with its servers; the umask is the usual one."""
+    """Give a home with its servers; the umask is the usual one."""
     with home_in(tmp_path_factory.mktemp("listening")) as home:
         ports = ["--port", str(free_port()), "--mlflow-port", str(free_port())]
         started = subprocess.run([*RNNLM, "up", "--detach", *ports], capture_output=True, text=True, timeout=300)
@@ -112,7 +112,7 @@ def test_no_body_is_read_before_the_password_and_none_without_a_bound(
 
 
 def answer_to_headers(port: int, method: str, path: str, headers: dict[str, str]) -> int:
-    """The status with which a server answers a request whose body it has not got."""
+    """Return the status with which a server answers a request whose body it has not got."""
     lines = [
         f"{method} {path} HTTP/1.1",
         f"Host: 127.0.0.1:{port}",
@@ -183,7 +183,7 @@ def test_no_file_with_a_secret_is_readable_by_others(up: tuple[Home, RunningHome
 
 
 def is_readable_by_others(path: Path, home: Home) -> bool:
-    """Whether another user can open it: every folder between it and the home lets him through."""
+    """Return True if another user can open it: every folder between it and the home lets him through."""
     between = [folder for folder in path.parents if folder.is_relative_to(home.root)]
     return bool(path.stat().st_mode & 0o044) and all(folder.stat().st_mode & 0o011 for folder in between)
 

@@ -34,7 +34,7 @@ class Up:
         self.ports = ["--port", str(free_port()), "--mlflow-port", str(free_port())]
 
     def rnnlm(self, *arguments: str, code: int = 0) -> str:
-        """Standard output and error of a command, which must exit with the code."""
+        """Run a command, which must exit with the code, and return its standard output and error."""
         command = [sys.executable, "-m", "flows.command_line", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.rnnlm('logs', '-n', '50')}"

@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
             self.file()
 
     def file(self, upto: int | None = None, stall: bool = False) -> None:
-        """The file or the range asked for; If-Range is honoured as RFC 9110 wants it."""
+        """Answer with the file or the range asked for. If-Range is honoured as RFC 9110 wants it."""
         server, body, begin = self.server, self.server.body, 0
         asked = self.headers["Range"]
         same = self.headers["If-Range"] in (None, server.etag) or server.behaviour in (

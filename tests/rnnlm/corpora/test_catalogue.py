@@ -17,7 +17,7 @@ END = "*** END OF THE PROJECT GUTENBERG EBOOK X ***\r\nlicence\r\n"
 
 
 def moved(monkeypatch: pytest.MonkeyPatch, name: str, server: FaultyServer, body: bytes) -> CorpusConfig:
-    """The catalogue's entry with the loopback server for its location."""
+    """Return the catalogue's entry with the loopback server for its location."""
     monkeypatch.setattr(http_download, "POLICY", QUICK)
     monkeypatch.setitem(catalogue.CATALOGUE, name, dataclasses.replace(catalogue.CATALOGUE[name], location=server.url))
     server.body = body

@@ -25,7 +25,7 @@ gzip = COMPRESSIONS[".gz"]
 
 
 def refused(home: Home, path: Path, data: bytes, message: str, **settings: object) -> str:
-    """The error, one line, for a file with these bytes."""
+    """Return the error, one line, for a file with these bytes."""
     path.write_bytes(data)
     with pytest.raises(CorpusError, match=message) as caught:
         obtain_corpus(home, CorpusConfig.model_validate({"source": str(path)} | settings))
@@ -37,7 +37,7 @@ def refused(home: Home, path: Path, data: bytes, message: str, **settings: objec
 
 
 def zip_with(name: str, mode: int, content: bytes) -> bytes:
-    """A zip with a text and a member of another kind."""
+    """Return a zip with a text and a member of another kind."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("train.txt", TEXT)
@@ -48,7 +48,7 @@ def zip_with(name: str, mode: int, content: bytes) -> bytes:
 
 
 def tar_with(name: str, kind: bytes, target: str = "") -> bytes:
-    """A tar with a text and a member of another kind."""
+    """Return a tar with a text and a member of another kind."""
     return tar_of_infos([(regular("train.txt", TEXT), TEXT), (special(name, kind, target), b"")])
 
 
@@ -228,7 +228,7 @@ def test_a_parquet_that_repeats_one_large_cell_is_a_bomb(home: Home, tmp_path: P
 
 
 def zstd_with(**options: int) -> bytes:
-    """The lines as a stream whose header does not tell their size, so that a reader needs the whole window."""
+    """Return the lines as a stream whose header does not tell their size, so that a reader needs the whole window."""
     packer = zstd.ZstdCompressor(options={zstd.CompressionParameter[name]: value for name, value in options.items()})
     return packer.compress(LINES[:1000]) + packer.compress(LINES[1000:]) + packer.flush()
 

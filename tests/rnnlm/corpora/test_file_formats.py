@@ -46,7 +46,7 @@ def write(path: Path, data: bytes) -> Path:
 
 
 def refused(home: Home, source: object, message: str, **settings: object) -> str:
-    """The message of a strict reading."""
+    """Return the message of a strict reading."""
     settings = {"undecodable": "refuse"} | settings
     with pytest.raises(CorpusError, match=message) as caught:
         obtain(home, source, **settings)

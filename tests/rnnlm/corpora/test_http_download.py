@@ -39,7 +39,7 @@ def left(target: Path) -> list[str]:
 
 
 def interrupted(server: FaultyServer, target: Path) -> None:
-    """A first run whose download breaks off halfway, for a later run to resume."""
+    """Break off a first download halfway, for a later run to resume."""
     server.behaviour = "breaks off"
     with pytest.raises(FetchError, match=f"{HALF} bytes|IncompleteRead|broke off"):
         get(server, target, policy=FetchPolicy(attempts=1))
@@ -262,7 +262,7 @@ ANSWER = (
 
 @contextmanager
 def raw_server(pause_seconds: float, upto: int, answer: bytes = ANSWER, endless: bytes = b"") -> Iterator[str]:
-    """Sends the answer's first bytes at once, then one byte per pause, or nothing more with 0; yields its URL."""
+    """Send the answer's first bytes at once, then one byte per pause, or nothing more with 0. Give the server's URL."""
     done = threading.Event()
 
     def serve(listener: socket.socket) -> None:

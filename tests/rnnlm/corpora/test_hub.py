@@ -1,4 +1,4 @@
-"""hf: sources, read by the real `datasets` from a local folder, and the errors if there is no hub."""
+"""Sources on the hub, read by the real `datasets` from a local folder, and the errors if there is no hub."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def test_a_busy_hub_is_worth_another_try_and_a_refusal_is_not(
 
 
 def from_loopback_hub(sources: list[str], folder: Path) -> list[str]:
-    """The text or the error of each source, from a process whose endpoint is a hub on this machine."""
+    """Return the text or the error of each source, from a process whose endpoint is a hub on this machine."""
     script = (
         "import json, sys; from rnnlm.config import CorpusConfig; from rnnlm.corpora.download import obtain_corpus\n"
         "from rnnlm.errors import CorpusError; from rnnlm.storage.home import find_home\n"

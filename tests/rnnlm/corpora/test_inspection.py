@@ -42,7 +42,7 @@ def mixed(tmp_path: Path) -> Path:
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The output of `rnnlm inspect`. Its exit code says whether a run would end with an error."""
+    """Return the output of `rnnlm inspect`. Its exit code says whether a run would end with an error."""
     code = main(["inspect", *arguments])
     output = capsys.readouterr().out
     refused = json.loads(output)["refusal"] is not None if "--json" in arguments else "a run would end with" in output

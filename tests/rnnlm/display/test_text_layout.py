@@ -33,7 +33,7 @@ NAMES = [
 
 
 def cells(markdown: str) -> list[str]:
-    """The texts of the table's cells, as they are shown; live Markdown in one fails."""
+    """Return the texts of the table's cells, as they are shown; live Markdown in one fails."""
     found = MarkdownIt("commonmark").enable("table").parse(markdown)
     inline = [token for token in found if token.type == "inline"]
     assert {token.type for token in found if token.level == 0} <= {"table_open", "table_close"}

@@ -35,7 +35,7 @@ def tokenizer(toy_run: RunRecord) -> TextTokenizer:
 
 
 def read_slowly(model: LanguageModel, tokenizer: TextTokenizer, text: str, mode: Mode) -> list[float]:
-    """A row at a time, each token's logit looked up."""
+    """Return a row at a time, each token's logit looked up."""
     lines = [tokenizer.encode(line) for line in text.removesuffix("\n").split("\n")]
     if mode == "stream":
         rows = [[token for line in lines for token in [*line, EOS]]]

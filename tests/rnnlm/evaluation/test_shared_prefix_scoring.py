@@ -27,14 +27,14 @@ def elman_model() -> LanguageModel:
 
 
 def random_rows() -> TokenRows:
-    """Some begin alike, some are equal, one predicts nothing, one is long."""
+    """Return some begin alike, some are equal, one predicts nothing, one is long."""
     draw = np.random.default_rng(0)
     rows = [[2, *draw.integers(4, 8, length).tolist(), 3] for length in (1, 2, 2, 3, 5, 5, 8, 3, 90, 0)]
     return rows_from_lists([*rows, rows[4], rows[8], [2]])
 
 
 def nll_by_definition(model: LanguageModel, rows: TokenRows) -> list[float]:
-    """A row at a time, all logits."""
+    """Return a row at a time, all logits."""
     nll: list[float] = []
     for index in range(len(rows)):
         row = torch.from_numpy(rows.token_ids[rows.offsets[index] : rows.offsets[index + 1]].astype(np.int64))

@@ -13,7 +13,7 @@ with_one_target_and_several = pytest.mark.parametrize("target_count", [1, 3])
 
 
 def with_targets(target_ids: torch.Tensor, count: int) -> torch.Tensor:
-    """(b, t) targets of at least 3, or 0 → the same, or for a count of 3 (b, t, 3): another, the same, and it again."""
+    """Return the targets, (b, t), or for a count of 3 another one, the same, and it again, (b, t, 3)."""
     if count == 1:
         return target_ids
     others = torch.where(target_ids == 0, 0, 3 + target_ids * 7 % 30)

@@ -111,7 +111,7 @@ def test_a_sample_of_all_classes_gives_the_exact_loss(target_count: int, sparse:
 def sampled_cross_entropy(
     loss: SampledCrossEntropy, model: LanguageModel, hidden: torch.Tensor, targets: torch.Tensor, sample: list[int]
 ) -> torch.Tensor:
-    """The definition, token by token."""
+    """Return the definition, token by token."""
     losses = []
     rows = hidden.flatten(0, 1)
     for row, those in zip(rows, targets.reshape(len(rows), -1).tolist(), strict=True):

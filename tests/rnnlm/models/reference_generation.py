@@ -12,7 +12,7 @@ Text = list[int]
 
 
 def logits_after(model: LanguageModel, ids: Text) -> Tensor:
-    """(V,) for the token after these, from nothing."""
+    """Return the logits for the token after these, (V,), computed from nothing."""
     with patch.object(model.stack, "backend", "loop"), torch.no_grad():
         if model.mixture is not None:
             return log_probabilities_of(model, ids)[-1]
@@ -20,7 +20,7 @@ def logits_after(model: LanguageModel, ids: Text) -> Tensor:
 
 
 def greedy(model: LanguageModel, prompt: Text, maximum: int, eos: int | None) -> Text:
-    """New ids, `<eos>` among them."""
+    """Return new ids, `<eos>` among them."""
     ids = list(prompt)
     while len(ids) < len(prompt) + maximum and (len(ids) == len(prompt) or ids[-1] != eos):
         ids.append(int(logits_after(model, ids).argmax()))
@@ -30,7 +30,7 @@ def greedy(model: LanguageModel, prompt: Text, maximum: int, eos: int | None) ->
 def beam_search(
     model: LanguageModel, prompt: Text, width: int, maximum: int, eos: int | None, penalty: float
 ) -> list[tuple[Text, float]]:
-    """The `width` best texts of new ids with their scores, the best first.
+    """Return the `width` best texts of new ids with their scores, the best first.
 
     A score is a log-probability over (number of new ids) ** penalty. In each step, those of
     the `width` best texts that end are finished, and the `width` best texts that do not end go on. The search is over

@@ -94,7 +94,7 @@ CONFIGURATIONS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def folder(storyteller: Storyteller, tmp_path: Path) -> Path:
-    """A model's folder of the test's own."""
+    """Return a model's folder of the test's own."""
     return Path(shutil.copytree(storyteller.folder, tmp_path / "model"))
 
 

@@ -183,7 +183,7 @@ def test_a_model_without_preferences_has_perplexity_equal_to_the_predictable_tok
 @pytest.mark.parametrize("kind", get_args(ModelKind))
 @torch.no_grad()
 def test_initial_matrices_as_asked_for(kind: ModelKind) -> None:
-    """he: normal with a variance of 2 over the inputs; xavier: uniform, and none beyond its bound."""
+    """Check that `he` has a variance of 2 over the inputs, and that `xavier` draws uniformly within its bound."""
     sizes = {"embedding_size": 96, "attention_window": 2}
     he, xavier = (
         new_model(400, 64, kind=kind, initialization=name, embedding_initialization="xavier", **sizes)

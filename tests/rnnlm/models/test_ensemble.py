@@ -27,7 +27,7 @@ def ensemble_of_three() -> Ensemble:
 
 
 def mean_probabilities(ensemble: Ensemble) -> torch.Tensor:
-    """(b, t, V) by definition."""
+    """Compute the mean probabilities by definition, (b, t, V)."""
     parts = [network(IDS)[0].double().softmax(-1) for network in ensemble.networks]
     return sum(part * share for part, share in zip(parts, SHARES.tolist(), strict=True))  # type: ignore[return-value]
 

@@ -151,7 +151,7 @@ def test_a_custom_layer_with_unknown_weights_is_refused(tmp_path: Path, monkeypa
 
 
 def with_model(register: Registrar, settings: dict[str, object]) -> Registrar:
-    """The registrar of another model of the same text, trained and evaluated."""
+    """Return the registrar of another model of the same text, trained and evaluated."""
     home, dataset = register.home, register.dataset
     config = changed(register.config, settings)
     run = run_training(home, config, dataset, untracked)

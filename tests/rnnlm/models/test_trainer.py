@@ -30,7 +30,7 @@ def stored_rows(storyteller: Storyteller, split: str, count: int) -> list[Row]:
 
 
 def padded(rows: list[Row]) -> dict[str, torch.Tensor]:
-    """A batch, filled up at the right with `<pad>`, which the loss leaves out."""
+    """Return a batch, filled up at the right with `<pad>`, which the loss leaves out."""
     return {
         name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True)
         for name in ("input_ids", "shift_labels")

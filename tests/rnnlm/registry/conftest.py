@@ -40,7 +40,7 @@ def contest_stages(folder: Path) -> Contest:
 
 @pytest.fixture
 def contest(tracked_home: Home, contest_template: Contest, decided_template: Contest) -> Contest:
-    """The contest in this test's home, with an empty registry; its bundles have been checked for decided_template."""
+    """Return the contest in this test's home, with an empty registry. decided_template has checked its bundles."""
     return contest_in(tracked_home, contest_template)
 
 
@@ -67,14 +67,14 @@ def decided_template(
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory, decided_template: Contest) -> Iterator[Contest]:
-    """The decided contest for the tests of a file, which only read it."""
+    """Give the decided contest for the tests of a file, which only read it."""
     with home_in(tmp_path_factory.mktemp("decided")) as home:
         copy_home(decided_template.home, home)
         yield contest_in(home, decided_template, copied=True)
 
 
 def contest_in(home: Home, template: Contest, *, copied: bool = False) -> Contest:
-    """The contest in another home; copied: that has its files already."""
+    """Return the contest in another home; copied: that has its files already."""
     if not copied:
         shutil.copytree(template.home.root, home.root, dirs_exist_ok=True)
 

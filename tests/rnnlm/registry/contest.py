@@ -66,7 +66,7 @@ class Contest(Registrar):
     nights = 0
 
     def register(self, quality: str, *, force: bool = False, **settings: Any) -> RegisteredVersion:
-        """settings: of RegistryConfig, in place of the contest's."""
+        """Register a run. settings: of RegistryConfig, in place of the contest's."""
         registry = self.config.registry.model_copy(update=settings)
         config = self.config.model_copy(update={"registry": registry})
         return self(force=force, run=self.run_of(quality), config=config)
@@ -84,7 +84,7 @@ class Contest(Registrar):
         self.dataset = store_sequences(self.home, corpus, tokenizer, self.config.sequences)
 
     def run_of(self, quality: str) -> RunRecord:
-        """A finished run of its own."""
+        """Return a finished run of its own."""
         import numpy as np
 
         run_id = f"{self.run.run_id[:8]}{quality:0>8}"

@@ -231,7 +231,7 @@ def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.Monkey
 
 
 def grown(contest: Contest, folder: Path, texts: dict[str, list[str]]) -> DatasetRecord:
-    """A later state of the corpus, in another vocabulary: the texts by split."""
+    """Return a later state of the corpus, in another vocabulary: the texts by split."""
     folder.mkdir()
     for split, paragraphs in texts.items():
         (folder / f"{split}.txt").write_text("".join(paragraphs), encoding="utf-8")
@@ -242,7 +242,7 @@ def grown(contest: Contest, folder: Path, texts: dict[str, list[str]]) -> Datase
 
 
 def untrained(contest: Contest, quality: str) -> None:
-    """The run gets a new model for the contest's dataset."""
+    """Give the run a new model for the contest's dataset."""
     run = contest.run_of(quality)
     shutil.rmtree(run.model_folder)
     counts = training_counts(contest.dataset)

@@ -80,7 +80,7 @@ LICENCE = [f"{clause} shall not be used without {clause} permission ." for claus
 
 
 def licences(years: range, *more: str) -> str:
-    """Copies of one text that differ in their first line."""
+    """Return copies of one text that differ in their first line."""
     return "".join("\n".join([f"copyright {year} author", *LICENCE, *more, "", ""]) for year in years)
 
 
@@ -135,7 +135,7 @@ def test_without_a_champion_nothing_is_compared_and_nothing_stops(
 
 
 def other_text(register: Registrar, texts: dict[str, str]) -> DatasetRecord:
-    """The toy corpus with other texts in some of its splits."""
+    """Return the toy corpus with other texts in some of its splits."""
     folder = Path(register.config.corpus.source)
     for split, text in texts.items():
         (folder / f"{split}.txt").write_text(text, encoding="utf-8")

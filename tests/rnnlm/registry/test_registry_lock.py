@@ -29,7 +29,7 @@ with registry_lock(find_home(), "contest"):
 
 @contextmanager
 def another_process(home: Home) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds the lock."""
+    """Give a process that holds the lock."""
     variables = os.environ | {"RNNLM_HOME": str(home.root)}
     with subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True, env=variables) as holder:
         try:
@@ -46,7 +46,7 @@ def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) 
 
 @contextmanager
 def a_waiter(home: Home) -> Iterator[threading.Event]:
-    """A thread that waits for the lock, and an event that says when it has had it."""
+    """Give a thread that waits for the lock, and an event that says when it has had it."""
     had = threading.Event()
 
     def wait() -> None:

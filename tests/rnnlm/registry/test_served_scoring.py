@@ -32,7 +32,7 @@ TEXTS = [
 
 
 def served(folder: Path, tmp_path: Path) -> ServedModel:
-    """The program that MLflow runs, on a bundle of its own."""
+    """Return the program that MLflow runs, on a bundle of its own."""
     code = tmp_path / "code"
     copy_portable_modules(code)
     model = ServedModel()

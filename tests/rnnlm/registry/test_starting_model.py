@@ -39,7 +39,7 @@ WARM = {"training.start_from": "champion", "training.warm_start.learning_rate": 
 
 @pytest.fixture
 def warm(registered: Registrar) -> Registrar:
-    """The toy run is champion, and the next one is to start from it."""
+    """Return the toy run is champion, and the next one is to start from it."""
     registered.config = changed(registered.config, WARM)
     return registered
 
@@ -186,7 +186,7 @@ def test_an_unavailable_server_does_not_stop_the_night(
 
 
 def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> RunRecord:
-    """The run as one that started from version 1; ancestors: what that had seen, in full; None if unknown."""
+    """Return the run as one that started from version 1; ancestors: what that had seen, in full; None if unknown."""
     run = contest.run_of(quality)
     if ancestors is not None:
         pq.write_table(pa.table({"sha256": ancestors}), run.folder / ANCESTOR_DOCUMENTS)

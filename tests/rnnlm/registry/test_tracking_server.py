@@ -25,7 +25,7 @@ from tests.tracking_server import TrackingServer
 
 @pytest.fixture
 def server(tmp_path: Path, mlflow_template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a real MLflow server on loopback."""
+    """Give the address of a real MLflow server on loopback."""
     server = TrackingServer(tmp_path / "server", mlflow_template)
     server.start()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.address)

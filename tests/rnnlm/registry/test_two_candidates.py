@@ -53,7 +53,7 @@ print(registered.alias, flush=True)
 
 @contextmanager
 def candidate(contest: Contest, quality: str, folder: Path, pause: float) -> Iterator[subprocess.Popen[str]]:
-    """A process that registers the model; it stops for `pause` seconds before it takes over."""
+    """Give a process that registers the model; it stops for `pause` seconds before it takes over."""
     given = {
         "home": str(contest.home.root),
         "config": contest.config.model_dump(mode="json"),

@@ -17,7 +17,7 @@ def sentences(count: int = 57) -> TokenRows:
 
 
 def stream(blocks: int = 5, length: int = 20) -> TokenRows:
-    """The numbers 10, 11, 12, … in blocks that overlap by one."""
+    """Return the numbers 10, 11, 12, … in blocks that overlap by one."""
     rows = [np.arange(10 + length * index, 10 + length * (index + 1) + 1) for index in range(blocks)]
     return TokenRows(np.concatenate(rows).astype(np.int32), np.arange(blocks + 1) * (length + 1))
 

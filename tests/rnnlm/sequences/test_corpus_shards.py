@@ -1,4 +1,4 @@
-"""Shards: the same rows whatever their size and wherever they are made; none made twice."""
+"""Shards have the same rows whatever their size and wherever they are made, and none is made twice."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ corpus_shards.tokenize_shards(Path(sys.argv[1]), corpus, SequencesConfig(), Path
 
 @pytest.fixture
 def corpus(home: Home, toy_tokenizer: TokenizerRecord, tmp_path: Path) -> CorpusRecord:
-    """Some 200 kB of the toy corpus's words."""
+    """Return some 200 kB of the toy corpus's words."""
     text = "".join(f"the cat sees the dog near house{index} .\n" for index in range(6_000))
     (tmp_path / "long.txt").write_text(text)
     return obtain_corpus(home, CorpusConfig(source=str(tmp_path / "long.txt")))

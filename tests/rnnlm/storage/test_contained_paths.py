@@ -189,7 +189,7 @@ FROM_FILES = ("dataset_id", "corpus_digest", "run_id", "model_sha256", "source_f
 
 
 def joined_names(tree: ast.AST) -> Iterator[ast.BinOp]:
-    """`a / b` where b is read from a record, a table or a tag of the kinds that files bring."""
+    """Yield each `a / b` where b is read from a record, a table or a tag of the kinds that files bring."""
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             names = {found.attr for found in ast.walk(node.right) if isinstance(found, ast.Attribute)}

@@ -15,7 +15,7 @@ __all__ = ["small_disk"]
 
 
 def told(error: Exception, folder: Path) -> str | None:
-    """The explanation of an error that is raised in a block; None if it passes as it is."""
+    """Return the explanation of an error that is raised in a block; None if it passes as it is."""
     try:
         with full_disk_explained(folder):
             raise error

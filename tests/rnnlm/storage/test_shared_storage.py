@@ -22,14 +22,14 @@ from tests.conftest import untracked
 
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an empty storage."""
+    """Return the folder of an empty storage."""
     monkeypatch.setenv(VARIABLE, (tmp_path / "storage").as_uri())
     return tmp_path / "storage"
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Home:
-    """The home of another machine."""
+    """Return the home of another machine."""
     return Home(tmp_path / "other")
 
 
@@ -39,7 +39,7 @@ def greet(partial: Path) -> None:
 
 
 def stored_file(stored: Path, name: str) -> Path:
-    """A file of the only stored corpus."""
+    """Return a file of the only stored corpus."""
     (path,) = stored.glob(f"corpora/*/*/{name}")
     return path
 

@@ -151,7 +151,7 @@ class Hashed:
     names: list[str]
 
     def damage(self) -> tuple[str | None, list[str]]:
-        """The damage that find_new_damage found, and the names of the files that it hashed."""
+        """Return the damage that find_new_damage found, and the names of the files that it hashed."""
         self.names.clear()
         return find_new_damage(self.home, self.folder), sorted(self.names)
 

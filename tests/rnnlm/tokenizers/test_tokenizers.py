@@ -272,7 +272,7 @@ def test_dropped_text_costs_bits(home: Home, tmp_path: Path) -> None:
 
 
 def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenizer:
-    """It knows `a` and `,`."""
+    """Make a tokenizer that knows `a` and `,`."""
     config = TokenizerConfig.model_validate({"kind": kind, "splitting": splitting, "unknown_literal": literal})
     return trained_on("a ,", config)
 

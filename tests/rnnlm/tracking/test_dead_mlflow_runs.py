@@ -13,7 +13,7 @@ RUN_ID = "0123456789abcdef"
 
 
 def begun(home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str = RUN_ID) -> str:
-    """The id of an MLflow run that is RUNNING, as a killed training leaves it."""
+    """Return the id of an MLflow run that is RUNNING, as a killed training leaves it."""
     folder = home.runs / run_id
     folder.mkdir(parents=True)
     tracker = tracker_of(home, config, dataset, run_id)

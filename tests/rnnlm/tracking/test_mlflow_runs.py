@@ -33,7 +33,7 @@ def take_mlflow_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def tracked(home: Home) -> Iterator[tuple[RunTracker, Callable[[int, dict[str, float]], None]]]:
-    """The tracker of a run, and a function that measures: into the run's folder first, as training does."""
+    """Give the tracker of a run, and a function that measures: into the run's folder first, as training does."""
     folder = home.runs / RUN_ID
     folder.mkdir(parents=True, exist_ok=True)
     with open_tracker(home, CONFIG, dataset_of(home), RUN_ID) as tracker, History(folder / HISTORY) as history:
@@ -46,7 +46,7 @@ def tracked(home: Home) -> Iterator[tuple[RunTracker, Callable[[int, dict[str, f
 
 
 def sent(home: Home, tracker: RunTracker, name: str = "train_loss_nats") -> list[tuple[int, float]]:
-    """(step, value) as MLflow has them."""
+    """Return each step and value of a metric as MLflow has them."""
     with reaching_mlflow(home) as client:
         return [(metric.step, metric.value) for metric in client.get_metric_history(tracker.mlflow_run_id, name)]
 

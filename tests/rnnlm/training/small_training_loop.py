@@ -18,7 +18,7 @@ CONSTANT_RATE = {"optimizer.learning_rate": 0.01, "schedule.kind": "constant", "
 
 
 def network(**settings: Any) -> LanguageModel:
-    """settings: fields of `model`."""
+    """Make a small network. settings: fields of `model`."""
     plain = {"hidden_size": 24, "head_bias": "zero", "attention_window": 6}
     return build_model(plain_model(plain | settings), VOCABULARY, seed=0)
 
@@ -40,7 +40,10 @@ def make_loop(
     record: Callable[[Measurement], None] = lambda measurement: None,
     **arguments: Any,
 ) -> TrainingLoop:
-    """settings: of training. perplexities: by the step after which validation returns them; at the end 5 by default."""
+    """Make a loop.
+
+    settings: of training. perplexities: what validation returns after a step; at the end 5 by default.
+    """
     found = perplexities or {}
     config = plain_training(CONSTANT_RATE | dict(settings or {}))
     loop = TrainingLoop(

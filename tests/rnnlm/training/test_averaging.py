@@ -21,7 +21,7 @@ def average(averaging: WeightAveraging, model: nn.Linear) -> float:
 
 
 def after(averaging: WeightAveraging, model: nn.Linear, weights: list[float], done: int = 0) -> list[float]:
-    """The average after each step, step i ending at weights[i]."""
+    """Return the average after each step, step i ending at weights[i]."""
     seen = []
     for step, weight in enumerate(weights, start=done + 1):
         model.weight.data.fill_(weight)

@@ -23,7 +23,7 @@ RATE = 0.01
 def diverging(
     folder: Path, bearable: float, factor: float = math.nan, retries: int = 0, every_seconds: float = 0.0
 ) -> tuple[TrainingLoop, list[Measurement]]:
-    """A loop whose loss in step 7 is multiplied by factor while the learning rate is above `bearable`."""
+    """Return a loop whose loss in step 7 is multiplied by factor while the learning rate is above `bearable`."""
     measured: list[Measurement] = []
 
     def loss(model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
@@ -43,7 +43,7 @@ def diverging(
 
 
 def rates(measured: list[Measurement]) -> list[tuple[int, int, float]]:
-    """(attempt, step, learning rate) as measured."""
+    """Return attempt, step and learning rate of each measurement."""
     return [(one.attempt, one.step, one.metrics["learning_rate"]) for one in measured if one.kind == "training"]
 
 

@@ -57,7 +57,7 @@ def train(
     precision: str = "float32",
     **settings: object,
 ) -> tuple[list[Step], list[torch.Tensor]]:
-    """settings: fields of `model`."""
+    """Train a few steps on a device. settings: fields of `model`."""
     resident = torch.device(device) if device == "cuda" else None
     plain = {"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"}
     model = build_model(plain_model(plain | settings), VOCABULARY, 0)

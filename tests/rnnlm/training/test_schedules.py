@@ -28,7 +28,7 @@ def schedule(**settings: Any) -> Schedule:
 
 
 def rates(schedule: Schedule, losses: list[float | None]) -> list[float]:
-    """The rate of each step; losses[i] is the validation loss after it, None: no validation."""
+    """Return the rate of each step; losses[i] is the validation loss after it, None: no validation."""
     seen = []
     for loss in losses:
         seen.append(schedule.optimizer.param_groups[0]["lr"])

@@ -42,7 +42,7 @@ def network(**settings: object) -> LanguageModel:
 
 
 def overconfident() -> LanguageModel:
-    """It knows two of the three batches by heart."""
+    """Make a model that knows two of the three batches by heart."""
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for _ in range(60):
@@ -64,7 +64,7 @@ def batches() -> list[Batch]:
 
 
 def summed_loss(model: LanguageModel, sharpness: Tensor, of: list[Batch]) -> Tensor:
-    """The definition. A gradient by what is infinite would be no number."""
+    """Return the definition. A gradient by what is infinite would be no number."""
     total, state = torch.zeros(()), None
     for batch in of:
         logits, state = model(batch.input_ids, state if batch.carries_state else None)

@@ -46,7 +46,7 @@ ARCHITECTURES = {
 
 
 def trained(config: ModelConfig, vocabulary_size: int, seed: int) -> LanguageModel:
-    """A model in which every weight differs from its initial value, as after training."""
+    """Return a model in which every weight differs from its initial value, as after training."""
     model = build_model(config, vocabulary_size, seed)
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -83,7 +83,7 @@ def test_known_tokens_keep_their_logits_in_a_warm_start(settings: dict[str, obje
 
 
 def grown_dataset(home: Home, folder: Path, config: PipelineConfig) -> DatasetRecord:
-    """The toy corpus with two new words, so that ids of old ones change."""
+    """Return the toy corpus with two new words, so that ids of old ones change."""
     later = shutil.copytree(config.corpus.source, folder)
     with (later / "train.txt").open("a", encoding="utf-8") as text:
         text.write("the zebra admires the cat near the river .\n" * 40)
@@ -105,7 +105,7 @@ def test_tokens_are_matched_by_their_spelling(
 
 
 def started_from(home: Home, run: RunRecord, rows: int) -> StartedFrom:
-    """The run as a model to start from, with its copy in the home."""
+    """Return the run as a model to start from, with its copy in the home."""
     start = StartedFrom(
         name="toy", version=1, model_sha256=model_digest(run.model_folder), token_rows_kept=rows, token_rows=rows
     )

@@ -156,7 +156,7 @@ def test_each_shard_is_a_task_run(
 
 
 def fail_the_first_time(error: type[Exception], notes: Path) -> int:
-    """The number of calls so far. The first raises the error."""
+    """Return the number of calls so far. The first raises the error."""
     with notes.open("a") as stream:
         stream.write("called\n")
     calls = len(notes.read_text().splitlines())

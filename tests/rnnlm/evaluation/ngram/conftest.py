@@ -23,7 +23,7 @@ def log_probabilities(model: NgramRecord, dataset: DatasetRecord | None) -> list
 
 @pytest.fixture
 def write_dataset(tmp_path: Path) -> WriteDataset:
-    """write_dataset(vocabulary_size, train=rows, valid=rows, test=rows) → the record of a new file."""
+    """Return a function that writes rows for each split to a new file, and gives its record."""
 
     def write(vocabulary_size: int, **splits: Rows) -> DatasetRecord:
         folder = tmp_path / f"dataset-{len(list(tmp_path.iterdir()))}"

@@ -22,7 +22,7 @@ BOS, EOS, VOCABULARY = 2, 3, 20
 
 
 def random_rows(draw: random.Random, count: int) -> Rows:
-    """Some sentences, some rows that go on a sentence that was cut."""
+    """Return some sentences, some rows that go on a sentence that was cut."""
     return [
         [*([BOS] if draw.random() < 0.8 else []), *draw.choices(range(4, 12), k=draw.randint(1, 9)), EOS]
         for _ in range(count)

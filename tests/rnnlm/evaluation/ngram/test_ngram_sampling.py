@@ -1,4 +1,4 @@
-"""Samples: the same for the same seed, from <bos> to <eos>, nothing that the model cannot say."""
+"""A seed always gives the same samples, from <bos> to <eos>, with nothing that the model cannot say."""
 
 from pathlib import Path
 

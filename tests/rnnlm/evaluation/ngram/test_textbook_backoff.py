@@ -20,7 +20,7 @@ from tests.rnnlm.evaluation.ngram.conftest import log_probabilities
 
 
 def slow_scores(text: str, order: int) -> list[float]:
-    """The book's score of each test word."""
+    """Return the book's score of each test word."""
     words = re.findall(r"\b[a-zA-Z0-9]+\b|[.]", text.lower())
     cut = int(0.9 * len(words))
     train, test = words[:cut], words[cut:]

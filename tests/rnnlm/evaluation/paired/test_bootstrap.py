@@ -40,7 +40,7 @@ def evidence_of(
 
 
 def write_losses(path: Path, candidate: list[float], champion: list[float], byte_counts: list[int]) -> Path:
-    """The roles' rows mixed and backwards: the file's order must not matter."""
+    """Return the roles' rows mixed and backwards: the file's order must not matter."""
     rows = [
         {
             "role": role,

@@ -29,7 +29,7 @@ def sha256(text: str) -> str:
 
 
 def others(path: Path, *texts: str) -> Path:
-    """The digests of what another model was trained on, as an older version lists them."""
+    """Return the digests of what another model was trained on, as an older version lists them."""
     pq.write_table(pa.table({"sha256": pa.array(sorted(map(sha256, texts)), pa.string())}), path)
     return path
 

@@ -17,7 +17,7 @@ from tests.conftest import untracked
 
 @pytest.fixture
 def char_run(home: Home, toy_config: PipelineConfig) -> RunRecord:
-    """A model of characters, of the same text."""
+    """Return a model of characters, of the same text."""
     config = changed(toy_config, {"tokenizer.kind": "char", "training.epochs": 1})
     return run_training(home, config, prepare_dataset(home, config), untracked)
 

@@ -51,7 +51,7 @@ class Case:
     masked: bool = False
 
     def text(self) -> TokenRows:
-        """A stream of 8 windows an epoch, or 9 batches of sentences; one of 4 processes has no row of the last one."""
+        """Return a stream of 8 windows, or 9 batches of sentences. In the last one, one of 4 processes has no row."""
         draw = np.random.default_rng(0)
         if self.mode == "stream":
             tokens = draw.integers(3, VOCABULARY, 301).tolist()
@@ -168,7 +168,7 @@ def results(folder: Path) -> Results:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Results]:
-    """The results of a run by so many processes without interruption."""
+    """Return the results of a run by so many processes without interruption."""
     found: dict[tuple[str, int], Results] = {}
 
     def run(name: str, size: int) -> Results:
@@ -207,7 +207,7 @@ def test_an_interrupted_run_continues_with_another_number_of_processes(
 def test_a_killed_run_continues_with_fewer_processes_twice(
     tmp_path: Path, uninterrupted: Callable[[str, int], Results]
 ) -> None:
-    """SIGKILL two steps after the checkpoint of step 4, then SIGTERM: 4 → 2 → 1."""
+    """Kill a run two steps after a checkpoint, then end it: it goes on with 2 processes of 4, then with 1."""
     folder = tmp_path / "checkpoints"
     assert -signal.SIGKILL in run_ranks(CASES["stream"], folder, 4, "kill")
     assert set(run_ranks(CASES["stream"], folder, 2, "signal", 4)) == {INTERRUPTED}

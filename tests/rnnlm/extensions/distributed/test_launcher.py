@@ -76,7 +76,7 @@ class Following(UntrackedRun):
 
 
 def workers_of(pid: int) -> list[int]:
-    """Processes below `pid` that run rnnlm.extensions.distributed.worker themselves."""
+    """Return processes below `pid` that run rnnlm.extensions.distributed.worker themselves."""
     commands = {child.pid: " ".join(child.cmdline()) for child in psutil.Process(pid).children(recursive=True)}
     worker, torchrun = "rnnlm.extensions.distributed.worker", "torch.distributed.run"
     return [child for child, command in commands.items() if worker in command and torchrun not in command]

@@ -100,7 +100,7 @@ HTML = """<!DOCTYPE html [<!ENTITY x SYSTEM "file:///etc/hostname">]>
 
 
 def pdf_of(*lines: str) -> bytes:
-    """A PDF of one page."""
+    """Return a PDF of one page."""
     shown = b" T* ".join(b"(" + line.encode("latin-1") + b") Tj" for line in lines)
     content = b"BT /F1 12 Tf 14 TL 72 720 Td " + shown + b" ET"
     objects = [

@@ -41,7 +41,7 @@ def test_a_network_that_is_always_worse_gets_no_share() -> None:
 def members_of(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> tuple[list[Member], DatasetRecord]:
-    """A run of another kind on the same dataset, taught by the toy run, and the toy run."""
+    """Return a run of another kind on the same dataset, taught by the toy run, and the toy run."""
     settings = {"model.kind": "min-gru", "training.teacher.run": run.run_id}
     other = run_training(home, changed(config, settings), dataset, untracked)
     return find_members(home, [other.model_folder, run.model_folder])

@@ -23,7 +23,7 @@ from tests.configs import plain_model
 
 
 def saved(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> LanguageModel:
-    """A model with random weights, saved with its tokenizer.
+    """Return a model with random weights, saved with its tokenizer.
 
     Away from the initial ones, where gates are half open and biases are zero; so little that relu does not explode.
     """
@@ -40,7 +40,7 @@ def saved(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> 
 
 
 def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
-    """(tokens,) int64: the first ones of a split, sentence after sentence, each with its <bos>."""
+    """Return the first tokens of a split, (tokens,) int64, sentence after sentence, each with its <bos>."""
     source = StoredSplit(dataset, split)
     return torch.from_numpy(source.read(0, len(source)).token_ids[:tokens].astype(np.int64))
 

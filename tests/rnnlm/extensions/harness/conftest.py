@@ -23,7 +23,7 @@ def sentence_model(toy_run: RunRecord) -> LanguageModel:
 
 @pytest.fixture
 def tokenizer(stream_folder: Path) -> TextTokenizer:
-    """The toy corpus' words: the same for both models."""
+    """Return the toy corpus' words: the same for both models."""
     return load_tokenizer(stream_folder)
 
 

@@ -23,7 +23,7 @@ def test_batched_answers_equal_those_of_a_slow_loop(model_of_any_kind: LanguageM
 
 
 def continued(model: LanguageModel, tokenizer: TextTokenizer, ids: list[int], tokens: int) -> str:
-    """The most probable tokens as text, by a loop that reads everything anew for each of them."""
+    """Return the most probable tokens as text, by a loop that reads everything anew for each of them."""
     new: list[int] = []
     for _ in range(tokens):
         new.append(int(log_probabilities_of(model, ids + new)[-1].argmax()))

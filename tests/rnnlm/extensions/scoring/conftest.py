@@ -36,7 +36,7 @@ def texts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def configure(texts: Path, tmp_path: Path, toy_run: RunRecord) -> Configure:
-    """A configuration over `texts` and the toy model, shards of three documents; any field may be given."""
+    """Return a configuration over `texts` and the toy model, shards of three documents; any field may be given."""
 
     def build(**fields: Any) -> ScoringConfig:
         defaults = {

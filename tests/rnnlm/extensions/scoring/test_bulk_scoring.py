@@ -46,7 +46,7 @@ class Killed(BaseException):
 
 
 def dying(function: Callable[..., Any], calls: int, *, after: bool) -> Callable[..., Any]:
-    """The function, which dies at the calls-th call, before or after its work."""
+    """Return the function, which dies at the calls-th call, before or after its work."""
     made = 0
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -103,7 +103,7 @@ def test_a_killed_scoring_ends_with_the_same_output(
 
 
 def shards_written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the shards that are written from now on, as they come."""
+    """Return the names of the shards that are written from now on, as they come."""
     names: list[str] = []
     write = bulk_scoring.write_shard
     monkeypatch.setattr(bulk_scoring, "write_shard", lambda path, table: (names.append(path.name), write(path, table)))

@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[4] / "docs" / "how-to" / "scoring.md"
 
 
 def documented(name: str) -> str:
-    """The SQL below the comment with that name, word for word."""
+    """Return the SQL below the comment with that name, word for word."""
     found = re.search(rf"<!-- {name} -->\n```sql\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     return found[1]

@@ -1,4 +1,4 @@
-"""Drift: the distance is the one computed by hand and by SciPy; like text is quiet, other text is told."""
+"""The distance is the one computed by hand and by SciPy. Like text raises no warning, other text does."""
 
 import random
 import shutil
@@ -55,7 +55,7 @@ def test_distance_and_chance_are_those_of_scipy(tmp_path: Path) -> None:
 
 
 def shuffled(path: Path, target: Path) -> Path:
-    """The same words in no order."""
+    """Return the same words in no order."""
     draw = random.Random(0)
     lines = [draw.sample(line.split(), len(line.split())) for line in path.read_text().splitlines()]
     target.write_text("\n".join(map(" ".join, lines)) + "\n")

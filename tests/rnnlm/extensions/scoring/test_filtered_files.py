@@ -76,7 +76,7 @@ def check_filter_of(data: bytes, name: str, document: str) -> None:
 
 
 def same(written: bytes, data: bytes, name: str, encoding: str) -> bool:
-    """True if the written bytes are the data, but for scores; empty cells that fill a short row stay."""
+    """Return True if the written bytes are the data, but for scores; empty cells that fill a short row stay."""
     if name not in SCORE or written == data:
         return written == data
     codec = re.sub("_", "-", encoding)

@@ -20,7 +20,7 @@ def scorer(home: Home, toy_run: RunRecord) -> BatchScorer:
 
 
 def blimp_file(folder: Path, uid: str, pairs: list[tuple[str, str]], **columns: str) -> Path:
-    """A file as BLiMP has them."""
+    """Return a file as BLiMP has them."""
     path = folder / f"{uid}.jsonl"
     rows = ({"sentence_good": good, "sentence_bad": bad, "UID": uid, "pairID": "0"} | columns for good, bad in pairs)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

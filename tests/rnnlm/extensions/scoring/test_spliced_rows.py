@@ -38,7 +38,7 @@ LINES = st.tuples(SPACE, objects(VALUES), SPACE, st.sampled_from(["", "\n", "\r\
 
 
 def pairs_of(line: str) -> list[tuple[str, Any]]:
-    """The members of an object in order, doubled ones too; numbers as they are spelled."""
+    """Return the members of an object in order, doubled ones too; numbers as they are spelled."""
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=list, parse_int=str, parse_float=str, parse_constant=str)
     return decoder.decode(line)  # type: ignore[no-any-return]
 
@@ -58,7 +58,7 @@ def test_a_line_of_json_differs_by_our_members_alone(line: str, names: list[str]
 
 
 def without(line: str, members: dict[str, str], there: set[str]) -> str:
-    """The line without the values of our members that it had, and without those that were added at its end."""
+    """Return the line without the values of our members that it had, and without those that were added at its end."""
     added = [f'"{name}": {value}' for name, value in members.items() if name not in there]
     for text in (", ".join(["", *added]), ", ".join(added)) if added else ():
         head, found, tail = line.rpartition(text)

@@ -32,7 +32,7 @@ def usual_lines(count: int = 400) -> list[str]:
 
 @pytest.fixture
 def strangest(home: Home, configure: Configure, tmp_path: Path) -> Find:
-    """The ten strangest of the given lines."""
+    """Return the ten strangest of the given lines."""
 
     def find(lines: list[str]) -> tuple[StrangeDocument, ...]:
         path = tmp_path / "app.log"

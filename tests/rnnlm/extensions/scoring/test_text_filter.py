@@ -40,7 +40,7 @@ RULE = "bits_per_byte < 1.5"
 
 @pytest.fixture
 def filtered(home: Home, tmp_path: Path, toy_run: RunRecord) -> Filter:
-    """Filters an input of the toy grammar into tmp_path/kept and tmp_path/dropped."""
+    """Return a function that filters an input of the toy grammar into tmp_path/kept and tmp_path/dropped."""
 
     def run(path: Path | str, **fields: Any) -> FilterRecord:
         defaults = {

@@ -82,7 +82,7 @@ class Browser:
         self.until("document.readyState === 'complete'")
 
     def value(self, expression: str) -> Any:
-        """The value of a JavaScript expression in the page."""
+        """Return the value of a JavaScript expression in the page."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -94,7 +94,7 @@ class Browser:
         self.call("Input.insertText", text=text)
 
     def press(self, key: str, modifiers: int = 0) -> None:
-        """modifiers: 2 is Ctrl, 8 is Shift."""
+        """Press a key. modifiers: 2 is Ctrl, 8 is Shift."""
         codes = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35}
         text = {"text": "\r"} if key == "Enter" and not modifiers else {}
         shared = {"key": key, "code": key, "modifiers": modifiers, "windowsVirtualKeyCode": codes[key]}

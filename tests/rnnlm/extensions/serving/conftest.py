@@ -16,7 +16,7 @@ from tests.conftest import Chain
 
 @pytest.fixture(scope="session")
 def toy_model(chain_template: tuple[Home, Chain]) -> Path:
-    """The folder of the session's model: to be read only."""
+    """Return the folder of the session's model: to be read only."""
     return RunRecord.model_validate(chain_template[1]["run"]).model_folder
 
 
@@ -27,7 +27,7 @@ def loaded(chain_template: tuple[Home, Chain], toy_model: Path) -> LoadedModel:
 
 @pytest.fixture(scope="session")
 def endless_model(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the toy model with `<eos>` made impossible: a prompt runs to its maximum_tokens."""
+    """Return the folder of the toy model with `<eos>` made impossible: a prompt runs to its maximum_tokens."""
     folder = shutil.copytree(toy_model, tmp_path_factory.mktemp("endless") / "model")
     model = load_model(folder)
     model.mixture = None

@@ -42,7 +42,7 @@ class LiveServer:
 
 
 def serving(folder: Path, **settings: object) -> LiveServer:
-    """The model in a folder; settings of ServingConfig."""
+    """Return the model in a folder; settings of ServingConfig."""
     return LiveServer(ModelReference(Home(folder), folder=folder), ServingConfig.model_validate(settings))
 
 

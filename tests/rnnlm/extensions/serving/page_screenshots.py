@@ -14,7 +14,7 @@ from tests.rnnlm.extensions.serving.live_server import LiveServer
 
 
 def draw_pages(browser: Browser, live: LiveServer, folder: Path, prompt: str) -> None:
-    """A continuation and its explanation."""
+    """Take a picture of a continuation and one of its explanation."""
     browser.open(live.address)
     browser.until("document.querySelector('#about').textContent !== ''")
     browser.value("document.querySelector('#prompt').focus()")

@@ -286,7 +286,7 @@ def test_a_client_that_leaves_a_stream_leaves_the_batch(endless_model: Path) -> 
 
 
 def slow_steps(live: LiveServer, seconds: float) -> None:
-    """A model that takes its time."""
+    """Make the model slow."""
     step = live.service.batcher._step
 
     def slow() -> None:

@@ -16,7 +16,7 @@ from tests.rnnlm.extensions.serving.live_server import LiveServer, serving, wait
 
 
 def leave(live: LiveServer, path: str, body: str) -> socket.socket:
-    """A client that has asked; close it, and it has left."""
+    """Return a client that has asked; close it, and it has left."""
     client = socket.create_connection(("127.0.0.1", live.port))
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())

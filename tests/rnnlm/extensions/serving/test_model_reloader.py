@@ -53,7 +53,7 @@ def three_versions(
 
 @pytest.fixture
 def crown(tracked_home: Home, three_versions: Home) -> Crown:
-    """Makes the next version champion and returns its number."""
+    """Return a function that makes the next version champion and returns its number."""
     copy_home(three_versions, tracked_home)
     numbers = itertools.count(1)
 
@@ -179,7 +179,7 @@ def test_a_damaged_version_does_not_end_the_watch(crown: Crown, tracked_home: Ho
 
 
 def damaging(name: str) -> Callable[[Home, str], Any]:
-    """Loads as ever, from a copy in which one file is damaged."""
+    """Return a loader that loads from a copy in which one file is damaged."""
 
     def load(home: Home, label: str) -> Any:
         with tempfile.TemporaryDirectory() as folder:

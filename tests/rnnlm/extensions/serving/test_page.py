@@ -52,7 +52,7 @@ def generate_by_keyboard(browser: Browser, prompt: str) -> None:
 
 
 def seed_of(browser: Browser) -> int:
-    """The seed shown with the text."""
+    """Return the seed shown with the text."""
     [seed] = re.findall(r"^seed (\d+) · \d+ tokens$", text_of(browser, "#drawn span"))
     assert browser.value("document.querySelector('input[name=seed]').value") == seed
     return int(seed)

@@ -32,7 +32,7 @@ def tokenizer(toy_run: RunRecord) -> TextTokenizer:
 
 
 def losses_of(text: list[int], nats: list[float]) -> np.ndarray:
-    """(tokens,) TOKEN_LOSS of a stream in blocks of four tokens."""
+    """Return the losses of a stream in blocks of four tokens, (tokens,) TOKEN_LOSS."""
     rows = zip(np.arange(len(text)) // 4, [2, *text[:-1]], text, nats, strict=True)
     return np.array(list(rows), TOKEN_LOSS)
 
@@ -43,7 +43,7 @@ def in_chunks(losses: np.ndarray, size: int) -> Iterator[np.ndarray]:
 
 @pytest.fixture
 def written(tmp_path: Path, tokenizer: TextTokenizer) -> Path:
-    """A folder with the files of TEXT."""
+    """Return a folder with the files of TEXT."""
     write_token_losses(tmp_path, [losses_of(TEXT, NATS)], "test", COUNTS, tokenizer)
     return tmp_path
 

@@ -21,7 +21,7 @@ DAY_SECONDS = 24 * 3600
 
 
 def write_folder(folder: Path, age_days: float, **files: object) -> Path:
-    """A finished folder of JSON files, last used `age_days` ago."""
+    """Return a finished folder of JSON files, last used `age_days` ago."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in files.items():
         write_json(folder / f"{name}.json", value)

@@ -208,7 +208,7 @@ def test_an_archive_unpacks_with_tar(tracked_home: Home, tmp_path: Path) -> None
 
 
 def archive_of(folder: Path, texts: dict[str, bytes], **change: Any) -> Path:
-    """An archive with valid digests. change: fields of its manifest."""
+    """Return an archive with valid digests. change: fields of its manifest."""
     archive, content = folder / "given.tar", folder / "content"
     with archive.open("w+b") as stream:
         writer = ArchiveWriter(stream)
@@ -223,7 +223,7 @@ def archive_of(folder: Path, texts: dict[str, bytes], **change: Any) -> Path:
 
 
 def refused_untouched(folder: Path, archive: Path, told: str) -> None:
-    """The archive is refused before anything is written."""
+    """Check that the archive is refused before anything is written."""
     before = sorted(folder.rglob("*"))
     with pytest.raises(HomeError, match=told) as error:
         restore_home(Home(folder / "new"), archive)

@@ -63,7 +63,7 @@ def change(number: int, of: int, how: str = "evidence", before: int | None = Non
 
 
 def inventory_of(versions: list[RegistryVersion], *others: Item) -> Inventory:
-    """The versions with all their files, and other items."""
+    """Return the versions with all their files, and other items."""
     items: list[Item] = list(others)
     for one in versions:
         kind, name = version_key(one)

@@ -34,7 +34,7 @@ def state(step: int) -> dict[str, Any]:
 
 @pytest.fixture
 def checkpoints(tmp_path: Path) -> Checkpoints:
-    """Steps 10 and 20 on the disk."""
+    """Write the checkpoints of steps 10 and 20."""
     checkpoints = Checkpoints(tmp_path / "checkpoints", 2, 1000.0)
     for step in (10, 20):
         assert checkpoints.write(step, state(step))

@@ -129,7 +129,7 @@ def test_a_signal_to_a_real_process_loses_no_step(
 
 
 def trained_steps(folder: Path) -> int:
-    """The last step that history.jsonl knows of, 0 without."""
+    """Return the last step that history.jsonl knows of, 0 without."""
     try:
         lines = (folder / "history.jsonl").read_text().splitlines(keepends=True)
     except FileNotFoundError:

@@ -52,7 +52,7 @@ def result(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
 
 
 def alive(child: int) -> bool:
-    """False once it has ended, waited for or not."""
+    """Return False once it has ended, waited for or not."""
     try:
         return Path(f"/proc/{child}/cmdline").read_bytes() != b""
     except OSError:
@@ -80,7 +80,7 @@ def kill_at_random(child: int, checkpoints: Path, seconds: float) -> None:
 def train_with_kills(
     trainer: Trainer, home: Home, config: PipelineConfig, dataset: DatasetRecord, kills: int, seed: int
 ) -> None:
-    """The run, begun again and again; every other kill waits for a checkpoint being written."""
+    """Begin the run again and again. Every other kill waits for a checkpoint being written."""
     draw = random.Random(seed)
     folder = home.runs / name_run(config, dataset)
     shutil.rmtree(folder)

@@ -58,7 +58,7 @@ ROWS = (
     Row(COMPARISON, f"run --corpus brown.txt {COUNTS}", OF_COUNTS),
     Row(COMPARISON, f"run --corpus tinyshakespeare.txt --preset shakespeare {COUNTS}", OF_COUNTS),
     Row(HOW_GOOD, f"run --corpus brown.txt {COUNTS}", "| Brown, 8,000 pieces | … | … | {test_perplexity:.1f} | …"),
-    Row(HOW_GOOD, f"run --corpus ptb --preset ptb {COUNTS}", "| Penn Treebank, all words | … | {test_perplexity:.1f} |"),
+    Row(HOW_GOOD, f"run --corpus ptb --preset ptb {COUNTS}", "| Penn Treebank, all … | … | {test_perplexity:.1f} |"),
     Row("README.md", f"run --corpus brown.txt {COUNTS}", "| Brown | … | {test_perplexity:.1f} | …"),
     Row("README.md", f"run --corpus ptb --preset ptb {COUNTS}", "| Penn Treebank | … | {test_perplexity:.1f} | …"),
     Row(PROBES, "run --preset overfit", "… perplexity {test_perplexity:.3f}. …"),

@@ -14,7 +14,7 @@ from rnnlm.extensions.comparison.registered_models import RegisteredComparison
 
 
 def comparison_text(comparison: ModelComparison) -> str:
-    """The output of `rnnlm compare`, at most 80 columns wide."""
+    """Lay out what `rnnlm compare` prints, at most 80 columns wide."""
     lines = [*columns(score_rows(comparison)), ""]
     if costs := cost_rows(comparison):
         lines += [*columns(costs), ""]
@@ -59,7 +59,7 @@ def comparison_html(comparison: ModelComparison) -> str:
 
 
 def registered_text(comparison: RegisteredComparison) -> str:
-    """The output of `rnnlm compare --against`."""
+    """Lay out what `rnnlm compare --against` prints."""
     split = SPLIT_NAMES[comparison.split]
     rows = [
         {

@@ -86,7 +86,10 @@ def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
 
 
 def draw_curves(axes: Any, comparison: ModelComparison, *, by_time: bool) -> None:
-    """Sampled validation perplexity during training by tokens, or by seconds at the measured speed: a line per run."""
+    """Draw sampled validation perplexity during training, a line for each run, by tokens or by seconds.
+
+    The seconds are those at the measured speed.
+    """
     for result in comparison.models:
         colour = colour_of(result.model)
         if result.costs is None:

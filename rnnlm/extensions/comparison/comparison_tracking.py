@@ -10,9 +10,9 @@ COMPARISON_KEY = "rnnlm.comparison_key"
 
 
 def log_model_comparison(home: Home, comparison: ModelComparison, config: TrackingConfig) -> str | None:
-    """The address of the MLflow run; None if MLflow is unavailable. One run, however often.
+    """Log the comparison to MLflow. Return the run's address, or None if MLflow is unavailable.
 
-    The runs of the models are nested below it.
+    A comparison has one run, however often it is logged, with those of the models nested below it.
     """
     series: MetricSeries = {
         f"{name}/{result.model}": [(0, value)]

@@ -40,7 +40,7 @@ class Documents:
     restoration_nats: np.ndarray
 
     def total_nats(self, nll_nats: np.ndarray) -> np.ndarray:
-        """nll_nats: (predicted tokens,) → what each document costs, with what restores it from its tokens."""
+        """Return what each document costs, with what restores it from its tokens. nll_nats: (predicted tokens,)."""
         summed = np.concatenate([[0.0], np.cumsum(nll_nats, dtype=np.float64)])
         nats: np.ndarray = summed[self.last_tokens] - summed[self.first_tokens] + self.restoration_nats
         return nats
@@ -55,7 +55,7 @@ def read_documents(dataset: DatasetRecord, split: Split) -> Documents:
 
 
 def pair_differences(nats: dict[str, np.ndarray], byte_counts: np.ndarray, seed: int = 0) -> tuple[PairDifference, ...]:
-    """nats: model → (documents,), what each document costs under it; every pair of models, in their order."""
+    """Return the difference of every pair of models, in their order. nats: (documents,) of each model."""
     return tuple(
         pair_difference(first, second, nats[first] - nats[second], byte_counts, seed)
         for first, second in combinations(nats, 2)
@@ -65,7 +65,7 @@ def pair_differences(nats: dict[str, np.ndarray], byte_counts: np.ndarray, seed:
 def pair_difference(
     first: str, second: str, excess_nats: np.ndarray, byte_counts: np.ndarray, seed: int
 ) -> PairDifference:
-    """excess_nats: (documents,), by how much the first model's cost is higher.
+    """Return how much two models differ. excess_nats: (documents,), by how much the first model's cost is higher.
 
     With one document there is no spread: the interval is the whole line.
     """

@@ -102,7 +102,7 @@ def compare_models(
     *,
     force: bool = False,
 ) -> ModelComparison:
-    """The results of all models and the differences of all pairs on the test split; stored once."""
+    """Compare all models and all pairs of them on the test split, once."""
     runs = {kind: [run.run_id for run in model.runs] for kind, model in trained.items()}
     settings = shown_settings(config)
     key = stage_key("comparison", dataset=dataset.dataset_id, runs=runs, settings=settings)
@@ -147,7 +147,7 @@ def compare_models(
 
 
 def shown_settings(config: CompareConfig) -> dict[str, Any]:
-    """The comparison's own settings, and those of the pipeline that differ from the default, by their dotted path."""
+    """Return the comparison's own settings, and those of the pipeline that differ from the default, by dotted path."""
     default = flatten(PipelineConfig().model_dump(mode="json"))
     pipeline = flatten(config.pipeline.model_dump(mode="json"))
     changed = {path: value for path, value in pipeline.items() if path != "force" and default.get(path) != value}
@@ -157,7 +157,7 @@ def shown_settings(config: CompareConfig) -> dict[str, Any]:
 def trained_result(
     home: Home, dataset: DatasetRecord, kind: ModelKind, trained: TrainedModel, costs: TrainingCosts
 ) -> tuple[ModelResult, list[np.ndarray]]:
-    """The result of a kind, and the test losses of each run, (predicted tokens,) in nats."""
+    """Return the result of a kind, and the test losses of each run, (predicted tokens,) in nats."""
     config = trained.config
     results = [
         RunResult(
@@ -196,7 +196,7 @@ def trained_result(
 
 
 def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
-    """The 5-gram model of the same training tokens, of a long text the last COUNTED_TOKENS.
+    """Return the result of the 5-gram model of the same training tokens; of a long text the last COUNTED_TOKENS.
 
     It has no seeds, and its state is its last four tokens.
     """

@@ -27,7 +27,7 @@ class RegisteredComparison(Record):
 
 
 def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) -> RegisteredComparison:
-    """folders: name → the model's folder.
+    """Compare registered models on a text. folders: each model's folder by its name.
 
     The test split is scored if a model was trained on this corpus or the corpus comes with splits, else the whole text.
     """

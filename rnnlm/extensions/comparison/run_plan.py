@@ -26,9 +26,9 @@ class TunedSettings(Record):
 
 
 def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[ModelKind, PipelineConfig]:
-    """The pipeline's configuration for each kind, a network alone, with parameters matched.
+    """Return the configuration of each kind's run: a network alone, with parameters matched.
 
-    ConfigError if they cannot be. A kind without a recurrent matrix U has no recurrent dropout.
+    Raise ConfigError if they cannot be. A kind without a recurrent matrix U has no recurrent dropout.
     """
     pipeline, size = config.pipeline, dataset.vocabulary_size
     is_given = config.match == "parameters" and config.budget is not None
@@ -44,10 +44,10 @@ def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[Model
 
 
 def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int, budget: int) -> ModelConfig:
-    """The configuration with another kind, and the hidden_size whose number of parameters is nearest to the budget.
+    """Return the configuration with another kind and the hidden_size whose parameters are nearest to the budget.
 
     Settings that only an Elman network has are left out for other kinds. The heads of a Transformer and an xLSTM divide
-    its units: if no size fits, it gets fewer heads. ConfigError if no size is within PARAMETER_TOLERANCE.
+    its units: if no size fits, it gets fewer heads. Raise ConfigError if no size is within PARAMETER_TOLERANCE.
     """
     heads, units_per_head = config.heads, kind_of(kind).units_per_head
     if config.input == "one-hot" and units_per_head:
@@ -68,18 +68,18 @@ def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int,
 
 
 def changed(pipeline: PipelineConfig, settings: dict[str, Any]) -> PipelineConfig:
-    """The configuration with other settings, given by their dotted paths, and validated again."""
+    """Return the configuration with other settings, given by their dotted paths, and validated again."""
     return PipelineConfig.model_validate(nest(flatten(pipeline.model_dump()) | settings))
 
 
 def with_token_budget(pipeline: PipelineConfig, tokens: int, dataset: DatasetRecord) -> PipelineConfig:
-    """The same, trained on about so many tokens, over as many epochs as that takes."""
+    """Return the same configuration, trained on about so many tokens, over as many epochs as that takes."""
     epochs = -(-tokens // max(1, dataset.predicted_tokens["train"]))
     return changed(pipeline, {"training.maximum_tokens": tokens, "training.epochs": epochs})
 
 
 def with_curve(pipeline: PipelineConfig) -> PipelineConfig:
-    """The same, validated often enough for a curve."""
+    """Return the same configuration, validated often enough for a curve."""
     evaluations = max(CURVE_POINTS, pipeline.training.validation.evaluations)
     return changed(pipeline, {"training.validation.evaluations": evaluations})
 

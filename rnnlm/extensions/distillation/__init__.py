@@ -1,4 +1,4 @@
-"""Distillation: a network learns another model's probabilities beside the text."""
+"""Distillation, by which a network learns another model's probabilities beside the text."""
 
 from rnnlm.extension_points import AddedSection, Extension
 

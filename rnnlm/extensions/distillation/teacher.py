@@ -52,7 +52,7 @@ class TargetsOfTeacher:
 
 
 def targets_of_teacher(training: TrainingConfig) -> TargetsOfTeacher | None:
-    """The targets of training.teacher; None: there is none."""
+    """Return the targets of training.teacher, or None if there is none."""
     teacher = TeacherConfig.of(training)
     return None if teacher.run is None else TargetsOfTeacher(teacher.run, teacher.share, training)
 
@@ -107,7 +107,9 @@ def draw_targets(
 
 
 def systematic_sample(probabilities: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-    """probabilities: (n, V) → (n, draws) int64: each class as often as `draws` times its probability, to within one.
+    """Draw each class as often as `draws` times its probability, to within one, (n, draws) int64.
+
+    probabilities: (n, V).
 
     Lay the probabilities of a row end to end, and take the classes at equally spaced points from a random first one.
     """

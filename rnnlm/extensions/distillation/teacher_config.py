@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class TeacherConfig(Section):
-    """Distillation: another model's probabilities are learned beside the text."""
+    """Settings of distillation, by which another model's probabilities are learned beside the text."""
 
     run: str | None = setting(
         None,

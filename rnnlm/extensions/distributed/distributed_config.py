@@ -61,7 +61,7 @@ class DistributedConfig(Section):
             )
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The changes, with the number of processes at the start if it differs from the new one."""
+        """Return the changes, with the number of processes at the start if it differs from the new one."""
         at_start = self.processes_at_start or self.processes
         same = changes.get("processes", self.processes) == at_start
         return {**changes, "processes_at_start": None if same else at_start}

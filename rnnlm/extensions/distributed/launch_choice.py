@@ -15,9 +15,9 @@ from rnnlm.training.training_run import TrainElsewhere
 
 
 def launch_choice(training: TrainingConfig) -> TrainElsewhere | None:
-    """A Launcher, training_run.py: it starts other processes if training.distributed asks for some.
+    """Return a Launcher of other processes if training.distributed asks for some. It is one of training_run.py.
 
-    ExtraError or DeviceError before anything is written.
+    Raise ExtraError or DeviceError before anything is written.
     """
     distributed = DistributedConfig.of(training)
     if distributed.launcher == "ray":  # a cluster may have devices that this machine lacks

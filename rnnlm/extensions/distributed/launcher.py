@@ -59,7 +59,10 @@ class Launch:
     name: str = "rnnlm"  # the same on all nodes, and only there
 
     def command(self, stores: Path) -> list[str]:
-        """stores: an empty folder for the processes of one machine to find each other, instead of an open port."""
+        """Return the command.
+
+        stores: an empty folder where the processes of a machine find each other without an open port.
+        """
         if self.nodes == 1:
             endpoint, settings = str(stores / "rendezvous"), "store_type=file"
         else:
@@ -96,7 +99,7 @@ class RayLaunch(Launch):
 
 
 def launch_of(job: Job, first: bool = True) -> Launch:
-    """The processes of one node, or those on a Ray cluster."""
+    """Return the launch of one node's processes, or of those on a Ray cluster."""
     distributed = DistributedConfig.of(job.training)
     folder = job.folder / PROCESSES
     path = str(folder / JOB_FILE)
@@ -242,7 +245,7 @@ def raise_worker_error(folder: Path) -> None:
 
 
 def read_worker_errors(folder: Path) -> list[dict[str, Any]]:
-    """The last error of each process, the oldest first."""
+    """Return the last error of each process, the oldest first."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(ERROR_FILES)]
     return sorted(found, key=lambda error: float(error["time"]))
 

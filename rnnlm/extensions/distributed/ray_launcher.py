@@ -82,7 +82,7 @@ def run_workers(path: Path, lease: Lease) -> None:
 
 
 def connect() -> dict[str, float]:
-    """The resources of the cluster that RAY_ADDRESS names. Without it Ray looks for one here, or starts one."""
+    """Return the resources of the cluster that RAY_ADDRESS names. Without it Ray looks for one here, or starts one."""
     import ray
     from ray.exceptions import RayError
 
@@ -100,7 +100,7 @@ def connect() -> dict[str, float]:
 
 
 def choose_gpu(device: str, processes: int, cluster: dict[str, float]) -> bool:
-    """True if each worker gets a GPU. auto: if the cluster has enough. Otherwise warn if it must grow first."""
+    """Return True if each worker gets a GPU. auto: if the cluster has enough. Warn if the cluster must grow first."""
     use_gpu = device == "cuda" or (device == "auto" and cluster.get("GPU", 0) >= processes)
     resource = "GPU" if use_gpu else "CPU"
     if (there := cluster.get(resource, 0)) < processes:
@@ -116,7 +116,7 @@ def stop(lease: Lease) -> None:
 
 
 def stop_with_standard_input(lease: Lease) -> None:
-    """The process that watches this one holds the other end of standard input."""
+    """Stop when standard input ends: the process that watches this one holds its other end."""
     while os.read(0, 1024):
         pass
     stop(lease)
@@ -125,7 +125,7 @@ def stop_with_standard_input(lease: Lease) -> None:
 
 
 def find_cause(error: Exception, job: Job, folder: Path) -> RnnlmError:
-    """The worker's error that ended training, or why there is no worker."""
+    """Return the worker's error that ended training, or why there is no worker."""
     distributed = DistributedConfig.of(job.training)
     failures: dict[int, Any] = getattr(error, "worker_failures", {})
     for failure in failures.values():

@@ -1,4 +1,4 @@
-"""One rank of a distributed training run, started by torchrun:
+"""One rank of a distributed training run, started by torchrun.
 
 torchrun --nproc-per-node=2 -m rnnlm.extensions.distributed.worker RUN/processes/job.json
 
@@ -122,7 +122,7 @@ def log_as_json(level: int) -> None:
 
 
 def exit_with_standard_input(torchrun: int) -> None:
-    """The launcher holds the other end of standard input. When it is gone, make torchrun stop all ranks, then exit."""
+    """Make torchrun stop all ranks, and exit, when standard input ends: the launcher that held it is gone then."""
     while os.read(0, 1024):
         pass
     if os.getppid() == torchrun:

@@ -51,9 +51,9 @@ END_OF_WORD = re.compile(r"[^\W\d_]-$")  # a word divided at the end of a line
 
 
 def document_prose(kind: str, data: bytes, text: str) -> str:
-    """The prose of a document: of `data` if its kind is one of BINARY_KINDS, else of `text`.
+    """Return the prose of a document: of `data` if its kind is one of BINARY_KINDS, else of `text`.
 
-    DocumentError if there is none, or if it takes too long to read.
+    Raise DocumentError if there is none, or if it takes too long to read.
     """
     size = max(len(data), len(text))
     seconds = LEAST_SECONDS.get(kind, SECONDS) + SECONDS_PER_MEGABYTE * size / 1e6
@@ -113,7 +113,7 @@ def markdown_blocks(tokens: Iterable[Any]) -> Iterator[str]:
 
 
 def inline_text(tokens: Iterable[Any]) -> str:
-    """The words of a Markdown line, without pictures and tags."""
+    """Return the words of a Markdown line, without pictures and tags."""
     spaces = {"softbreak", "hardbreak"}
     said = {"text", "text_special", "code_inline"}
     return "".join(" " if token.type in spaces else token.content if token.type in said else "" for token in tokens)
@@ -201,7 +201,7 @@ def html_blocks(text: str) -> Iterator[str]:
 
 
 def declared_charset(head: bytes) -> str | None:
-    """The encoding that an HTML page declares for itself, if Python knows it."""
+    """Return the encoding that an HTML page declares for itself, if Python knows it."""
     found = DECLARED_CHARSET.search(head)
     if found is None:
         return None
@@ -258,7 +258,7 @@ class ZipParts:
         return content
 
     def xml(self, name: str) -> Any:
-        """The root element."""
+        """Return the root element."""
         from lxml import etree
 
         return etree.fromstring(self.read(name), etree.XMLParser(resolve_entities=False, no_network=True))
@@ -274,7 +274,7 @@ def docx_prose(data: bytes) -> str:
 
 
 def docx_paragraph(paragraph: Any) -> str:
-    """The text of a paragraph, without that of the text boxes in it, which have paragraphs of their own."""
+    """Return the text of a paragraph, without that of the text boxes in it, which have paragraphs of their own."""
     own = (part for part in paragraph.iter(*TEXT_IN_DOCX) if next(part.iterancestors("{*}p")) is paragraph)
     return "".join("-" if part.tag.endswith("}noBreakHyphen") else part.text or " " for part in own)
 

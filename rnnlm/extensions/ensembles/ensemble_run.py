@@ -51,7 +51,9 @@ class Member:
 
 
 def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], DatasetRecord]:
-    """The runs of these model folders, and the dataset that all were trained on; else ModelError.
+    """Return the runs of these model folders, and the dataset that all were trained on.
+
+    Raise ModelError if it is not one.
 
     folders: RUN/model, as model_lookup.run_model_folder() gives them.
     """
@@ -84,7 +86,7 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
 
 @stage("training")
 def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord) -> RunRecord:
-    """A complete run in home.runs with the members' networks and, where they have some, counts.
+    """Make a complete run in home.runs with the members' networks and, where they have some, counts.
 
     The shares of the networks, and then those of the counts, are fitted on the validation lines that may choose. A
     finished one is found again.
@@ -101,7 +103,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
         write_json(folder / STARTED, {"run_id": key, "dataset_id": dataset.dataset_id, "members": names})
 
         def losses_of(split: Split) -> np.ndarray:
-            """(networks, predicted tokens) nats."""
+            """Return the losses of each network, (networks, predicted tokens), in nats."""
             batch_size = config.evaluation.batch_size
             return np.stack([stored_network_nll(home, dataset, one.run, split, batch_size) for one in members])
 

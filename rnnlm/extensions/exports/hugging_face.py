@@ -53,7 +53,10 @@ class RnnlmConfig(PretrainedConfig):
 
 @dataclass
 class RnnlmOutput(ModelOutput):
-    """loss: scalar or None; logits: (b, t, V); state: (b, L, S), or None if use_cache is False."""
+    """The model's output.
+
+    loss: scalar or None; logits: (b, t, V); state: (b, L, S), or None if use_cache is False.
+    """
 
     loss: Tensor | None = None
     logits: Tensor | None = None
@@ -95,7 +98,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
 
     @classmethod
     def from_language_model(cls, model: LanguageModel) -> "RnnlmForCausalLM":
-        """A model that shares its weights with `model`."""
+        """Wrap a model, and share its weights."""
         wrapped = cls(RnnlmConfig(**model.config))
         wrapped.language_model = model
         return wrapped
@@ -161,7 +164,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> RnnlmOutput:
-        """input_ids: (b, t) → logits (b, t, V) and the state after the last token.
+        """Return logits (b, t, V) and the state after the last token. input_ids: (b, t).
 
         attention_mask: (b, t) or longer on the left (generate() passes the whole history); where it is 0 the state
         stays the same. labels are shifted here; shift_labels, as datasets store them, are shifted already.

@@ -53,7 +53,7 @@ class OneStep(nn.Module):
         self.model.stack.backend = "loop"
 
     def forward(self, token_ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """token_ids: (b, 1), state: (b, L, S) → logits (b, V), new state (b, L, S)."""
+        """Read one token. token_ids: (b, 1), state: (b, L, S) → logits (b, V), new state (b, L, S)."""
         hidden, new_state = self.model.hidden(token_ids, state)
         return self.model.logits(hidden[:, -1]), new_state
 

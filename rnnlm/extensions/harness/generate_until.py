@@ -68,7 +68,7 @@ def context_ids(tokenizer: TextTokenizer, mode: Mode, context: str) -> list[int]
 
 
 def continuation_text(ids: list[int], tokenizer: TextTokenizer, context: str) -> str:
-    """The tokens as text that continues the context; `<eos>` is a line feed."""
+    """Return the tokens as text that continues the context. `<eos>` is a line feed."""
     lines: list[list[int]] = [[]]
     for token_id in ids:
         if token_id == EOS:

@@ -71,7 +71,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
 
 
 def one_text(home: Home, file: str) -> CorpusRecord:
-    """The corpus as `rnnlm evaluate` reads it: the same bytes, so that the metrics agree."""
+    """Read the corpus as `rnnlm evaluate` does: the same bytes, so that the metrics agree."""
     corpus = obtain_corpus(home, CorpusConfig(source=file))
     if "text" not in corpus.files:
         raise CorpusError(
@@ -138,7 +138,10 @@ def refuse_unsupported(name: str, task: Any) -> None:
 
 
 def harness_metrics(results: dict[str, Any]) -> Iterator[HarnessMetric]:
-    """The results as records. The harness calls a value `metric,filter`, its standard error `metric_stderr,filter`."""
+    """Yield the results as records.
+
+    The harness calls a value `metric,filter`, its standard error `metric_stderr,filter`.
+    """
     for task, figures in results["results"].items():
         for name, value in figures.items():
             metric, comma, filter_ = name.partition(",")
@@ -156,6 +159,6 @@ def harness_metrics(results: dict[str, Any]) -> Iterator[HarnessMetric]:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of the error's message, at most 160 characters."""
+    """Return the first line of the error's message, at most 160 characters."""
     lines = str(error).strip().splitlines()
     return lines[0][:160] if lines else type(error).__name__

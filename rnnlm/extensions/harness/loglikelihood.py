@@ -51,7 +51,7 @@ def text_log_likelihoods(
 def continuation_rows(
     tokenizer: TextTokenizer, cut: SequencesConfig, context: str, continuation: str
 ) -> ContinuationRows:
-    """The rows of the continuation: from the first token where context + continuation differs from the context alone.
+    """Return the rows of the continuation, from the first token where the context alone would have another.
 
     A word that starts in the context and ends in the continuation belongs to the continuation. Otherwise text that
     joins the context's last token would cost nothing.
@@ -65,7 +65,7 @@ def continuation_rows(
 
 
 def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> TokenRows:
-    """The text's rows; its last line has no `<eos>` unless a line feed ends it, because it may continue."""
+    """Return the text's rows. Its last line has no `<eos>` unless a line feed ends it, because it may continue."""
     lines = encoded_lines(tokenizer, text.split("\n"))
     rows = rows_of_documents(lines, np.array([len(lines)]), cut)
     if cut.mode == "stream" or lines.lengths[-1]:  # a blank line has no row of its own
@@ -96,7 +96,7 @@ def spelling_bits(tokenizer: TextTokenizer, text: str) -> float:
 def score_continuations(
     model: LanguageModel, continuations: Sequence[ContinuationRows], batch_size: int
 ) -> list[tuple[float, bool]]:
-    """(log-probability in nats, whether greedy decoding gives it) of each continuation.
+    """Return each continuation's log-probability in nats, and whether greedy decoding gives it.
 
     Only the tokens of continuations go through the head, which is most of the work. batch_size changes only rounding.
     """

@@ -37,7 +37,7 @@ class RecurrentLM(LM):
         max_batch_size: int | None = None,
         device: str | None = None,
     ) -> None:
-        """model: a run folder, a run id or models:/NAME@ALIAS, as in every command."""
+        """Open a model. model: a run folder, a run id or models:/NAME@ALIAS, as in every command."""
         super().__init__()
         folder = model_folder(find_home(), model)
         self.model = load_model(folder, device or "cpu")
@@ -56,7 +56,7 @@ class RecurrentLM(LM):
         return text_log_likelihoods(self.model, self.text_tokenizer, self.cut, texts, self.batch_size)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """The model's answer to each context; contexts with the same settings are continued in one batch."""
+        """Return the model's answer to each context. Contexts with the same settings are continued in one batch."""
         in_batches = Collator(
             [request.args for request in requests],
             sort_fn=lambda arguments: len(arguments[0]),  # less padding

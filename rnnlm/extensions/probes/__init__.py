@@ -1,4 +1,4 @@
-"""Probes: how far back gradients reach, what networks remember and learn, where a trained model guesses right."""
+"""Measurements of how far back gradients reach, what networks remember and learn, and where a model is right."""
 
 from rnnlm.extension_points import AddedSection, Extension
 

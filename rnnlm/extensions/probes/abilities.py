@@ -24,7 +24,7 @@ SIZE_STEP = 8  # every kind accepts its multiples as hidden_size: a Transformer 
 
 
 def network_names(config: AbilitiesConfig) -> list[str]:
-    """The kinds of model, and Elman networks with a diagonal recurrent matrix."""
+    """Return the kinds of model, and Elman networks with a diagonal recurrent matrix."""
     return [*config.kinds, *([DIAGONAL] if config.diagonal else [])]
 
 
@@ -67,7 +67,7 @@ def training_batches(
 
 
 def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) -> ModelConfig:
-    """The settings with the hidden size whose number of parameters is nearest to config.parameters.
+    """Return the settings with the hidden size whose number of parameters is nearest to config.parameters.
 
     The recurrent matrices of all kinds start orthogonal, as those of gates always do.
     """
@@ -79,7 +79,7 @@ def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) ->
 
 
 def second_half(target_ids: Tensor) -> Tensor:
-    """The targets with `<pad>` in the first half of each row, where longer rows ask no more than shorter ones."""
+    """Return the targets with `<pad>` in each row's first half, where longer rows ask no more than shorter ones."""
     later = target_ids.clone()
     later[:, : target_ids.shape[1] // 2] = PAD
     return later

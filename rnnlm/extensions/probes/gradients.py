@@ -63,7 +63,7 @@ def variants(dataset: DatasetRecord, config: GradientProbeConfig) -> Iterator[tu
 def probe_batches(
     dataset: DatasetRecord, config: GradientProbeConfig, window_length: int, steps: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The first `steps` batches of the training split in training order, over as many epochs as needed."""
+    """Yield the first `steps` batches of the training split in training order, over as many epochs as needed."""
     epochs = range(steps)  # each has at least one batch
     batches = TrainingBatches(
         StoredSplit(dataset, "train"), dataset.mode, config.batch_size, window_length, config.seed, epochs

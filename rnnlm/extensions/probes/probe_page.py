@@ -18,7 +18,7 @@ SHOWN_DISTANCES = (1, 10, 50)
 
 
 def gradient_report(record: GradientFlowRecord) -> str:
-    """Markdown: the plot, and the share of the gradient left at some distances."""
+    """Report the share of the gradient left at some distances, with the plot, in Markdown."""
     distances = [distance for distance in (1, 5, 10, 20, 50) if distance < len(record.norms[0])]
     rows = [
         {"layer": layer} | {f"{back} back": f"{norms[back] / norms[0]:.2g}" if norms[0] else "-" for back in distances}
@@ -29,7 +29,7 @@ def gradient_report(record: GradientFlowRecord) -> str:
 
 
 def positions_report(record: PositionsRecord) -> str:
-    """Markdown: the plot, and a table of some positions, including the training length."""
+    """Report some positions, including the training length, with the plot, in Markdown."""
     trained, last = record.longest_trained, len(record.right)
     chosen = {1, record.given_tokens + 1, trained, 2 * trained, 3 * trained, last}
     rows = [
@@ -55,7 +55,7 @@ def gradients_page(found: GradientComparison) -> Page:
 
 
 def gradient_row(curve: GradientCurve) -> dict[str, Any]:
-    """The top layer's norm at the loss's own step, and the share left further back."""
+    """Return the top layer's norm at the loss's own step, and the share left further back."""
     relative = curve.relative
     last = len(relative) - 1
     shown = [*(distance for distance in SHOWN_DISTANCES if distance < last), last]
@@ -65,7 +65,7 @@ def gradient_row(curve: GradientCurve) -> dict[str, Any]:
 
 
 def echo_page(found: EchoComparison) -> Page:
-    """The share of right answers at the cue: one row per network, one column per distance."""
+    """Report the share of right answers at the cue: one row for each network, one column for each distance."""
     rows: dict[str, dict[str, Any]] = {}
     for score in found.scores:
         name = f"{score.nonlinearity}, {score.initialization}"

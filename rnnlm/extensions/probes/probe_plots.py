@@ -130,7 +130,7 @@ def nonzero(norms: Sequence[float]) -> tuple[list[int], list[float]]:
 
 
 def set_decades(axes: Any, norms: Sequence[float]) -> None:
-    """A logarithmic axis over whole powers of ten for all norms above FLOOR."""
+    """Set a logarithmic axis over whole powers of ten for all norms above FLOOR."""
     from matplotlib.ticker import NullFormatter
 
     held = [norm for norm in norms if norm > FLOOR and math.isfinite(norm)] or [1.0]

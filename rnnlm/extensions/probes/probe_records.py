@@ -14,7 +14,7 @@ LEARNED = 0.99  # share of right answers
 
 
 class GradientFlowRecord(StageRecord):
-    """norms: layer (bottom first) → steps back from the loss → gradient norm; see gradients.py."""
+    """Gradient norms by layer (bottom first) and by steps back from the loss; see gradients.py."""
 
     norms: tuple[tuple[float, ...], ...]
     rows: int
@@ -41,7 +41,7 @@ class PositionsRecord(RightByPosition, StageRecord):
 
 
 class GradientCurve(Record):
-    """norms: see gradient_norms. start: initial recurrent matrix, such as "identity × 1.2"."""
+    """Gradient norms of a network; see gradient_norms. start: initial recurrent matrix, such as "identity × 1.2"."""
 
     nonlinearity: Nonlinearity
     start: str
@@ -56,7 +56,10 @@ class GradientCurve(Record):
 
 
 class EchoScore(Record):
-    """accuracy: share of rows whose symbol was predicted at the cue; chance is 1 / symbols."""
+    """The result of the echo task.
+
+    accuracy: share of rows whose symbol was predicted at the cue; chance is 1 / symbols.
+    """
 
     nonlinearity: Nonlinearity
     initialization: RecurrentInitialization
@@ -161,7 +164,7 @@ class AbilityComparison(ProbeComparison):
         return sorted({min(lengths), max(lengths)})
 
     def cell(self, network: str, task: str, length: int) -> AbilityCell:
-        """The means over all seeds."""
+        """Return the means over all seeds."""
         scores = [score for score in self.scores if (score.network, score.task) == (network, task)]
         place = scores[0].lengths.index(length)
         accuracies = [score.accuracies[place] for score in scores]

@@ -9,7 +9,7 @@ PROBE_KEY = "rnnlm.probe_key"
 
 
 def log_probe_comparison(home: Home, comparison: ProbeComparison, config: TrackingConfig) -> str | None:
-    """The address of the MLflow run; None if MLflow is unavailable.
+    """Log a comparison to MLflow. Return the run's address, or None if MLflow is unavailable.
 
     A new comparison gets a new run. A skipped one has its run already, unless MLflow was unavailable or the process
     was killed: then it is made, or finished, here.

@@ -72,7 +72,7 @@ def measure_once(
     draw: Callable[[R, Path], None],
     force: bool,
 ) -> R:
-    """A record of the measured figures, stored at `path` under the key, with a plot beside it."""
+    """Measure figures once, stored at `path` under the key with a plot beside it, and return their record."""
     picture = path.with_suffix(".png")
     value, skipped = write_json_once(home, path, key, measure, force=force)
     record = record_of(**value, picture=picture, skipped=skipped)
@@ -113,7 +113,7 @@ def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_toke
 
 
 def best_guesses(model: LanguageModel, input_ids: Tensor) -> Tensor:
-    """(b, t) int64 → (b, t): the most likely next token other than `<eos>`."""
+    """Return the most likely next token other than `<eos>`, (b, t). input_ids: (b, t) int64."""
     hidden, _ = model.hidden(input_ids)
     guesses = []
     for rows in hidden.flatten(0, 1).split(LOGIT_ROWS):

@@ -22,7 +22,10 @@ KEYS, VALUES = 64, 16  # of associative recall; no key occurs twice in a row
 
 
 class SyntheticTask(NamedTuple):
-    """rows(count, length, generator) → input_ids, target_ids. symbols: how many ids from FIRST_SYMBOL on."""
+    """A task of made-up rows. symbols: how many ids from FIRST_SYMBOL on.
+
+    rows(count, length, generator) returns input_ids and target_ids.
+    """
 
     rows: Callable[[int, int, torch.Generator], tuple[Tensor, Tensor]]
     symbols: int
@@ -34,12 +37,12 @@ class SyntheticTask(NamedTuple):
 
 
 def parity_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Random bits; at each, whether the number of ones so far is odd: 1 0 1 1 → 1 1 0 1."""
+    """Draw random bits, and at each tell if the number of ones so far is odd: 1 0 1 1 gives 1 1 0 1."""
     return counting_rows(count, length, 2, generator)
 
 
 def modulo_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Random bits; at each, the number of ones so far modulo 3: 1 0 1 1 → 1 1 2 0."""
+    """Draw random bits, and at each tell the number of ones so far modulo 3: 1 0 1 1 gives 1 1 2 0."""
     return counting_rows(count, length, MODULUS, generator)
 
 
@@ -72,7 +75,7 @@ def dyck_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tens
 
 
 def copying_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Random symbols, a cue, and the same symbols again: a b c | a b → - - - a b c."""
+    """Draw random symbols, a cue, and the same symbols again: the targets of a b c | a b are - - - a b c."""
     size = length // 2
     symbols = torch.randint(FIRST_SYMBOL, FIRST_SYMBOL + COPIED_SYMBOLS, (count, size), generator=generator)
     cue = torch.full((count, 1), FIRST_SYMBOL + COPIED_SYMBOLS)
@@ -80,7 +83,7 @@ def copying_rows(count: int, length: int, generator: torch.Generator) -> tuple[T
 
 
 def echo_batch(count: int, distance: int, symbols: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """A symbol to remember, distance - 1 random ones, and a cue, where the first one must be named.
+    """Draw a symbol to remember, distance - 1 random ones, and a cue, where the first one must be named.
 
     The cue's id follows those of the symbols. In its simplest form this goes back to Hochreiter and Schmidhuber (1997).
     """

@@ -55,7 +55,7 @@ class Surprise(Record):
 def surprise_of_run(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, *, force: bool = False
 ) -> Surprise:
-    """The losses of the run's model on the test split, and the tables over them.
+    """Store the losses of the run's model on the test split, and the tables over them.
 
     If the split has more than STORED_TOKENS, only a random sample of the sentences is stored.
     """
@@ -87,7 +87,7 @@ def surprise_of_run(
 
 
 def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
-    """The same for a model's folder in a finished run whose dataset is in this home."""
+    """Do the same for a model's folder in a finished run whose dataset is in this home."""
     folder = model_folder.parent
     facts, config = read_json(folder / "run.json"), read_json(folder / "config.json")
     if not isinstance(facts, dict) or config is None:

@@ -16,7 +16,7 @@ DISTANCES = ("neither", "the token before", "the one before that")
 
 
 def surprise_tables(surprise: Surprise) -> dict[str, TableRows]:
-    """Title → rows with formatted figures, in the order they are shown."""
+    """Return rows with formatted figures by their titles, in the order they are shown."""
     measured = surprise.tables
     heading = f"{SPLIT_NAMES[surprise.split]} perplexity"
     return {

@@ -71,7 +71,7 @@ def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
 
 
 def losses_and_errors(rows: TableRows) -> tuple[np.ndarray, np.ndarray]:
-    """(buckets,) nats per token, and two standard errors."""
+    """Return nats per token and two standard errors, (buckets,) each."""
     losses, errors = ([row[column] for row in rows] for column in ("nll_nats_per_token", "standard_error"))
     return np.array(losses), 2 * np.array(errors)
 

@@ -95,7 +95,7 @@ def write_token_losses(
 
 
 def whole_sentences(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """The same tokens in chunks of whole sentences."""
+    """Yield the same tokens in chunks of whole sentences."""
     waiting: list[np.ndarray] = []
     for chunk in chunks:
         starts = sentence_starts(chunk)
@@ -110,5 +110,5 @@ def whole_sentences(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def sentence_starts(losses: np.ndarray) -> np.ndarray:
-    """Indices of the tokens that begin a sentence: after `<bos>`, or after the previous `<eos>`."""
+    """Return the indices of the tokens that begin a sentence: after `<bos>`, or after the previous `<eos>`."""
     return np.flatnonzero(np.isin(losses["previous_token_id"], (BOS, EOS)))

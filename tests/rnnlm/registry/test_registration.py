@@ -45,7 +45,7 @@ print(json.dumps(model.predict(json.loads(sys.argv[3]))))
 
 
 def ask_as_a_stranger(home: Home, uri: str, requests: list[dict[str, object]], folder: Path) -> list[dict[str, Any]]:
-    """Return the answers to a program with mlflow, torch, tokenizers and safetensors, nothing of ours, and no pickle."""
+    """Return the answers to a program with mlflow, torch, tokenizers and safetensors, but nothing of ours."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PYTHON"))}
     environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
     done = subprocess.run(

@@ -103,7 +103,7 @@ def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
 
 
 def minutes_of_steps(history: Path) -> float:
-    """Without evaluations, and without the evenings between two parts of a run."""
+    """Return the minutes of all steps, without evaluations and without the pause between two parts of a run."""
     tokens, seconds = 0.0, 0.0
     for line, _ in read_measurements(history):
         if line["kind"] == "training":

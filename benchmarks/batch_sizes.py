@@ -121,7 +121,7 @@ def speed_of(config: PipelineConfig, dataset: DatasetRecord, seconds: float) -> 
 def trained(
     home: Home, corpus: str, dataset: DatasetRecord, size: int, rate: float, tokens: int
 ) -> tuple[list[float], list[float]]:
-    """Trained tokens and validation perplexity, eight times in a run."""
+    """Return the trained tokens and validation perplexity, eight times in a run."""
     settings = [f"training.maximum_tokens={tokens}", "training.epochs=1000", "training.validation.evaluations=8"]
     config = config_of(corpus, size, *settings, f"training.optimizer.learning_rate={rate}")
     run = run_training(home, config, dataset, untracked)

@@ -51,7 +51,7 @@ def print_row(name: str, lines: Iterable[str]) -> None:
 
 
 def closes_brackets(line: str) -> bool:
-    """Every bracket is closed, each by its own kind, the last one first."""
+    """Return a line in which every bracket is closed, each by its own kind, the last one first."""
     opened: list[str] = []
     for character in line:
         if character in CLOSING.values():

@@ -19,7 +19,7 @@ HEADS = ("corpus", "train tokens", "network", "counts", "mixed", "bits/byte", "t
 
 
 def measure(corpus: str, options: list[str], home: str) -> dict[str, Any]:
-    """`rnnlm run --json` on a corpus, with its wall time in seconds."""
+    """Call `rnnlm run --json` on a corpus, and add its wall time in seconds."""
     command = [str(Path(sys.executable).parent / "rnnlm"), "run", "--corpus", corpus, "--json", *options]
     start = time.perf_counter()
     done = subprocess.run(command, env=os.environ | {"RNNLM_HOME": home}, capture_output=True, text=True)

@@ -203,7 +203,7 @@ def cells_of(layout: Layout, folder: Path, sentences: Sentences, options: argpar
 
 
 def register(home: Home, config: PipelineConfig) -> RegisteredVersion:
-    """One night, without Prefect."""
+    """Run one night, without Prefect."""
     dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)
     evaluation = evaluate_run(home, dataset, run, config.evaluation)
@@ -217,7 +217,7 @@ def newest(home: Home) -> Path:
 
 
 def false_alarms(losses: Path, pairs: int) -> str:
-    """How often one of two equally good models is called better.
+    """Return how often one of two equally good models is called better.
 
     The losses of the last night's two models are made equal on average: the same share of each line's bytes is added.
     Then as many lines are drawn as there are, in runs of RUN neighbours, so that their correlation stays.

@@ -123,12 +123,12 @@ def main() -> None:
 
 
 def alone(mixture: CountMixture) -> CountMixture:
-    """Its counts alone."""
+    """Return a mixture of its counts alone."""
     return replace(mixture, shares=np.ones_like(mixture.shares))
 
 
 def speed(run: Callable[[list[str]], object], lines: list[str]) -> str:
-    """Two cells: MB/s by the clock, and the processor's seconds for each MB."""
+    """Return two cells: MB/s by the clock, and the processor's seconds for each MB."""
     megabytes = sum(len(line.encode()) + 1 for line in lines) / 1e6
     start = time.perf_counter(), time.process_time()
     run(lines)
@@ -158,7 +158,7 @@ def score(scorer: Scorer, lines: list[str], column: str) -> np.ndarray:
 
 
 def kenlm_way(folder: Path) -> Way:
-    """KenLM's bits per byte of the model's tokens."""
+    """Return KenLM's bits per byte of the model's tokens."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "counts.arpa"
         export_arpa(folder, path)

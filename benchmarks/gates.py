@@ -81,7 +81,7 @@ def encoded(text: str) -> str:
 
 
 def cyrillic() -> dict[int, int]:
-    """Each Latin letter to a Cyrillic one."""
+    """Map each Latin letter to a Cyrillic one."""
     small = {ord("a") + number: ord("а") + number for number in range(26)}
     return small | {letter - 32: target - 32 for letter, target in small.items()}
 

@@ -29,7 +29,7 @@ DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # what `rnnlm generate` does
 
 
 def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
-    """x W, h U and h times the head's matrix for each token: nothing added, nothing looked up, nothing kept."""
+    """Return a loop that computes only x W, h U and h times the head's matrix for each token."""
     network = model.language_model
     weights = [(cell.W.detach(), cell.U.detach()) for cell in network.stack.cells]
     head = network.head.weight.detach().t().contiguous()  # the faster layout, as our loop has it
@@ -49,7 +49,7 @@ def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
 
 
 def our_loop(model: RnnlmForCausalLM) -> Callable[[int], object]:
-    """With its weights laid out beforehand: once for all texts."""
+    """Return our loop, with its weights laid out beforehand, once for all texts."""
     weights = InferenceWeights(model.language_model)
 
     def run(tokens: int) -> None:
@@ -82,7 +82,7 @@ def our_batch(model: LanguageModel, rows: int, **settings: float) -> Callable[[i
 
 
 def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, rounds: int) -> dict[str, list[float]]:
-    """CPU seconds of each, `rounds` times, in turn: what else the machine does meets all of them alike."""
+    """Return CPU seconds of each, `rounds` times, in turn: what else the machine does meets all of them alike."""
     for run in runs.values():
         run(min(tokens, 20))  # the first call of each sets things up
     seconds: dict[str, list[float]] = {name: [] for name in runs}
@@ -142,7 +142,7 @@ def print_batches(model: RnnlmForCausalLM, rounds: int, tokens: int = 100) -> No
 
 
 def print_mixture(folder: Path, rounds: int, tokens: int = 100) -> None:
-    """Temperature 0.8 and top-p 0.95, as `rnnlm generate` samples."""
+    """Print the figures of the mixture at temperature 0.8 and top-p 0.95, as `rnnlm generate` samples."""
     mixed, alone = load_model(folder), load_model(folder)
     alone.mixture = None
     sizes = {name: (folder / f"{name}.safetensors").stat().st_size / 1e6 for name in ("model", "counts")}

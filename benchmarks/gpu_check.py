@@ -79,7 +79,7 @@ def print_speeds(options: argparse.Namespace) -> None:
 
 
 def seconds_of(step: OneStep, device: str) -> float:
-    """Median over three rounds of a step's time, in which Python runs ahead of the GPU as in training."""
+    """Return the median over three rounds of a step's time, in which Python runs ahead of the GPU as in training."""
 
     def timed(count: int) -> float:
         wait(device)
@@ -100,7 +100,7 @@ def wait(device: str) -> None:
 
 
 def matrix_rate(device: str) -> float:
-    """Operations a second."""
+    """Return the operations a second."""
     size = 8_192 if device == "cuda" else 128
     left, right = torch.randn(2, size, size, device=device, dtype=torch.bfloat16)
     return 2 * size**3 / seconds_of(lambda: left @ right, device)
@@ -115,7 +115,7 @@ def textbook_step(shape: Shape, device: str) -> OneStep:
 
 
 def cudnn_step(shape: Shape, device: str, as_graph: bool) -> OneStep:
-    """torch.nn.RNN in TF32 and torch's cross-entropy of bfloat16 logits."""
+    """Return a step of torch.nn.RNN in TF32 and torch's cross-entropy of bfloat16 logits."""
     classes, units, layers, *_ = shape
     torch.manual_seed(0)
     embedding, head = nn.Embedding(classes, units).to(device), nn.Linear(units, classes).to(device)

@@ -138,7 +138,7 @@ def probability_of(model: LanguageModel, valid: TokenRows, classes: np.ndarray) 
 
 
 def read(path: Path, vocabulary_size: int) -> tuple[TokenRows, TokenRows]:
-    """Training and validation rows: `<bos>`, the words, `<eos>`, cut after CONTEXT_LENGTH."""
+    """Return the training and validation rows: `<bos>`, the words, `<eos>`, cut after CONTEXT_LENGTH."""
     sentences = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     parts = [s for i, s in enumerate(sentences) if i % 20], sentences[::20]
     counts = Counter(itertools.chain.from_iterable(parts[0]))

@@ -106,7 +106,7 @@ def size_of(path: Path) -> int:
 
 
 def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
-    """One row of the table."""
+    """Return one row of the table."""
     text, model = folder / "text.duckdb", NgramRecord(folder=folder, config=config)
     write_text(text, tokens)
     watch = Watch(Path(f"{model.database}.tmp"))  # where DuckDB spills

@@ -98,7 +98,7 @@ class Nights:
         return rows
 
     def write_text(self, lines: list[str], night: int, nights: int) -> None:
-        """Every fifth night has the text of the night before."""
+        """Write the text of a night. Every fifth night has that of the night before."""
         night = night - 1 if night % 5 == 4 else night
         self.text.write_text("".join(lines[: int(len(lines) * (0.4 + 0.6 * night / nights))]), encoding="utf-8")
 
@@ -124,7 +124,7 @@ class Nights:
         }
 
     def strike(self, accident: str, deployment: str) -> None:
-        """SIGKILL for the flow's process, or for everything; then what a schedule or systemd does afterwards."""
+        """Kill the flow's process, or everything, and then do what a schedule or systemd does."""
         found = find_home_processes(self.home)
         killed = list(found.flow_runs.values())
         if accident == "power cut":
@@ -148,7 +148,7 @@ class Nights:
         return PrefectQuery(self.running().prefect_api, home_password(self.home))
 
     def wait_for_end(self, deployment: str) -> str:
-        """Until the deployment's newest run is final and none waits to start; its state."""
+        """Wait until the deployment's newest run is final and none waits to start. Return its state."""
         states: list[str] = []
 
         def ended() -> bool:

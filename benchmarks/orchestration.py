@@ -82,7 +82,7 @@ def per_step(options: argparse.Namespace, home: Home, config: PipelineConfig, da
 
 
 def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[float, int]:
-    """Seconds and predicted tokens of so many steps: batches, take_step, schedule, and nothing else."""
+    """Return the seconds and predicted tokens of so many steps: batches, take_step, schedule, and nothing else."""
     import torch
 
     from rnnlm.models.model_factory import build_model
@@ -112,7 +112,7 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
 
 
 def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens: int, seed: int) -> tuple[float, float]:
-    """Seconds a step of the train task in a flow run, and the share of them that is not spent in take_step.
+    """Return the seconds a step of the train task in a flow run, and the share of them that is not spent in take_step.
 
     From its history: time between measurements, less pauses.
     """

@@ -133,7 +133,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def with_datasets_map(corpus: CorpusRecord, tokenizer: TokenizerRecord, processes: int, scratch: Path) -> float:
-    """Seconds for the same rows by `datasets.map`, inserted into a DuckDB file through Arrow."""
+    """Return the seconds for the same rows by `datasets.map`, inserted into a DuckDB file through Arrow."""
     import duckdb
     from datasets import load_dataset
     from transformers import AutoTokenizer
@@ -166,7 +166,7 @@ def with_datasets_map(corpus: CorpusRecord, tokenizer: TokenizerRecord, processe
 
 
 def reader(options: argparse.Namespace, scratch: Path) -> None:
-    """Shuffled batches as tensors, on one core; how random their order is; what a token takes on disk."""
+    """Print the speed of shuffled batches on one core, how random their order is, and what a token takes on disk."""
     import torch
 
     from rnnlm.sequences.data_feed import TrainingBatches
@@ -196,7 +196,9 @@ def reader(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
-    """Spearman's, over some epochs: between a row's place in the file and in the epoch's order. 0 is random.
+    """Return Spearman's correlation, over some epochs, between a row's place in the file and in the epoch's order.
+
+    0 is random.
 
     Windows draw their chunks at random, so it varies about 0 with a deviation of 1 / sqrt(chunks); a full shuffle's
     would be 1 / sqrt(rows).
@@ -226,7 +228,7 @@ class Numbered:
 
 
 def bytes_a_token(dataset: DatasetRecord) -> float:
-    """Bytes of the dataset file beyond those of a file with the same tables and no sequences, per stored token."""
+    """Return the dataset file's bytes for each stored token, less those of a file without sequences."""
     import duckdb
 
     with duckdb.connect(str(dataset.database), read_only=True) as connection:
@@ -261,7 +263,7 @@ def padding(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def memory(options: argparse.Namespace, scratch: Path) -> None:
-    """Peak proportional set size over all processes, each action in a fresh process."""
+    """Print the peak proportional set size over all processes, each action in a fresh process."""
     heads = ["million tokens", "vocabulary, MiB", "prepare, MiB", "read sentences, MiB", "read stream, MiB"]
     table([*heads, "prepare, tokens/s"])
     for size in options.sizes:
@@ -280,7 +282,7 @@ def memory(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def worker(home: Home, action: str, text: Path) -> None:
-    """One action in this process; prints the number of tokens."""
+    """Run one action in this process, and print the number of tokens."""
     corpus, config = corpus_of(home, text)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
     if action == "tokenizer":
@@ -321,7 +323,7 @@ def parts(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def parts_worker(home: Home, action: str, text: Path) -> None:
-    """One action in this process; prints the number of tokens and the seconds. The home's name says mode and form."""
+    """Run one action, and print the number of tokens and the seconds. The home's name says mode and form."""
     if action.startswith("read"):
         from rnnlm.sequences.batches import chunks
         from rnnlm.sequences.data_feed import TrainingBatches

@@ -64,7 +64,7 @@ def tree(root: int) -> list[int]:
 
 
 def proportional_set_size(pid: int) -> float:
-    """MiB; pages shared by n processes count for 1/n in each."""
+    """Return the memory in MiB; pages shared by n processes count for 1/n in each."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

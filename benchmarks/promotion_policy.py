@@ -127,7 +127,7 @@ def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[st
 
 
 def nightly(draw: np.random.Generator, losses: Losses, at_most: int) -> np.ndarray:
-    """Tonight's lines."""
+    """Return tonight's lines."""
     count = min(at_most, int(SHARE * len(losses.byte_counts)))
     chosen: np.ndarray = np.sort(draw.choice(len(losses.byte_counts), count, replace=False))
     return chosen
@@ -137,7 +137,7 @@ def simulate(
     losses: Losses, other: Losses, own: list[int], others: list[int], config: RegistryConfig, at_most: int, seed: int,
     nights: int,
 ) -> list[float]:  # fmt: skip
-    """Loss over equal nights in percent, nights until 1 % better and until a new topic is served, broken ones."""
+    """Return the loss over equal nights in percent, nights until 1 % better, until a new topic, and broken ones."""
     draw = np.random.default_rng(seed)
     every = np.arange(len(losses.byte_counts))
 

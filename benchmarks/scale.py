@@ -137,7 +137,7 @@ def write_text(path: Path, size: int) -> None:
 
 
 def blocks() -> Iterator[bytes]:
-    """Text without end: Zipf's law over the words, and a Markov chain, so that a model has something to learn.
+    """Yield text without end: Zipf's law over the words, and a Markov chain, so that a model has something to learn.
 
     After a word comes one of its SUCCESSORS with the probability FOLLOWED, else any word by its frequency.
     """

@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def spread(lines: list[str], count: int) -> list[str]:
-    """`count` lines that hold a word, evenly spread."""
+    """Return `count` lines that hold a word, evenly spread."""
     lines = [line for line in lines if line.strip()]
     return lines[:: max(1, len(lines) // count)][:count]
 

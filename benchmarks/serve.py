@@ -107,7 +107,7 @@ def resident_mebibytes(process_id: int) -> float:
 
 
 def prompts(count: int, tokens: int) -> list[dict[str, Any]]:
-    """Each with a seed of its own; temperature 1.5, so that few end early."""
+    """Return a sampling for each text, with a seed of its own and temperature 1.5, so that few end early."""
     return [{"prompt": "", "seed": seed, "maximum_tokens": tokens, "temperature": 1.5} for seed in range(count)]
 
 

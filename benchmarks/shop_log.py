@@ -21,7 +21,7 @@ def invented_words(draw: random.Random, count: int, syllables: tuple[int, int]) 
 
 
 def falling_weights(count: int) -> list[float]:
-    """Cumulative weights of ranks, as those of words (Zipf)."""
+    """Return the cumulative weights of ranks, as those of words (Zipf)."""
     return list(accumulate(1 / (rank + 3) for rank in range(count)))
 
 
@@ -129,7 +129,7 @@ class ShopLog:
         return self.draw.choice(lines)
 
     def faults(self) -> list[str]:
-        """Twenty lines that a person would want to see."""
+        """Return twenty lines that a person would want to see."""
         job, payment = f"job {self.identifier(12)}", f"payment {self.identifier(10)} captured"
         request = f"INFO {self.address()}"
         upload = f"upload of {self.identifier(8)}.jpg by {self.user()}:"

@@ -124,7 +124,7 @@ def ranked(lines: list[str], costs: list[float]) -> list[int]:
 
 
 def rarest(lines: list[str], groups: list[str]) -> list[int]:
-    """Rarest group first; of equally rare ones in random order, because nothing else is known of them."""
+    """Return the rarest group first; of equally rare ones in random order, because nothing else is known of them."""
     sizes = Counter(groups)
     draw = random.Random(5)
     return ranked(lines, [draw.random() - sizes[group] for group in groups])

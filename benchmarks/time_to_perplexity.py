@@ -111,7 +111,7 @@ def race(contenders: list[Contender], valid: TokenRows, size: int, target: float
 
 @torch.no_grad()
 def score(model: LanguageModel, valid: TokenRows) -> float:
-    """Perplexity by the full softmax."""
+    """Return the perplexity by the full softmax."""
     model.eval()
     batches = ordered_batches(valid, 128)
     losses = (token_nll(model, model.hidden(batch.input_ids)[0], batch.target_ids) for batch in batches)
@@ -176,7 +176,7 @@ def vocabulary_of(path: Path) -> dict[str, int]:
 
 
 def read(path: Path, vocabulary: dict[str, int]) -> TokenRows:
-    """`<bos>`, the words, `<eos>` of each line."""
+    """Return `<bos>`, the words and `<eos>` of each line."""
     bos, eos = vocabulary["<bos>"], vocabulary["<eos>"]
     lines = path.read_text(encoding="utf-8").splitlines()
     return rows_from_lists([[bos, *(vocabulary[word] for word in line.split()), eos] for line in lines])

@@ -99,7 +99,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def timed(step: TrainingStep, batches: list[Batch], device: str) -> float:
-    """Predicted tokens a second."""
+    """Return the predicted tokens a second."""
     start = time.perf_counter()
     for batch in batches:
         step(batch)
@@ -152,7 +152,7 @@ def zipf() -> np.ndarray:
 
 
 def zipf_batch(size: int, seed: int, device: str) -> Batch:
-    """On the device: there, the text of a training run is resident."""
+    """Make a batch on the device, where the text of a training run is, too."""
     ids = np.random.default_rng(seed).choice(VOCABULARY, (size, TIME + 1), p=zipf())
     text = torch.from_numpy(ids).to(device)
     input_ids, target_ids = shifted(text)
@@ -166,7 +166,7 @@ def peak_mebibytes(name: str, options: argparse.Namespace) -> float:
 
 
 def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
-    """MiB at the peak of three steps: model, gradients, optimiser, activations."""
+    """Return MiB at the peak of three steps: model, gradients, optimiser, activations."""
     before = torch.cuda.memory_allocated() if options.device == "cuda" else peak_resident_kibibytes()
     step = training_step(name, options)
     for seed in range(3):
@@ -183,7 +183,7 @@ def peak_resident_kibibytes() -> int:
 
 
 def shares_of_matrix_rate(rows: list[dict[str, object]], hidden: int) -> str:
-    """Arithmetic of each exact step beside a bfloat16 matrix product of 8,192 rows and columns, alone."""
+    """Return the arithmetic of each exact step beside a bfloat16 matrix product of 8,192 rows and columns, alone."""
     size, count = 8_192, 20
     left, right = torch.randn(2, size, size, device="cuda", dtype=torch.bfloat16)
     for repeats in (3, count):  # the first to warm up

@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def read_paragraphs(path: Path, size: int) -> list[str]:
-    """Paragraphs of the text in random order, `size` bytes in all."""
+    """Return the paragraphs of the text in random order, `size` bytes in all."""
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     starts = range(0, len(lines), PARAGRAPH_LINES)
     paragraphs = ["\n".join(lines[start : start + PARAGRAPH_LINES]) + "\n\n" for start in starts]
@@ -112,7 +112,7 @@ def run_night(home: Home, config: PipelineConfig) -> Night:
 
 
 def decision(registered: RegisteredVersion) -> str:
-    """'champion, 214 documents' or 'challenger (not shown to be better), 214 documents'."""
+    """Return 'champion, 214 documents' or 'challenger (not shown to be better), 214 documents'."""
     evidence = registered.evidence
     if evidence is None:
         return f"{registered.alias} ({registered.reason[:60]})"

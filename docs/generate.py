@@ -51,7 +51,7 @@ def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def commands_page() -> str:
-    """Every command with its arguments, from the objects behind `rnnlm --help`."""
+    """Return every command with its arguments, from the objects behind `rnnlm --help`."""
     from flows.command_line import build_group
 
     sections = [command_section(path, command) for path, command in all_commands("rnnlm", build_group())]
@@ -64,7 +64,7 @@ def commands_page() -> str:
 
 
 def all_commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """Each command with what is typed to call it, in the order of --help."""
+    """Yield each command with what is typed to call it, in the order of --help."""
     names = command.list_commands(None) if hasattr(command, "list_commands") else []
     if not names or command.invoke_without_command:
         yield path, command
@@ -104,7 +104,7 @@ def meaning_of(parameter: Any) -> str:
 
 
 def configuration_page() -> str:
-    """Every field of PipelineConfig and of the other commands' settings, from their JSON schemas."""
+    """Return every field of PipelineConfig and of the other commands' settings, from their JSON schemas."""
     from rnnlm.config import PipelineConfig
 
     opening = (
@@ -185,7 +185,7 @@ def type_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
 
 
 def bounds_of(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
-    """Bounds as a reader writes them: ≥ 1, < 0.5, a pattern."""
+    """Return bounds as a reader writes them: ≥ 1, < 0.5, a pattern."""
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     found = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema]
     found += [f"length {sign} {schema[key]}" for key, sign in (("minLength", "≥"), ("maxLength", "≤")) if key in schema]
@@ -213,14 +213,14 @@ def layer_contracts() -> list[dict[str, Any]]:
 
 
 def rows_of_extensions() -> list[list[str]]:
-    """Names of the extensions, in rows of equal length as far as possible."""
+    """Return the names of the extensions, in rows of equal length as far as possible."""
     names = [path.parent.name for path in sorted((ROOT / "rnnlm" / "extensions").glob("*/__init__.py"))]
     rows = -(-len(names) // EXTENSIONS_A_ROW)
     return [names[len(names) * row // rows : len(names) * (row + 1) // rows] for row in range(rows)]
 
 
 def layers_svg(contracts: list[dict[str, Any]]) -> str:
-    """One row of boxes per layer, the highest first; modules of one layer stand side by side.
+    """Draw one row of boxes for each layer, the highest first; modules of one layer stand side by side.
 
     The extensions, which do not import each other, are shown one by one.
     """

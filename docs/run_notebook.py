@@ -46,7 +46,7 @@ def code_of(notebook: dict[str, Any]) -> list[str]:
 
 
 def stored_outputs(notebook: dict[str, Any]) -> list[tuple[str, str]]:
-    """For each code cell what the notebook says that it prints, and its value as text."""
+    """Return what the notebook says that each code cell prints, and its value as text."""
     found = []
     for cell in code_cells(notebook):
         printed = "".join("".join(one["text"]) for one in cell["outputs"] if one["output_type"] == "stream")
@@ -56,7 +56,7 @@ def stored_outputs(notebook: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def run_cells(cells: list[str]) -> list[tuple[str, str]]:
-    """For each cell what it prints, and its value as text; "" if it has none."""
+    """Run the cells. Return what each prints, and its value as text, or "" if it has none."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with empty_home():
         return [run_cell(code, namespace) for code in cells]

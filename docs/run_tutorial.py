@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def chapter_names() -> list[str]:
-    """Chapters with Python blocks."""
+    """Return chapters with Python blocks."""
     return sorted(page.stem for page in CHAPTERS.glob("*.md") if BLOCK.search(page.read_text(encoding="utf-8")))
 
 

@@ -48,7 +48,7 @@ class CommandPlace:
 
 @functools.cache
 def commands() -> dict[str, CommandPlace]:
-    """All commands by heading and name. The modules are read, not imported."""
+    """Return all commands by heading and name. The modules are read, not imported."""
     found: dict[str, CommandPlace] = {}
     for path in sorted(COMMAND_MODULES.glob("*.py")):
         source = path.read_text(encoding="utf-8")
@@ -261,7 +261,7 @@ def sigterm_raises() -> Iterator[None]:
 
 
 def console_entry() -> NoReturn:
-    """Entry point of the installed `rnnlm` script."""
+    """Run as the entry point of the installed `rnnlm` script."""
     os.umask(os.umask(0o022) | 0o022)  # files of a home are loaded: nobody else may write to them
     fill_standard_streams()
     check_open_files()

@@ -102,7 +102,7 @@ def tuning_trials(
 
 
 def trial_perplexity(pipeline: PipelineConfig, settings: TunedSettings, dataset: DatasetRecord) -> float | None:
-    """None if training diverged."""
+    """Return None if training diverged."""
     config = with_settings(pipeline, settings, pipeline.training.seed)
     try:
         return train_model(config, dataset).best_validation_perplexity

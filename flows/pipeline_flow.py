@@ -165,7 +165,7 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
 
 
 def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
-    """Training and the stages after it."""
+    """Run training and the stages after it."""
     told, config = config, choose_network(config, dataset)
     return evaluate_and_register(config, dataset, train_model(config, dataset, force="training" in config.force), told)
 
@@ -216,7 +216,7 @@ def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: Tra
 def publish_summary(
     config: PipelineConfig, corpus_name: str, record: TrainedRecord, score_warnings: tuple[str, ...]
 ) -> None:
-    """One artifact, the events and the tags that say what the run has done."""
+    """Publish one artifact, the events and the tags that say what the run has done."""
     if record.is_unchanged:
         logger.info("%s: %s, nothing to do", corpus_name, unchanged_since(record))
     create_markdown_artifact(

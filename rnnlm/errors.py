@@ -62,6 +62,6 @@ def is_worth_a_retry(error: BaseException) -> bool:
 
 
 def close_to(name: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?`, or "" if no name is like it."""
+    """Return a text such as `; did you mean NAME?`, or "" if no name is like it."""
     near = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {near[0]}?" if near else ""

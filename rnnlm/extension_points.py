@@ -50,7 +50,7 @@ Point = Literal["measurements", "targets", "launchers", "documents", "variants"]
 
 @cache
 def extensions() -> dict[str, Extension]:
-    """Those that are there and plug in somewhere, by name in alphabetical order."""
+    """Return the extensions that are there and plug in somewhere, by name in alphabetical order."""
     names = sorted(module.name for module in pkgutil.iter_modules([str(EXTENSIONS)]))
     packages = {name: importlib.import_module(f"rnnlm.extensions.{name}") for name in names}
     return {name: package.EXTENSION for name, package in packages.items() if hasattr(package, "EXTENSION")}
@@ -63,7 +63,7 @@ def plugged(point: Point) -> list[Any]:
 
 
 def added_sections(parent: str) -> Iterator[tuple[str, AddedSection, Any]]:
-    """Sections directly below the section `parent` ("": the whole configuration): name, facts, class."""
+    """Yield sections directly below the section `parent` ("": the whole configuration): name, facts, class."""
     for extension in extensions().values():
         for section in extension.sections:
             above, _, name = section.path.rpartition(".")
@@ -72,5 +72,5 @@ def added_sections(parent: str) -> Iterator[tuple[str, AddedSection, Any]]:
 
 
 def drift_events() -> tuple[str, ...]:
-    """Names of the events of extensions that report changed text."""
+    """Return the names of the events of extensions that report changed text."""
     return tuple(name for extension in extensions().values() for name in extension.drift_events)

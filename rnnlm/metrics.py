@@ -53,20 +53,23 @@ class Score:
 
 
 def perplexity(nll_nats_per_token: float) -> float:
-    """exp of the mean negative log-likelihood, at most exp(700). NaN stays NaN."""
+    """Return exp of the mean negative log-likelihood, at most exp(700). NaN stays NaN."""
     return math.exp(min(nll_nats_per_token, LARGEST_EXPONENT))
 
 
 def spelled_bits(words: Sequence[str], *, with_ends: bool) -> int:
-    """Price of words that the vocabulary cannot spell: 8 bits for each UTF-8 byte and, with_ends, each word's end."""
+    """Return the price of words that the vocabulary cannot spell.
+
+    8 bits for each UTF-8 byte and, with_ends, each word's end.
+    """
     return SPELLED_BYTE_BITS * (utf8_bytes("".join(words)) + len(words) * with_ends)
 
 
 def utf8_bytes(text: str) -> int:
-    """Length in UTF-8; half a surrogate pair counts as three bytes."""
+    """Return the length in UTF-8; half a surrogate pair counts as three bytes."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def finite_or_none(value: float) -> float | None:
-    """For JSON and tables, which have no NaN."""
+    """Return the value, or None if it is not finite: JSON and tables have no NaN."""
     return value if math.isfinite(value) else None

@@ -31,7 +31,7 @@ from rnnlm.training.training_run import OpenTracker, run_training
 
 
 def run_pipeline(home: Home, config: PipelineConfig) -> PipelineRecord:
-    """All stages, from the corpus to the registered model. A stage whose verified output exists is skipped.
+    """Run all stages, from the corpus to the registered model. A stage whose verified output exists is skipped.
 
     A registry that several machines share is locked on this machine alone: there, let flows register.
     """
@@ -55,7 +55,7 @@ def prepare_data(home: Home, config: PipelineConfig) -> PreparedRecord:
 
 
 def train_and_register(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
-    """Training and the stages after it."""
+    """Run training and the stages after it."""
     told, config = config, fit_to_minutes(home, config, dataset)
     tracker = partial(open_tracker, home, config, dataset)
     run = train_tracked(home, config, dataset, tracker, force="training" in config.force)

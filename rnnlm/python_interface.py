@@ -104,7 +104,7 @@ def home_of(folder: AnyPath | None) -> Home:
 
 
 def checked_path(name: str, value: Any) -> str:
-    """ConfigError for what is no text or path, or an empty one."""
+    """Raise ConfigError for what is no text or path, or an empty one."""
     if not isinstance(value, str | os.PathLike):
         raise ConfigError(f"{name}: expected a text or a path, got {type(value).__name__}")
     text = os.fspath(value)

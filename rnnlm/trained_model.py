@@ -61,7 +61,7 @@ class Model:
         self._tokenizer, self._cut = load_tokenizer(folder), read_training_provenance(folder).cut
 
     def score(self, texts: str | Iterable[str]) -> pd.DataFrame:
-        """How well the model predicts each text: a row per text, in order.
+        """Score how well the model predicts each text: a row per text, in order.
 
         Columns: text; bits_per_byte (lower is better, comparable between models); perplexity per token; tokens, each
         line's end among them; unknown_rate, the share of the tokens that the vocabulary lacks. A text that holds
@@ -92,7 +92,7 @@ class Model:
         return float(row.perplexity)
 
     def generate(self, prompt: str = "", n: int = 1, seed: int = 0, **settings: Any) -> list[str]:
-        """n texts that begin with the prompt, from seeds seed, seed + 1, …: the same call gives the same texts.
+        """Return n texts that begin with the prompt, from seeds seed, seed + 1, …: the same call gives the same texts.
 
         settings: temperature (0.8; 0: greedy), maximum_tokens (40), minimum_tokens, top_k, top_p, unknown, as of
         `rnnlm generate`. ConfigError for another name or a value out of bounds.
@@ -109,7 +109,7 @@ class Model:
         return [sample.whole for sample in samples]
 
     def explain(self, text: str) -> pd.DataFrame:
-        """How the model reads a text: a row for each step, with the columns of `rnnlm explain --json`.
+        """Explain how the model reads a text: a row for each step, with the columns of `rnnlm explain --json`.
 
         Such as input_text, target_text (what it must predict), nll_nats (its loss), rank and probability of the
         target, and alternatives (the most probable tokens). Empty if there is nothing to predict.
@@ -184,7 +184,7 @@ def open_model(home: Home, wanted: str | None) -> Model:
 
 
 def shape(model: "LanguageModel") -> str:
-    """`Elman network, 1 × 256, mixed with 5-gram counts`."""
+    """Return a text such as `Elman network, 1 × 256, mixed with 5-gram counts`."""
     counts = [] if model.mixture is None else [f"{model.mixture.counts.order}-gram counts"]
     if model.mixture is not None and model.mixture.is_alone:
         return counts[0]
@@ -219,5 +219,5 @@ def readable(text: str) -> str:
 
 
 def shown(text: Any) -> str:
-    """At most 40 characters of it."""
+    """Return at most 40 characters of the text."""
     return f"{text!r:.40}"

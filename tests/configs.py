@@ -47,7 +47,9 @@ def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> Langua
 
 
 def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> LanguageModel:
-    """Two tied layers of a kind with random weights, so large that texts are told apart. settings: as of new_model.
+    """Return two tied layers of a kind with random weights, so large that texts are told apart.
+
+    settings: as of new_model.
 
     Those of an IndRNN are smaller, whose states have no bound.
     """

@@ -57,7 +57,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneProc
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files directly in tests/ come first: they take minutes, and at the end one process would wait for the other."""
+    """Put files directly in tests/ first: they take minutes, and at the end one process would wait for the other."""
     items.sort(key=lambda item: item.path.parent != Path(__file__).resolve().parent)
 
 
@@ -106,7 +106,7 @@ def copy_store(home: Home, mlflow_template: Path) -> None:
 
 
 def write_toy_corpus(folder: Path) -> Path:
-    """Sentences from a tiny grammar: easy to learn, and the same on every machine."""
+    """Return sentences from a tiny grammar: easy to learn, and the same on every machine."""
     draw = random.Random(0)
     animals, verbs, places = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
     folder.mkdir(parents=True)
@@ -163,7 +163,7 @@ untracked = UntrackedRun().open
 
 @pytest.fixture(scope="session")
 def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chain]:
-    """Every stage but registration."""
+    """Return every stage but registration."""
     return built_once(tmp_path_factory, toy_stages)
 
 
@@ -318,7 +318,7 @@ def stream_model(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
-    """One temporary Prefect server for the few tests that run a flow or publish an artifact."""
+    """Give one temporary Prefect server for the few tests that run a flow or publish an artifact."""
     from prefect.testing.utilities import prefect_test_harness
 
     with prefect_test_harness(server_startup_timeout=120):

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 
 def assert_one_at_a_time(lock: Callable[[], AbstractContextManager[None]]) -> None:
-    """Three threads take the lock: all get it, and each leaves before the next one enters."""
+    """Let three threads take the lock, and check that each leaves before the next one enters."""
     inside: list[str] = []
 
     def take(name: str) -> None:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 
 def imports(source: str, package: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
-    """Absolute dotted names of modules, and what is imported from each: also relative imports and those in functions.
+    """Yield absolute dotted names of modules, and what is imported from each.
+
+    Also relative imports and those in functions.
 
     package: the parts of the name of the package that the file is in.
     """

@@ -4,7 +4,7 @@ from rnnlm.storage.result_records import SplitScore
 
 
 def split_score_of(perplexity: float, split: str = "test", **fields: object) -> SplitScore:
-    """1.5 bits per byte; every field can be given."""
+    """Make a score with 1.5 bits per byte. Every field can be given."""
     score = {
         "split": split,
         "tokens": 1000,

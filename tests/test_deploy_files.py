@@ -30,7 +30,7 @@ COMPOSE_ONLY = {"RNNLM_IMAGE", "RNNLM_DOMAIN", "RNNLM_TLS", "RNNLM_MODEL", "RNNL
 
 
 def used_names() -> set[str]:
-    """Every environment variable in a file of deploy/."""
+    """Return every environment variable in a file of deploy/."""
     return {name for path in FILES for name in NAME.findall(path.read_text(encoding="utf-8"))}
 
 

@@ -53,7 +53,7 @@ def module_of(path: Path) -> str:
 
 @functools.cache
 def imported(tree: Path, path: Path) -> frozenset[str]:
-    """Dotted names of modules, and of what is imported from them."""
+    """Return the dotted names of modules, and of what is imported from them."""
     names: set[str] = set()
     for module, parts in imports((tree / path).read_text(encoding="utf-8"), path.parent.parts):
         names |= {module, *(f"{module}.{part}" for part in parts)}
@@ -61,7 +61,7 @@ def imported(tree: Path, path: Path) -> frozenset[str]:
 
 
 def importers(tree: Path, files: Iterable[Path], deleted: Iterable[Path]) -> set[Path]:
-    """Those of the files that import one of the deleted ones, also through each other."""
+    """Return those of the files that import one of the deleted ones, also through each other."""
     gone = {module_of(path) for path in deleted if path.suffix == ".py"}
     names = {path: imported(tree, path) for path in files if path.suffix == ".py"}
     found: set[Path] = set()

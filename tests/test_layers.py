@@ -23,7 +23,7 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("
 
 
 def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
-    """Absolute dotted names of all imported modules."""
+    """Yield absolute dotted names of all imported modules."""
     return (module for module, _ in imports(source, package))
 
 
@@ -191,7 +191,7 @@ def defines(module: str, name: str) -> bool:
 
 @functools.cache
 def names_of(file: Path) -> set[str]:
-    """Everything that a module binds anywhere: definitions, assignments, imports."""
+    """Return everything that a module binds anywhere: definitions, assignments, imports."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):

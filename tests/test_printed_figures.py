@@ -142,7 +142,7 @@ def shown_output(page: str, beginning: str) -> tuple[str, str]:
 
 
 def assert_same_figures(printed: str, shown: str) -> None:
-    """Word by word; numbers up to TOLERANCE."""
+    """Compare two texts word by word, numbers up to TOLERANCE."""
     words, expected = printed.split(), shown.split()
     assert len(words) == len(expected), printed
     for word, wanted in zip(words, expected, strict=True):

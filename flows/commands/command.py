@@ -86,7 +86,7 @@ SESSION_FLAGS = {  # field of a session → its help
 
 
 def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ...]) -> Any:
-    """Typer's command for the function NAME_command of a module.
+    """Return Typer's command for the function NAME_command of a module.
 
     With subcommands it is a group of the functions NAME_SUBCOMMAND_command, and the function runs if none of them is
     named; without parameters it only describes the group.

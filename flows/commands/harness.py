@@ -33,7 +33,7 @@ def lm_eval_command(
 
 
 def harness_rows(record: "HarnessRecord") -> list[dict[str, Any]]:
-    """One row per metric."""
+    """Return one row per metric."""
     return [
         {
             "task": row.task,

@@ -152,14 +152,14 @@ def generate_command(
 
 
 def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
-    """Prompt and continuation as one text; --json gives the exact characters."""
+    """Print prompt and continuation as one text. --json gives the exact characters."""
     texts = ["\n".join(map(visible, sample.whole.strip().split("\n"))) for sample in samples]
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
     session.print_result(separator.join(texts), samples[0] if len(samples) == 1 else samples)
 
 
 def prompts_from_input() -> Iterator[str]:
-    """Lines of standard input, until it ends. On a terminal, with a sign and with editing of the line."""
+    """Yield lines of standard input, until it ends. On a terminal, with a sign and with editing of the line."""
     if not sys.stdin.isatty():
         yield from (line.rstrip("\n") for line in sys.stdin)
         return

@@ -114,7 +114,10 @@ class PlainOption:
 
 
 def field_option(option: str, field: FieldInfo, variable: str | None) -> tuple[Any, Any]:
-    """Typer's annotation and default of a field's option. A boolean field becomes a flag that inverts its default."""
+    """Return Typer's annotation and default of a field's option.
+
+    A boolean field becomes a flag that inverts its default.
+    """
     if isinstance(field.default, bool):
         return Annotated[bool, typer.Option(option, help=field_help(field))], False
     settings = typer.Option(

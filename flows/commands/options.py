@@ -40,12 +40,12 @@ def complete_models() -> list[str]:
 
 
 def complete_settings(incomplete: str) -> list[str]:
-    """`model.hidden_size=` for each field that begins so."""
+    """Return a text such as `model.hidden_size=` for each field that begins so."""
     return [f"{path}=" for path in setting_paths(PipelineConfig) if path.startswith(incomplete)]
 
 
 def setting_paths(section: type[Section], prefix: str = "") -> Iterator[str]:
-    """Dotted paths of all fields that --set takes."""
+    """Yield dotted paths of all fields that --set takes."""
     for name, field in section.model_fields.items():
         section_below: Any = field.annotation
         if is_section(section_below):

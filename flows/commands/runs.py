@@ -65,7 +65,7 @@ def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
 
 
 def change_lines(run: "RunOverview") -> list[str]:
-    """Indented lines: the run's preset, and its settings that differ from it."""
+    """Return indented lines: the run's preset, and its settings that differ from it."""
     preset = str(run.settings.get("preset", "default"))
     usual = flatten(PipelineConfig().model_dump(mode="json"))
     usual |= preset_settings(preset) if preset in preset_files() else {}

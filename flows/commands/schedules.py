@@ -206,7 +206,7 @@ def prefect_query() -> Iterator[PrefectQuery]:
 
 
 def prefect_client() -> "SyncPrefectClient":
-    """Prefect's own client of this server. Importing it takes seconds."""
+    """Return Prefect's own client of this server. Importing it takes seconds."""
     from prefect.client.orchestration import get_client
 
     return get_client(sync_client=True)

@@ -69,7 +69,7 @@ def setting_rows(config: Section, prefix: str = "") -> Iterator[dict[str, Any]]:
 
 
 def setting_text(row: dict[str, Any]) -> str:
-    """`model.layers = 1` with type and bounds on a line, then the indented description."""
+    """Return a text such as `model.layers = 1` with type and bounds on a line, then the indented description."""
     kind = ", ".join(filter(None, [row["type"], row["bounds"]]))
     value = row["value"] if isinstance(row["value"], str) else json.dumps(row["value"], ensure_ascii=False)
     lines = textwrap.wrap(row["description"], LINE_WIDTH - 4)
@@ -77,7 +77,7 @@ def setting_text(row: dict[str, Any]) -> str:
 
 
 def type_name(annotation: Any) -> str:
-    """`whole number`, `word or char or bpe`, `list of text`, `text or null`."""
+    """Return a text such as `whole number`, `word or char or bpe`, `list of text`, `text or null`."""
     arguments = get_args(annotation)
     if get_origin(annotation) is Annotated:
         return type_name(arguments[0])

@@ -163,7 +163,7 @@ def actions(name: str, text: str, told: "list[BlockDocument]") -> list[dict[str,
 
 
 def targets_of(wanted: list[dict[str, Any]]) -> set[str]:
-    """Ids of the blocks that get a message."""
+    """Return the ids of the blocks that get a message."""
     return {str(action["block_document_id"]) for action in wanted if action["type"] == "send-notification"}
 
 

@@ -47,7 +47,7 @@ def shorten(record: logging.LogRecord) -> bool:
 
 
 def shorten_own_errors() -> None:
-    """In the logs of flow and task runs, which the Prefect UI shows."""
+    """Shorten our own errors in the logs of flow and task runs, which the Prefect UI shows."""
     for name in ("prefect.flow_runs", "prefect.task_runs"):
         logger = logging.getLogger(name)
         if shorten not in logger.filters:

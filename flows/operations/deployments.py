@@ -64,7 +64,7 @@ def read_plans() -> list[Plan]:
 
 
 def full_name(plan: Plan) -> str:
-    """`pipeline/nightly`: Prefect's name of a deployment is that of its flow and its own."""
+    """Return a text such as `pipeline/nightly`: Prefect's name of a deployment is that of its flow and its own."""
     return f"{plan['entrypoint'].rpartition('.')[2].removesuffix('_flow')}/{plan['name']}"
 
 

@@ -50,7 +50,7 @@ def write_running(home: Home, running: RunningHome) -> None:
 
 
 def read_running(home: Home) -> RunningHome | None:
-    """None if no `rnnlm up` runs on this home, also if it was killed."""
+    """Return None if no `rnnlm up` runs on this home, also if it was killed."""
     stored = read_json(home.root / RECORD_FILE)
     try:
         running = RunningHome(**stored)
@@ -64,7 +64,7 @@ def read_running(home: Home) -> RunningHome | None:
 
 
 def home_password(home: Home) -> str:
-    """`user:password` of the home's servers, made at the first call. Only its owner can read the file.
+    """Return `user:password` of the home's servers, made at the first call. Only its owner can read the file.
 
     HomeError for a file that somebody else may know or have written: whoever has the password runs commands as you.
     """
@@ -103,13 +103,16 @@ def new_password() -> str:
 
 
 def credentials(password: str) -> tuple[str, str]:
-    """User and password of `user:password`."""
+    """Return the user and password of `user:password`."""
     user, _, secret = password.partition(":")
     return user, secret
 
 
 def password_variables(password: str, port: int) -> dict[str, str]:
-    """Prefect's variables: clients send the password; its server asks for it, and only its own pages read answers."""
+    """Return Prefect's variables: clients send the password.
+
+    Its server asks for it, and only its own pages read answers.
+    """
     origins = ",".join(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost"))
     return {
         "PREFECT_API_AUTH_STRING": password,

@@ -71,7 +71,7 @@ def is_without_progress(home: Home, run: "FlowRun") -> bool:
 
 
 def stored_outputs(home: Home) -> Iterator[Path]:
-    """Checkpoints, finished pieces, and outputs of stages: what the next attempt need not do again."""
+    """Yield checkpoints, finished pieces, and outputs of stages: what the next attempt need not do again."""
     yield from home.runs.glob("*/checkpoints/step-*")
     yield from home.shards.glob("*/*")
     for folder in (home.corpora, home.tokenizers, home.datasets, home.runs):
@@ -116,7 +116,7 @@ def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":
 
 
 def due_deployments(client: "SyncPrefectClient") -> set[str]:
-    """Ids of deployments with a run that is about to start anyway."""
+    """Return the ids of deployments with a run that is about to start anyway."""
     from prefect.client.schemas.filters import FlowRunFilter
 
     due = client.read_flow_runs(
@@ -128,7 +128,7 @@ def due_deployments(client: "SyncPrefectClient") -> set[str]:
 
 
 def was_interrupted(run: "FlowRun") -> bool:
-    """Prefect calls a run Crashed if its process ended from outside, and Failed if its code raised an error."""
+    """Return True if the run's process ended from outside: Prefect calls it Crashed then, and Failed after an error."""
     return run.state is not None and (run.state.is_crashed() or is_stopped(run))
 
 

@@ -140,7 +140,7 @@ def httpx_takes_proxies() -> bool:
 
 
 def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:
-    """Variables of `prefect server`, `prefect worker` and `mlflow ui` on this home, at the ports of `running`."""
+    """Return the variables of Prefect's server, its worker and `mlflow ui` on this home. running: gives the ports."""
     port = running.prefect_port if running else PREFECT_PORT
     return {
         **password_variables(home_password(home), port),

@@ -11,7 +11,7 @@ from rnnlm.storage.home import Home
 
 
 def remove_old_flow_runs(home: Home, days: int) -> None:
-    """With their logs and artifacts. Nothing to do if a server is configured or there is no database."""
+    """Remove old flow runs with their logs and artifacts, unless a server is configured or there is no database."""
     if "PREFECT_API_URL" in os.environ or not (home.prefect / "prefect.db").exists():
         return
     hours = max(24 * days, 2)  # Prefect refuses an hour or less

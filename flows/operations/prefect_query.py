@@ -24,7 +24,7 @@ SCHEDULED_TAG = "auto-scheduled"  # Prefect gives it to what its scheduler has p
 
 
 def health_problem(address: str, *, trust_env: bool = True) -> str:
-    """Why the Prefect API or MLflow server at `address` does not answer, or "" if it does.
+    """Return why the Prefect API or MLflow server at `address` does not answer, or "" if it does.
 
     A status below 500 is an answer: a proxy may guard /health. trust_env: use HTTP proxies from the environment.
     """
@@ -38,7 +38,7 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
 
 
 def access_problem(address: str) -> str:
-    """Why the Prefect API at `address` cannot be used with PREFECT_API_AUTH_STRING, or "" if it can.
+    """Return why the Prefect API at `address` cannot be used with PREFECT_API_AUTH_STRING, or "" if it can.
 
     /health answers everybody, so another home's server at the port looks healthy.
     """

@@ -21,7 +21,7 @@ LINGER_SECONDS = 10.0  # for requests that are being answered when the input end
 
 
 def guarded_app() -> "ASGIApp":
-    """Prefect's API and pages, for requests to a loopback name that do not come from another site's page."""
+    """Return Prefect's API and pages, for requests to a loopback name that do not come from another site's page."""
     from prefect.server.api.server import create_app
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 

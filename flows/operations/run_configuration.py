@@ -67,7 +67,7 @@ def with_policy(config: PipelineConfig, parameters: dict[str, Any]) -> PipelineC
 
 
 def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """`override` over `base`; two dictionaries under one name are merged in the same way."""
+    """Put `override` over `base`. Two dictionaries under one name are merged in the same way."""
     values = base | override
     for name in base.keys() & override.keys():
         if isinstance(base[name], dict) and isinstance(override[name], dict):

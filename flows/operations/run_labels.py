@@ -22,7 +22,9 @@ MAIN_FLOW = "pipeline"  # its runs are named without the flow
 
 
 def flow_run_label() -> str:
-    """`tickets · smoke · 23 Nov 02:00`, or `score inbox · 23 Nov 05:00`; the name of a user's own schedule comes first.
+    """Return a text such as `tickets · smoke · 23 Nov 02:00`, or `score inbox · 23 Nov 05:00`.
+
+    The name of a user's own schedule comes first.
 
     Prefect calls it when a flow run starts. The run is tagged here, too, before anything in it can fail, so that a list
     filtered by a tag shows the failed nights.
@@ -71,7 +73,7 @@ def own_schedule(context: FlowRunContext) -> str:
 
 
 def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
-    """Corpus and preset of a flow's parameters; "" for what they do not have."""
+    """Return the corpus and preset of a flow's parameters; "" for what they do not have."""
     for given in parameters.values():
         if not isinstance(given, Section) or given.subject() is None:
             continue

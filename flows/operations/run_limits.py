@@ -23,7 +23,7 @@ class TimeLimitError(RnnlmError):
 
 @contextmanager
 def run_limits(limits: LimitsConfig) -> Iterator[None]:
-    """TimeLimitError after limits.hours; after an unexpected error a retry. For flows in the main thread."""
+    """Raise TimeLimitError after limits.hours, and retry after an unexpected error. For flows in the main thread."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise TimeLimitError(

@@ -55,7 +55,7 @@ def run_id_of(path: Path) -> UUID:
 
 
 def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
-    """Each lock file, when it was made (in seconds since 1970), and whether its process has ended.
+    """Yield each lock file, when it was made (in seconds since 1970), and whether its process has ended.
 
     The lock of a run that has ended is held until the next one is asked for, so that nobody else settles the run. A new
     file that is not locked counts as living: its process may be about to lock it.
@@ -83,7 +83,7 @@ def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
 
 
 def oldest_living_run(home: Home) -> float | None:
-    """When the oldest flow run whose process lives was started, in seconds since 1970; None if none lives."""
+    """Return when the oldest flow run whose process lives was started, in seconds since 1970, or None if none lives."""
     return min((made for _, made, has_ended in run_locks(home) if not has_ended), default=None)
 
 

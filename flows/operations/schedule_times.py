@@ -62,6 +62,6 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
 
 
 def local_time(moment: str | datetime) -> str:
-    """`11-28 02:00` in local time, with the year unless it is this one."""
+    """Return a text such as `11-28 02:00` in local time, with the year unless it is this one."""
     local = (datetime.fromisoformat(moment) if isinstance(moment, str) else moment).astimezone()
     return f"{local:%m-%d %H:%M}" if local.year == datetime.now().year else f"{local:%Y-%m-%d %H:%M}"

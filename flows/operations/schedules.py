@@ -135,7 +135,7 @@ def pause_example(client: "SyncPrefectClient", name: str) -> bool:
 
 
 def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
-    """All deployments with a schedule, the user's own first."""
+    """Return all deployments with a schedule, the user's own first."""
     soonest = query.next_starts()
     rows = [
         schedule_row(name, one, soonest.get(name), query.last_runs(one["id"], ["RUNNING", *FINISHED]))
@@ -183,7 +183,7 @@ def trigger(query: PrefectQuery, name: str) -> tuple[str, str]:
 
 
 def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]]:
-    """`flow/name` and the deployment, by name or flow/name. ConfigError lists those that exist."""
+    """Return `flow/name` and the deployment, by name or flow/name. Raise ConfigError with those that exist."""
     found = query.deployments()
     chosen = {full: one for full, one in found.items() if name in (full, one["name"])}
     if len(chosen) != 1:
@@ -195,7 +195,7 @@ def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]
 
 
 def check_name(name: str) -> None:
-    """ConfigError for a name that Prefect refuses, or that `rnnlm trigger` could not take."""
+    """Raise ConfigError for a name that Prefect refuses, or that `rnnlm trigger` could not take."""
     if not NAME.fullmatch(name):
         raise ConfigError(
             f"--name {name!r}: expected up to {LONGEST_NAME} letters, digits, spaces, dots, underscores and dashes, "

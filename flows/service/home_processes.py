@@ -76,7 +76,7 @@ def stop_services(home: Home) -> int:
 
 
 def stop_processes(processes: list[psutil.Process], seconds: float) -> int:
-    """SIGTERM, and SIGKILL to those that still run after `seconds`, with their children. Returns their number."""
+    """Send SIGTERM, and SIGKILL to those that still run after `seconds`, with their children. Return their number."""
     children: list[psutil.Process] = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -103,7 +103,7 @@ def send(signal: Callable[[], None]) -> None:
 
 
 def check_port(port: int, option: str) -> None:
-    """ConfigError if another process listens at the port, with that process's name and id."""
+    """Raise ConfigError if another process listens at the port, with that process's name and id."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port of a server that has just ended is free
         try:
@@ -116,7 +116,7 @@ def check_port(port: int, option: str) -> None:
 
 
 def listener(port: int) -> str:
-    """`process 4711 listens there (python3 -m http.server)`; "" if it cannot be found."""
+    """Return a text such as `process 4711 listens there (python3 -m http.server)`, or "" if it cannot be found."""
     for process in psutil.process_iter():
         try:
             connections = process.net_connections("tcp")

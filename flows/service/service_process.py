@@ -49,7 +49,7 @@ class ServiceProcess:
             )
 
     def exit_code(self) -> int | None:
-        """None while it runs, or was never started."""
+        """Return None while it runs, or was never started."""
         return None if self.process is None else self.process.poll()
 
     def plan_restart(self) -> float:
@@ -111,7 +111,7 @@ class LogReader:
         self.position = path.stat().st_size if path.exists() else 0
 
     def new_lines(self) -> Iterator[str]:
-        """Whole lines only; blank ones are left out."""
+        """Yield whole lines only; blank ones are left out."""
         if not self.path.exists():
             return
         if self.path.stat().st_size < self.position:  # moved away because it was long

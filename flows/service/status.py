@@ -215,7 +215,7 @@ def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> Ru
 
 
 def began_or_due(run: dict[str, Any]) -> str:
-    """Its start, or when it was due: it may have ended before it started."""
+    """Return the run's start, or when it was due: it may have ended before it started."""
     return str(run["start_time"] or run["expected_start_time"])
 
 
@@ -229,7 +229,7 @@ def waits_for(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def resumption(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """`resumes after a crash`, for a run that continues an interrupted one; "" for others."""
+    """Return a text such as `resumes after a crash`, for a run that continues an interrupted one; "" for others."""
     if RESUMED not in run["tags"]:
         return ""
     before = [one for one in query.last_runs(run["deployment_id"], FINISHED) if one["created"] < run["created"]]
@@ -247,7 +247,7 @@ def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """`toy · smoke · 23 Nov 02:00 stopped: …`, or its warnings."""
+    """Return a text such as `toy · smoke · 23 Nov 02:00 stopped: …`, or its warnings."""
     _, stopped, reason = message_of(run).partition("\n")[0].partition(f"{CHAMPION_STAYS}: ")
     if stopped:
         return f"{run['name']} stopped: {reason}"
@@ -273,7 +273,7 @@ def champions_of_server(home: Home) -> dict[str, tuple[int, list[RegistryVersion
 
 
 def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
-    """Models of ours whose champion somebody has deleted in MLflow, or taken the alias of, with what to do."""
+    """Return our models whose champion somebody has deleted in MLflow, or taken the alias of, with what to do."""
     try:
         lines = {name: repair_line(home, name) for name in sorted(model_names(home) - having_one)}
     except TrackingError:

@@ -129,7 +129,10 @@ class Supervisor:
         service.start()
 
     def wait(self, service: ServiceProcess, ready: Callable[[], bool]) -> None:
-        """Until the service is ready, or has ended with code 0. RnnlmError with its last line if it fails."""
+        """Wait until the service is ready, or has ended with code 0.
+
+        Raise RnnlmError with its last line if it fails.
+        """
         deadline = time.monotonic() + START_SECONDS
         while (code := service.exit_code()) is None and not ready():
             if time.monotonic() > deadline:
@@ -177,7 +180,7 @@ class Supervisor:
                 self.settle_and_resume()
 
     def restart_dead_runs(self) -> None:
-        """Notice flow runs whose process was killed while the worker lives: out of memory, or `kill -9`."""
+        """Notice and restart flow runs whose process was killed while the worker lives: out of memory, or `kill -9`."""
         with contextlib.suppress(httpx.HTTPError):  # Prefect is being started again; the next look will tell
             if self.deploy.exit_code() is None:
                 return
@@ -192,7 +195,7 @@ class Supervisor:
                 self.settle_and_resume()
 
     def settle_and_resume(self) -> None:
-        """`rnnlm deploy` settles dead runs and starts interrupted ones again."""
+        """Call `rnnlm deploy`, which settles dead runs and starts interrupted ones again."""
         self.deploy.stop(0)
         self.deploy.start()
 
@@ -248,7 +251,7 @@ def answers(address: str) -> bool:
 
 
 def service_environment(home: Home, running: RunningHome) -> dict[str, str]:
-    """For servers, worker and flow runs: this home, these ports, this password."""
+    """Return the variables of servers, worker and flow runs: this home, these ports, this password."""
     return {
         **os.environ,
         **server_variables(home, running),
@@ -259,7 +262,10 @@ def service_environment(home: Home, running: RunningHome) -> dict[str, str]:
 
 
 def mlflow_command(home: Home, running: RunningHome) -> list[str]:
-    """MLflow's server with one account; it refuses other names in the header Host, and other sites' pages."""
+    """Return the command of MLflow's server with one account.
+
+    The server refuses other names in the header Host, and other sites' pages.
+    """
     names = [f"{name}:{running.mlflow_port}" for name in (HOST, "localhost")]
     address = ["--host", HOST, "--port", str(running.mlflow_port), "--workers", "1"]
     address += ["--uvicorn-opts", "--log-level warning", "--app-name", APP_NAME]
@@ -276,12 +282,12 @@ def worker_command(running: RunningHome) -> list[str]:
 
 
 def worker_name(running: RunningHome) -> str:
-    """Different for each `rnnlm up`: a killed worker stays online in the pool for a minute."""
+    """Name the worker differently for each `rnnlm up`: a killed one stays online in the pool for a minute."""
     return f"{socket.gethostname()}-{running.pid}"
 
 
 def up_command_line(prefect_port: int, mlflow_port: int) -> list[str]:
-    """`rnnlm up` for a process without a terminal; its output goes to the log `up`."""
+    """Return the command `rnnlm up` for a process without a terminal. Its output goes to the log `up`."""
     return [*RNNLM, "up", "--quiet", "--port", str(prefect_port), "--mlflow-port", str(mlflow_port)]
 
 

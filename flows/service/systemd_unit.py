@@ -49,12 +49,12 @@ def unit_text(home: Home, prefect_port: int, mlflow_port: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """`%` begins a specifier in a unit."""
+    """Escape `%`, which begins a specifier in a unit."""
     return text.replace("%", "%%")
 
 
 def quoted(text: str) -> str:
-    """One word of a unit, which may contain spaces, quotes and dollar signs."""
+    """Quote a word of a unit, which may contain spaces, quotes and dollar signs."""
     text = escaped(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{text}"' if any(character in text for character in " \\\"'$") else text
 

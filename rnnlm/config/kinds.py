@@ -53,7 +53,7 @@ OWN_MODULES = "own_cells"  # folder of a bundle, beside this package's, with the
 
 
 def kind_of(name: str) -> Kind:
-    """ValueError if there is no such kind."""
+    """Raise ValueError if there is no such kind."""
     if OWN_KIND.fullmatch(name):
         return Kind(name.partition(":")[2], name, has_recurrent_matrix=True)
     if name not in KINDS:

@@ -181,5 +181,5 @@ class PipelineConfig(Section):
 
 
 def changeable_settings() -> list[str]:
-    """Dotted paths of settings that may change when a run is resumed: they say where it runs."""
+    """Return the dotted paths of settings that may change when a run is resumed: they say where it runs."""
     return [f"{path}.{name}" for path, section in PipelineConfig().sections() for name in section.changeable]

@@ -215,7 +215,7 @@ def type_of_setting(path: str, said: str) -> Any:
 
 
 def suggested_paths(name: str) -> str:
-    """`model.hidden_size or …`: the settings of this name, or of one like it; "" if there is none."""
+    """Return a text such as `model.hidden_size or …`: the settings of this or a similar name, or ""."""
     paths = [path for path in flatten(PipelineConfig().model_dump()) if "." in path]
     last = {path.rpartition(".")[2] for path in paths}
     named = [name] if name in last else difflib.get_close_matches(name, last, n=1)

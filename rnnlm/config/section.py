@@ -20,11 +20,11 @@ class Section(BaseModel):
     changeable: ClassVar[tuple[str, ...]] = ()  # fields that may change when an unfinished run is resumed
 
     def resolved(self) -> Self:
-        """With values in place of those nulls that mean "what suits the other fields"."""
+        """Return the section with values in place of those nulls that mean "what suits the other fields"."""
         return self
 
     def check_with(self, whole: Any) -> None:
-        """ValueError if the section does not fit the PipelineConfig that it belongs to."""
+        """Raise ValueError if the section does not fit the PipelineConfig that it belongs to."""
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of fields of a run that is resumed with changes of some that are `changeable`."""
@@ -38,7 +38,10 @@ class Section(BaseModel):
         return {}
 
     def subject(self) -> tuple[Any, str] | None:
-        """CorpusConfig and preset that a flow run with this parameter is named for; None: it is about no text."""
+        """Return CorpusConfig and preset that a flow run with this parameter is named for.
+
+        None: it is about no text.
+        """
         return None
 
     @classmethod
@@ -47,7 +50,7 @@ class Section(BaseModel):
         return next(value for _, value in parent if isinstance(value, cls))
 
     def sections(self, path: str = "") -> "Iterator[tuple[str, Section]]":
-        """Dotted path and value of every section below this one."""
+        """Yield dotted path and value of every section below this one."""
         for name, value in self:
             if isinstance(value, Section):
                 yield f"{path}{name}", value

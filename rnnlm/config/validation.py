@@ -49,7 +49,10 @@ def validated(model: type[M], values: dict[str, Any], name_of: Callable[[str], s
 
 
 def problem_line(model: type[BaseModel], problem: Any, name_of: Callable[[str], str]) -> str:
-    """`--port: expected at most 65,535; got '70000'`. Secrets and whole sections are not repeated."""
+    """Return a text such as `--port: expected at most 65,535; got '70000'`.
+
+    Secrets and whole sections are not repeated.
+    """
     path = [str(part) for part in problem["loc"]]
     field = field_at(model, path)
     described = (field.description if field else None) or f"text that matches {problem.get('ctx', {}).get('pattern')}"
@@ -79,7 +82,7 @@ def field_at(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
 
 
 def bounds_text(field: FieldInfo) -> str:
-    """`0 to 65,535`, `at least 1`, `above 0`; "" without bounds."""
+    """Return a text such as `0 to 65,535`, `at least 1`, `above 0`, or "" without bounds."""
     bounds = {name: getattr(bound, name) for bound in field.metadata for name in BOUNDS if hasattr(bound, name)}
     least, above, most, below = (bounds.get(name) for name in BOUNDS)
     below = None if below is not None and below >= 2**31 else below  # the type's own range says nothing

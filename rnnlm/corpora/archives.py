@@ -68,7 +68,10 @@ def archive_members(
 
 
 def distrust(entry: ArchiveEntry) -> str | None:
-    """How a name or link leaves the archive: it is malicious, even though no member is written under its name."""
+    """Return how a name or link leaves the archive.
+
+    It is malicious, even though no member is written under its name.
+    """
     if is_absolute(entry.name):
         return "has an absolute path"
     if ".." in re.split(r"[/\\]", entry.name):

@@ -44,7 +44,7 @@ def chunks(text: Path) -> Iterator[str]:
 
 
 def character_distance(one: Profile, other: Profile) -> float:
-    """Jensen-Shannon distance, 0 to 1; 0 if one of the two is empty."""
+    """Return Jensen-Shannon distance, 0 to 1, or 0 if one of the two is empty."""
     totals = sum(one.values()), sum(other.values())
     if 0 in totals:
         return 0.0

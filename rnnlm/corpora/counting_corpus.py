@@ -15,7 +15,7 @@ LINES = {"train": (4_000, 2, 12), "valid": (200, 2, 12), "test": (100, 240, 240)
 
 
 def counting_versions() -> dict[str, str]:
-    """Everything the text depends on."""
+    """Return everything the text depends on."""
     return {"counting": COUNTING_VERSION}
 
 
@@ -34,6 +34,6 @@ def write_counting(
 
 
 def count_line(draw: random.Random, length: int, largest: int) -> str:
-    """`length` consecutive numbers, none above `largest`."""
+    """Return `length` consecutive numbers, none above `largest`."""
     first = draw.randint(0, largest + 1 - length)
     return " ".join(str(number) for number in range(first, first + length))

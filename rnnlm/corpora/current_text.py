@@ -135,7 +135,7 @@ def incoming(home: Home, name: str) -> Iterator[Path]:
 
 
 def corpus_key(config: CorpusConfig, source: Source) -> Metadata:
-    """Everything that the stored text depends on."""
+    """Return everything that the stored text depends on."""
     settings = {name: getattr(config, name) for name in TEXT_SETTINGS}
     return {"stage": STAGE_VERSIONS["corpus"], "origin": source.key(), "settings": settings}
 

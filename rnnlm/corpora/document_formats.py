@@ -26,7 +26,7 @@ class DocumentReader(Protocol):
         """
 
     def library_versions(self, names: Iterable[str]) -> dict[str, str]:
-        """Libraries that the prose of files with these names depends on, with their versions; "" if not installed."""
+        """Return the libraries that the prose of these files depends on, with their versions, "" if not installed."""
 
 
 def document_reader() -> DocumentReader:

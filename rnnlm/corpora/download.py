@@ -59,7 +59,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 
 
 def check_source(config: CorpusConfig, home: Home | None = None) -> None:
-    """CorpusError for a wrong source, before anything is started for it. Reads the beginning of files.
+    """Raise CorpusError for a wrong source, before anything is started for it. Reads the beginning of files.
 
     home: the hub is asked for a data set that is not stored there.
     """

@@ -27,7 +27,7 @@ class Deadline:
         return max(0.0, self.end - time.monotonic())
 
     def check(self) -> None:
-        """FetchError if the time is over, or if nobody waits any more."""
+        """Raise FetchError if the time is over, or if nobody waits any more."""
         if time.monotonic() > self.end or self.abandoned.is_set():
             raise FetchError(
                 f"{self.label}: took more than {self.maximum_seconds:,.0f} s (corpus.maximum_download_seconds);\n"

@@ -85,7 +85,7 @@ class TextReader:
         self.opener = Opener(config, scratch)
 
     def texts(self) -> Iterator[Text]:
-        """Every text in the order of the files (members of a zip by name, of a tar as stored).
+        """Yield every text in the order of the files (members of a zip by name, of a tar as stored).
 
         Documents that cannot be read are left out. CorpusError at the end for all texts in another encoding.
         """
@@ -117,7 +117,10 @@ class TextReader:
             raise self.report.undecodable[-1]
 
     def plan(self) -> FilePlan:
-        """Which files and members to read, decided first: archives are scanned for the names of their members."""
+        """Return which files and members to read, decided first.
+
+        Archives are scanned for the names of their members.
+        """
         plan: FilePlan = []
         own = named_splits(file.name for file in self.files) if self.named else {}
         for file in self.files:
@@ -203,7 +206,7 @@ class TextReader:
 
 
 def read_document(opened: OpenFile, maximum_bytes: int) -> bytes:
-    """All bytes of a document. DocumentError if they are too many."""
+    """Return all bytes of a document. Raise DocumentError if they are too many."""
     try:
         data = opened.read(maximum_bytes + 1)
     except OSError as error:

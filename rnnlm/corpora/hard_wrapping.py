@@ -34,7 +34,7 @@ def is_hard_wrapped(lines: Iterable[str]) -> bool:
 
 
 def looks_hard_wrapped(corpus: CorpusRecord) -> bool:
-    """is_hard_wrapped of the first lines of the training text."""
+    """Return True if the first lines of the training text are hard-wrapped."""
     name = corpus.files.get("train") or corpus_files(corpus)[0]
     lines = itertools.islice(stored_lines(corpus.folder / name), LINES_READ)
     return is_hard_wrapped(line.decode("utf-8") for line in lines)

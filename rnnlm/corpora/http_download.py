@@ -130,7 +130,7 @@ class Download:
         self.deadline.check()
 
     def receive(self) -> bool:
-        """One attempt to get the rest of the file, or all of it. False if the server still has the known version.
+        """Try once to get the rest of the file, or all of it. Return False if the server still has the known version.
 
         TransientError if it broke off.
         """
@@ -199,7 +199,7 @@ class Download:
                 progress.update(len(piece))
 
     def check_space(self, total: int | None) -> None:
-        """CorpusError if the file is too large, HomeError if the disk is too small, before reading a byte."""
+        """Raise CorpusError if the file is too large, HomeError if the disk is too small, before reading a byte."""
         if total is None:
             return
         self.refuse_size(total)

@@ -86,7 +86,7 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
 
 
 def refuse_redirect(asked: str, url: str, target: str) -> None:
-    """CorpusError for a redirect to a scheme other than http and https, or from https to http."""
+    """Raise CorpusError for a redirect to a scheme other than http and https, or from https to http."""
     scheme = urlsplit(target).scheme
     if scheme not in ("http", "https"):
         raise CorpusError(f"{asked}: redirects to {redacted(target)}; only http and https are followed")
@@ -118,7 +118,7 @@ def pieces(response: requests.Response) -> Iterator[bytes]:
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Seconds in a Retry-After header, given as a number or an HTTP date; None if there are none."""
+    """Return the seconds in a Retry-After header, given as a number or an HTTP date, or None if there are none."""
     try:
         return None if value is None else float(urllib3.Retry().parse_retry_after(value))
     except urllib3.exceptions.InvalidHeader:

@@ -36,7 +36,10 @@ Keep = Callable[[str, str, Iterator[str]], Iterator[str]]  # role, label, texts 
 
 
 def look_at_hub(source: str) -> None:
-    """CorpusError if the hub cannot be reached from here, or lacks the data set; nothing if it may be worth a retry."""
+    """Raise CorpusError if the hub cannot be reached from here, or lacks the data set.
+
+    Nothing if it may be worth a retry.
+    """
     with contextlib.suppress(FetchError):
         find_revision(source, LOOK_SECONDS)
 
@@ -180,7 +183,7 @@ def keeping_rows(path: Path | None) -> Iterator[Keep]:
 
 
 def kept_rows(path: Path) -> Iterator[tuple[str, str, Iterator[str]]]:
-    """Role, label and texts of each split. CorpusError if the file is damaged."""
+    """Yield role, label and texts of each split. Raise CorpusError if the file is damaged."""
 
     def rows() -> Iterator[tuple[str, str, str]]:
         try:

@@ -80,7 +80,7 @@ class KeptDownload:
         self.note.unlink(missing_ok=True)
 
     def discard_unless_resumable(self, sha256: str | None) -> None:
-        """Without a validator or an expected sha256 to check, the server's file may be another one: start over."""
+        """Start over if the server's file may be another one: without a validator or an expected sha256 to check."""
         version = self.version
         if version is None or not (version.validator or sha256):
             self.discard()

@@ -62,7 +62,7 @@ def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
 
 
 def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[Path]:
-    """All entries that are not folders, without those in hidden folders, which are added to `hidden`."""
+    """Yield all entries that are not folders, without those in hidden folders, which are added to `hidden`."""
 
     def not_entered(error: OSError) -> None:
         name = readable_path(Path(os.path.relpath(error.filename, folder)))
@@ -76,7 +76,7 @@ def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[P
 
 
 def reason_against(path: Path, folder: Path, format: str) -> str | None:
-    """Why an entry of a folder is not read, or None.
+    """Return why an entry of a folder is not read, or None.
 
     A link is read if its target is in the folder and is not read itself. A hidden target may be a secret, except where
     volumes of Kubernetes and git-annex keep files.
@@ -140,7 +140,7 @@ def chosen(source: str, reasons: Mapping[Path, str | None]) -> Found:
 
 
 def states(paths: list[Path] | tuple[Path, ...]) -> list[list[Any]]:
-    """Path, size and modification time of each file, from which changes are detected."""
+    """Return the path, size and modification time of each file, from which changes are detected."""
     try:
         found = [(path.resolve(), path.stat()) for path in paths]
     except OSError as error:

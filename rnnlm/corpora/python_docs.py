@@ -38,7 +38,7 @@ LETTER_SHARE = 0.7  # of a sentence's words must consist of letters
 
 
 def python_docs_versions() -> dict[str, str]:
-    """Everything the text depends on."""
+    """Return everything the text depends on."""
     return {"extraction": EXTRACTION_VERSION, "python": platform.python_version()} | {
         name: version(name) for name in LIBRARIES.values()
     }
@@ -73,7 +73,7 @@ def python_sources() -> Iterator[tuple[str, list[Path]]]:
 
 
 def source_files(folder: Path) -> list[Path]:
-    """All .py files below a folder, without tests."""
+    """Return all .py files below a folder, without tests."""
     files = (path for path in folder.rglob("*.py") if not SKIPPED_FOLDERS & set(path.relative_to(folder).parts[:-1]))
     return sorted(path for path in files if not path.name.startswith(("test_", "conftest")))
 
@@ -114,7 +114,7 @@ def prose_sentences(docstring: str) -> Iterator[str]:
 
 
 def docstring_paragraphs(docstring: str) -> Iterator[str]:
-    """Prose lines joined to paragraphs. A bullet begins one; literal blocks (after `::`) are skipped."""
+    """Yield prose lines joined to paragraphs. A bullet begins one; literal blocks (after `::`) are skipped."""
     gathered: list[str] = []
     literal_indent: int | None = None  # of the line before a literal block
     doctest = False

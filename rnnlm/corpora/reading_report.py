@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def log_left_out(source: str, left_out: Sequence[LeftOut], advice: str = "") -> None:
-    """One line for what was left out, except notes and hidden files, and one for what was read with changes."""
+    """Log a line for what was left out, except notes and hidden files, and one for what was read with changes."""
     for read, what in ((False, "left out"), (True, "read with changes")):
         found = [one for one in left_out if one.read == read and one.reason not in (HIDDEN_NAME, NOTE_REASON)]
         if found:
@@ -22,7 +22,7 @@ def log_left_out(source: str, left_out: Sequence[LeftOut], advice: str = "") -> 
 
 
 def listed(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
-    """At most LEFT_OUT_KEPT, and the number of others."""
+    """Return at most LEFT_OUT_KEPT of them, and the number of others."""
     if len(left_out) <= LEFT_OUT_KEPT:
         return left_out
     more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here")

@@ -74,7 +74,7 @@ def enlarged_shares(line_counts: dict[float, int], shares: dict[Split, float]) -
 
 
 def explain_empty_split(corpus: CorpusRecord, split: Split) -> str:
-    """Why a split has no token to predict, and what to do."""
+    """Return why a split has no token to predict, and what to do."""
     carved = {name for name, share in corpus.carved_shares.items() if share}
     missing = f"the {split} split has no token to predict; put text into {split}.txt"
     if split in corpus.files and not (split == "train" and carved):

@@ -66,7 +66,7 @@ class Installed:
     left_out = ()  # files that are not opened
 
     def key(self) -> dict[str, Any]:
-        """Everything besides the settings that the text depends on, without secrets."""
+        """Return everything besides the settings that the text depends on, without secrets."""
         assert self.entry.versions
         return {"catalogue": self.entry.name, "versions": self.entry.versions()}
 

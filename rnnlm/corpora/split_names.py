@@ -141,7 +141,7 @@ def splits_in(words: list[str]) -> set[Split]:
 
 
 def unclear_split_names(names: Iterable[str]) -> list[str]:
-    """Names that contain a word for held-out text but stand for no split."""
+    """Return the names that contain a word for held-out text but stand for no split."""
     told = named_splits(names)
     return [
         name for name, split in told.items() if not split and {c.split for c in claims_of(name)} & {"valid", "test"}
@@ -184,7 +184,7 @@ def is_archive_name(name: str) -> bool:
 
 
 def check_roles(source: str, roles: Mapping[str, str | None]) -> None:
-    """CorpusError if names stand for splits but none for `train`: only valid and test can be carved.
+    """Raise CorpusError if names stand for splits but none for `train`: only valid and test can be carved.
 
     roles: name of each file, member or hub split → the split in it, or None.
     """

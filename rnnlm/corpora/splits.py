@@ -58,7 +58,7 @@ class ByteRange:
 
 
 def corpus_documents(corpus: CorpusRecord) -> Iterator[CorpusDocument]:
-    """All documents of a corpus that are used, in its order."""
+    """Yield all documents of a corpus that are used, in its order."""
     for file_name in corpus_files(corpus):
         size = (corpus.folder / file_name).stat().st_size
         yield from documents_in(corpus, ByteRange(file_name, 0, size))
@@ -124,7 +124,7 @@ def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
 
 
 def document_start(path: Path, sources: SourceIndex, position: int) -> int | None:
-    """Offset of a document at or soon after `position`; None if none is found.
+    """Return the offset of a document at or soon after `position`, or None if none is found.
 
     Wherever reading begins, a document starts where a source starts, and at a line of text that follows blank lines
     which follow a line of text.
@@ -148,7 +148,10 @@ def document_start(path: Path, sources: SourceIndex, position: int) -> int | Non
 
 
 def next_document(path: Path, sources: SourceIndex, begin: int, byte_count: int, document_lines: int) -> int:
-    """Where a document starts, at least `byte_count` bytes after the one at `begin`; the end of the file if none."""
+    """Return where a document starts, at least `byte_count` bytes after the one at `begin`.
+
+    The end of the file if none.
+    """
     starts = (start - begin for start in sources.starts_between(begin, path.stat().st_size))
     end = begin
     for data in paragraphs(stored_lines(path, begin), starts, document_lines):
@@ -237,7 +240,7 @@ def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None
 
 
 def text_fingerprint(data: bytes) -> str:
-    """sha256 of the letters, hexadecimal: the same text has the same fingerprint however it was cleaned."""
+    """Return the sha256 of the letters, hexadecimal: the same text has the same fingerprint however it was cleaned."""
     return hashlib.sha256(letters_of(data)).hexdigest()
 
 

@@ -37,7 +37,7 @@ class EncodingError(CorpusError):
 
 
 def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -> CorpusError:
-    """One error for all files of a source that are not text in the encoding."""
+    """Return one error for all files of a source that are not text in the encoding."""
     if len(errors) == 1:
         return errors[0]
     names = shortened(f"{PurePath(error.label).name[-40:]} ({error.guess or 'no guess'})" for error in errors)
@@ -79,7 +79,7 @@ def wide_encoding(data: bytes) -> str | None:
 
 
 def guess_told(data: bytes, encoding: str) -> str:
-    """How the bytes are read, with three words of them, so that a wrong guess is seen."""
+    """Return how the bytes are read, with three words of them, so that a wrong guess is seen."""
     words = dict.fromkeys(word for word in re.findall(r"\w+", data.decode(encoding, "replace")) if not word.isascii())
     shown = ", ".join(list(words)[:WORDS_SHOWN])
     return f"read as {encoding}, by a guess{f': {printable(shown)}' if shown else ''}"
@@ -96,7 +96,7 @@ class Readable(Protocol):
 
 
 def check_encoding(encoding: str) -> None:
-    """CorpusError if Python has no text encoding of this name."""
+    """Raise CorpusError if Python has no text encoding of this name."""
     try:
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)
         codecs.getincrementaldecoder(encoding)("strict").decode(b"")
@@ -200,7 +200,7 @@ class Decoder:
         return text
 
     def without_nul(self, text: str, chunk: bytes) -> str:
-        """U+FFFD for each NUL. If they are many the file is in another encoding, or no text."""
+        """Write U+FFFD for each NUL. If they are many the file is in another encoding, or no text."""
         mode, problem = self.decoding.undecodable, "contains NUL bytes, so it is not text"
         is_text = self.offset > 0 and self.decoding.to_the_end
         many = mode == "guess" and not is_text and text.count("\x00") > MOSTLY * len(text)
@@ -249,7 +249,7 @@ def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def sound_text(text: str, label: str, decoding: Decoding) -> str:
-    """Text without NUL and half a surrogate pair: they become U+FFFD unless they are refused."""
+    """Replace NUL and half a surrogate pair by U+FFFD, or refuse them."""
     if "\x00" in text:
         if decoding.undecodable == "refuse":
             raise CorpusError(f"{label}: contains NUL bytes; fix the text, or set corpus.undecodable=replace")
@@ -270,7 +270,7 @@ def readable_path(path: Path) -> str:
 
 
 def printable(text: str) -> str:
-    """Untrusted text for a one-line message: at most 100 characters, none of them control characters."""
+    """Make untrusted text fit for a one-line message: at most 100 characters, none of them control characters."""
     return "".join(character if character.isprintable() else "?" for character in text)[:100]
 
 

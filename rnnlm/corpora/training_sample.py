@@ -38,7 +38,7 @@ def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | N
 
 
 def find_sample(corpus: CorpusRecord, maximum_documents: int) -> TrainingSample | None:
-    """None if the corpus has no more training documents. Keeps that many digests in memory, and no text.
+    """Draw a sample, or return None if the corpus has no more training documents. Only that many digests are in memory.
 
     Equal documents are all in the sample or none is, so it may be a little smaller than the maximum.
     """

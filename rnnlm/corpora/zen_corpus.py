@@ -12,7 +12,7 @@ from typing import Any
 
 
 def zen_versions() -> dict[str, str]:
-    """Everything the text depends on."""
+    """Return everything the text depends on."""
     return {"python": platform.python_version()}
 
 

@@ -5,7 +5,7 @@ from rnnlm.config.model_config import ModelConfig
 
 
 def model_shape(model: ModelConfig, members: int = 0) -> str:
-    """`Elman network, 1 × 256, tanh, mixed with 5-gram counts`: layers × units.
+    """Return a text such as `Elman network, 1 × 256, tanh, mixed with 5-gram counts`: layers × units.
 
     members: of an ensemble, whose first network `model` describes; 0: the model is one network.
     """

@@ -21,7 +21,7 @@ def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1, **arr
 
 
 def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
-    """Title and labels; of panels in a row, only the first one shows y."""
+    """Set title and labels. Of panels in a row, only the first one shows y."""
     axes.set_title(title, loc="left", color=INK, fontweight="bold")
     axes.set_xlabel(x)
     if axes.get_subplotspec().is_first_col():

@@ -44,7 +44,7 @@ def tell_listeners(report: ProgressReport) -> None:
 
 
 def time_left(seconds: float) -> str:
-    """`40 s left`, `12 min left`, `3 h 20 min left`."""
+    """Return a text such as `40 s left`, `12 min left`, `3 h 20 min left`."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{seconds:.0f} s left"
@@ -119,14 +119,14 @@ class Progress:
         return ProgressReport(f"{self.what}: {', '.join(filter(None, facts))}", share)
 
     def remaining(self) -> str:
-        """From the speed since the beginning; "" if the total or the speed is unknown."""
+        """Estimate what is left from the speed since the beginning, or "" if the total or the speed is unknown."""
         new = self.done - self.done_before
         if self.total is None or new <= 0:
             return ""
         return time_left((time.monotonic() - self.begun) / new * (self.total - self.done))
 
     def amount(self) -> str:
-        """`1.0 of 2.5 MB`, `step 10 of 2,000`; without a total `1.0 MB`, `step 10`."""
+        """Return a text such as `1.0 of 2.5 MB`, `step 10 of 2,000`; without a total `1.0 MB`, `step 10`."""
         if self.unit == BYTES:
             of = "" if self.total is None else f" of {self.total / 1e6:,.1f}"
             return f"{self.done / 1e6:,.1f}{of} MB"
@@ -134,7 +134,7 @@ class Progress:
         return f"{self.unit} {self.done:,}{of}"
 
     def facts(self, text: str, more: str = "") -> None:
-        """Text shown after the amount from now on; `more` only in lines, for a bar has no room."""
+        """Show a text after the amount from now on, and `more` only in lines, for a bar has no room."""
         self.text, self.more = text, more
         if not self.bar.disable:
             self.bar.set_postfix_str(text)

@@ -41,7 +41,7 @@ def fact_lines(facts: Mapping[str, object]) -> list[str]:
 
 
 def columns(rows: TableRows) -> list[str]:
-    """Lines of a table for the terminal; the first column and text are left-aligned.
+    """Return the lines of a table for the terminal; the first column and text are left-aligned.
 
     If the table is wider than a terminal, headings of several words take several lines.
     """
@@ -66,7 +66,7 @@ def columns(rows: TableRows) -> list[str]:
 
 
 def text_tables(tables: Mapping[str, TableRows]) -> list[str]:
-    """Lines for the terminal: each title and its table, indented below it. Empty tables are left out."""
+    """Return the lines for the terminal: each title and its table, indented below it. Empty tables are left out."""
     lines = []
     for title, rows in tables.items():
         if rows:
@@ -83,14 +83,17 @@ def markdown_table(rows: TableRows) -> str:
 
 
 def markdown_cell(value: object) -> str:
-    """One cell. A line break would end its row, and a bar the cell, in code too."""
+    """Escape one cell. A line break would end its row, and a bar the cell, in code too."""
     if isinstance(value, Code | Path):
         return markdown_code(str(value)).replace("|", "\\|")
     return markdown_text(visible(str(value)))
 
 
 def markdown_code(text: str) -> str:
-    """Text as code in a line of Markdown, whatever is in it: a name of a file may hold backticks and line breaks."""
+    """Write a text as code in a line of Markdown, whatever is in it.
+
+    A name of a file may hold backticks and line breaks.
+    """
     text = visible(text)
     mark = ticks(text, 1)
     space = " " if "`" in text else ""  # otherwise a backtick at either end would join the marks
@@ -104,7 +107,7 @@ def ticks(text: str, at_least: int) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Text escaped for Markdown: `<unk>` is not a tag, `*` not emphasis."""
+    """Escape a text for Markdown: `<unk>` is not a tag, `*` not emphasis."""
     for mark in "\\`*_<>|#[]":
         text = text.replace(mark, "\\" + mark)
     return text.strip()
@@ -117,12 +120,12 @@ def markdown_picture(title: str, picture: Path) -> str:
 
 
 def span(first: int, last: int) -> str:
-    """`7`, or `7–12`."""
+    """Return a text such as `7`, or `7–12`."""
     return f"{first:,}" if first == last else f"{first:,}–{last:,}"
 
 
 def shorten(text: str, width: int = 72) -> str:
-    """At most `width` characters, with control characters made visible."""
+    """Shorten a text to at most `width` characters, with control characters made visible."""
     text = visible(text)
     return text if len(text) <= width else text[: width - 1] + "…"
 

@@ -36,7 +36,7 @@ class SplitFacts:
 
 
 def baselines(dataset: DatasetRecord, split: Split) -> Baselines:
-    """Perplexity of a whole split under the uniform and the unigram distribution."""
+    """Return the perplexity of a whole split under the uniform and the unigram distribution."""
     with connect(dataset) as connection:
         targets = connection.execute(statement("queries/count_targets"), {"split": split}).fetchnumpy()
     nll_nats = -np.average(unigram(dataset)[targets["token_id"]], weights=targets["count"])

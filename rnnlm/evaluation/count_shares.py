@@ -86,7 +86,7 @@ def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths
 
 
 def mean_nll(log_probabilities: np.ndarray) -> float:
-    """Nats per token; inf if a token has probability zero."""
+    """Return nats per token, or inf if a token has probability zero."""
     return float(-log_probabilities.mean())
 
 
@@ -122,7 +122,7 @@ def best_shares(nll_nats: np.ndarray) -> np.ndarray:
 
 
 def golden_section(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Minimum of a function that is unimodal between low and high (Kiefer 1953).
+    """Return the minimum of a function that is unimodal between low and high (Kiefer 1953).
 
     Each step keeps 0.618 of the interval and one of its two inner points.
     """

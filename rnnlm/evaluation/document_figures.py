@@ -9,7 +9,10 @@ from rnnlm.models.devices import has_native_bfloat16
 
 
 def tail_dtype(device: torch.device) -> torch.dtype:
-    """Precision of products with rare classes (LogNormalizer): bfloat16 if a processor multiplies it natively."""
+    """Return the precision of products with rare classes (LogNormalizer).
+
+    Bfloat16 if a processor multiplies it natively.
+    """
     return torch.bfloat16 if device.type == "cpu" and has_native_bfloat16() else torch.float32
 
 
@@ -20,7 +23,7 @@ def with_line_end(text: str) -> str:
 
 
 def figures(losses: DocumentLosses) -> dict[str, np.ndarray]:
-    """Columns of the figures of metrics.Score, (documents,) each; NaN where nothing is predicted."""
+    """Return the columns of the figures of metrics.Score, (documents,) each; NaN where nothing is predicted."""
     with np.errstate(divide="ignore", invalid="ignore"):
         columns = {
             "perplexity": np.exp(np.minimum(losses.summed_nll_nats / losses.tokens, LARGEST_EXPONENT)),

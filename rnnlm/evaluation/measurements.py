@@ -32,6 +32,6 @@ class ModelMeasurement:
 
 
 def measurements(config: PipelineConfig, run: RunRecord) -> list[ModelMeasurement]:
-    """Those that the configuration asks for, and that are possible with this model."""
+    """Return the measurements that the configuration asks for, and that are possible with this model."""
     found: list[ModelMeasurement] = plugged("measurements")
     return [one for one in found if one.is_wanted(config, run)]

@@ -68,7 +68,7 @@ def evaluate_run(
 def score_split(
     model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64, *, counted: bool = False
 ) -> SplitScore:
-    """Perplexity, bits per byte and unknown rate of a whole split, beside the model's parts and the baselines.
+    """Score a whole split: perplexity, bits per byte and unknown rate, beside the model's parts and the baselines.
 
     counted: the model's counts have seen this very text. Then the network is scored alone, if there is one.
     """
@@ -96,7 +96,10 @@ def summed_losses(
 
 
 def score_first_rows(dataset: DatasetRecord, split: Split, nll_nats: np.ndarray, rows: int) -> dict[str, object]:
-    """Fields of SplitScore. nll_nats: (predicted tokens,) of the whole split; a shorter split counts whole."""
+    """Return the fields of SplitScore.
+
+    nll_nats: (predicted tokens,) of the whole split; a shorter split counts whole.
+    """
     with connect(dataset) as connection:
         (row,) = table(connection, "queries/measure_tokens_before", {"split": split, "row": rows})
     nll_nats_per_token = float(nll_nats[: row["tokens"]].mean(dtype=np.float64))
@@ -110,7 +113,7 @@ def split_score(
     counted: CountMixture | None = None,
     counting_seconds: float | None = None,
 ) -> SplitScore:
-    """DatasetError if the split predicts nothing. counted: what sums.counts is of."""
+    """Return the score of a split. Raise DatasetError if it predicts nothing. counted: what sums.counts is of."""
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")

@@ -12,7 +12,7 @@ SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test", "all"
 
 
 def score_rows(evaluation: EvaluationRecord) -> TableRows:
-    """For each split the rows of its score."""
+    """Return the rows of each split's score."""
     return [{"split": score.split, **row} for score in evaluation.scores.values() for row in model_rows(score)]
 
 

@@ -13,7 +13,7 @@ MEAN_CONFIDENCE = 0.95
 
 
 def mean_margin(values: Sequence[float]) -> float | None:
-    """Half of the 95 % interval of the mean, by Student's t (1908); None for one value."""
+    """Return the half of the 95 % interval of the mean, by Student's t (1908); None for one value."""
     if len(values) < 2:
         return None
     quantile = float(t.ppf((1 + MEAN_CONFIDENCE) / 2, len(values) - 1))

@@ -32,5 +32,5 @@ def scored_rows(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[torch
 
 
 def spelling(tokenizer: TextTokenizer, token_id: int) -> str:
-    """How to show a single token; special tokens by their names."""
+    """Return how to show a single token; special tokens by their names."""
     return SPECIAL_TOKENS[token_id] if token_id < len(SPECIAL_TOKENS) else tokenizer.decode([token_id])

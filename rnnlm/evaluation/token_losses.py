@@ -122,7 +122,7 @@ def joined_nll(parts: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """contexts() of all rows, chunk by chunk. Rows of a stream are one text: contexts reach back over its cuts."""
+    """Yield contexts() of all rows, chunk by chunk. Rows of a stream are one text: contexts reach over its cuts."""
     earlier = np.zeros(0, np.int32)  # the last tokens of the chunk before
     for rows in chunks(source):
         if mode == "sentence":
@@ -137,7 +137,7 @@ def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tu
 def with_contexts(
     parts: Iterable[np.ndarray], source: RowSource, mode: Mode, length: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """contexts_of_split() after the losses of its tokens, from arrays of any length in the order of the text."""
+    """Yield losses and contexts_of_split() of the same tokens, from arrays of any length in the order of the text."""
     waiting, remaining = np.zeros(0, np.float32), iter(parts)
     for before, words in contexts_of_split(source, mode, length):
         while len(waiting) < len(words):

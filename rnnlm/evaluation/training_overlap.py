@@ -60,12 +60,12 @@ def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShare
 
 
 def seen_sentence(text: str) -> str:
-    """With a place for the share. text: `test text`, say."""
+    """Return a sentence with a place for the share. text: `test text`, say."""
     return f"{{share}} of the {text} also occurs in the training text, line by line"
 
 
 def repeated_sentence(text: str) -> str:
-    """With a place for the share."""
+    """Return a sentence with a place for the share."""
     return f"{{share}} of the {text} repeats its own earlier lines"
 
 
@@ -94,7 +94,10 @@ def share_of_bytes(sizes: np.ndarray, chosen: np.ndarray) -> float:
 
 
 def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) -> np.ndarray:
-    """Those of the wanted line_keys() that a line of the training split has. Memory is that of the wanted ones."""
+    """Return those of the wanted line_keys() that a line of the training split has.
+
+    Memory is that of the wanted ones.
+    """
     known = np.unique(np.concatenate([np.zeros(0, np.uint64), *wanted]))
     found = np.zeros(len(known), bool)
     for keys, _ in key_batches(home, dataset, "train"):
@@ -109,7 +112,7 @@ def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndar
 
 
 def key_batches(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """line_keys() of LINES_AT_ONCE lines at a time; the last batch is smaller or empty."""
+    """Yield line_keys() of LINES_AT_ONCE lines at a time. The last batch is smaller or empty."""
     keys, sizes = bytearray(), array("q")
     for line in lines_of(home, dataset, split):
         keys += hashlib.blake2b(letters_of(line.strip()), digest_size=KEY_BYTES).digest()
@@ -121,7 +124,7 @@ def key_batches(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[tu
 
 
 def lines_of(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[bytes]:
-    """CorpusError if the text is gone or changed."""
+    """Raise CorpusError if the text is gone or changed."""
     folder = inside(home.corpora, dataset.corpus_digest[:16])
     with connect(dataset) as connection:
         found = connection.execute(statement("queries/read_documents"), {"split": split})

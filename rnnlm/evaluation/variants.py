@@ -29,4 +29,4 @@ class ModelVariants(Protocol):
         """Return True if a variant is asked for. Raise ConfigError if the options do not fit each other."""
 
     def measure(self, home: "Home", folder: Path, config: CorpusConfig, split: "Split | None") -> VariantTable:
-        """Perplexities of the model in `folder` on a split of a corpus, plain and in its variants."""
+        """Return the perplexities of the model in `folder` on a split of a corpus, plain and in its variants."""

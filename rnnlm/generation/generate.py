@@ -29,7 +29,7 @@ OPENING_TOKENS = 40  # enough characters for them
 def generate_samples(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: GenerationConfig, *, force: bool = False
 ) -> SamplesRecord:
-    """One sample per prompt, stored in the run's folder."""
+    """Draw a sample for each prompt, and store them in the run's folder."""
 
     def build() -> list[dict[str, object]]:
         model, tokenizer = load_model(run.model_folder), load_tokenizer(run.model_folder)
@@ -65,7 +65,7 @@ def continue_prompt(model: LanguageModel, tokenizer: TextTokenizer, prompt: str,
 def continue_prompts(
     model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
 ) -> tuple[Sample, ...]:
-    """continue_prompt() for each prompt, in one batch, each with a seed of its own; empty texts are drawn again."""
+    """Continue all prompts in one batch, each with a seed of its own. Empty texts are drawn again."""
     for prompt in dict.fromkeys(prompts):
         if unknown := tokenizer.unknown_words(prompt):
             logger.warning("prompt %r: unknown to the model and read as <unk>: %s", prompt, ", ".join(unknown))

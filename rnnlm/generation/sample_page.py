@@ -5,7 +5,7 @@ from rnnlm.storage.records import Sample
 
 
 def samples_page(samples: tuple[Sample, ...]) -> str:
-    """Each prompt with its continuation, in a fence so that `<unk>` stays visible."""
+    """Return each prompt with its continuation, in a fence so that `<unk>` stays visible."""
     return "\n\n".join(map(sample_block, samples)) + "\n"
 
 

@@ -203,7 +203,7 @@ def new_continuation(prompt_ids: list[int], sampling: Sampling, on_token: OnToke
 
 
 def continue_ids(model: SteppableModel, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> list[int]:
-    """All new token ids, the same for the same seed. prompt_ids start with `<bos>`."""
+    """Return all new token ids, the same for the same seed. prompt_ids start with `<bos>`."""
     return continue_batch(model, [prompt_ids], [sampling], eos_id)[0]
 
 
@@ -211,7 +211,7 @@ def continue_ids(model: SteppableModel, prompt_ids: list[int], sampling: Samplin
 def continue_batch(
     model: SteppableModel, prompts: Sequence[list[int]], samplings: Sequence[Sampling], eos_id: int
 ) -> list[list[int]]:
-    """continue_ids() for each prompt with its own settings, in one batch: many times the tokens per second."""
+    """Continue all prompts in one batch, each with its own settings: many times the tokens per second."""
     continuations = Continuations(model, eos_id)
     added = [continuations.add(ids, sampling) for ids, sampling in zip(prompts, samplings, strict=True)]
     while continuations.running:

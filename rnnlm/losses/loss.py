@@ -38,7 +38,7 @@ def target_shares(targets: Tensor, text_share: float) -> Tensor:
 
 
 def shares_of_targets(count: int, text_share: float) -> tuple[float, float]:
-    """Weight of the first of `count` targets, and that of each other one."""
+    """Return the weight of the first of `count` targets, and that of each other one."""
     return (text_share, (1 - text_share) / (count - 1)) if count > 1 else (1.0, 0.0)
 
 

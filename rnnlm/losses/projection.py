@@ -31,7 +31,7 @@ class Projection:
         self.rows_grad, self.weight_grad, self.bias_grad = map(torch.zeros_like, (rows, weight, bias))
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Slices of rows and their logits (chunk, V)."""
+        """Yield slices of rows and their logits (chunk, V)."""
         size = rows_at_once(self.weight)
         for chunk in (slice(first, first + size) for first in range(0, len(self.rows), size)):
             yield chunk, torch.addmm(self.bias, self.rows[chunk], self.weight.t())
@@ -46,7 +46,7 @@ class Projection:
         self.bias_grad += self.counted[chunk] @ logits_grad
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients with respect to rows, weight and bias, after all chunks."""
+        """Return the gradients with respect to rows, weight and bias, after all chunks."""
         return self.rows_grad.masked_fill_(~self.predicted[:, None], 0.0), self.weight_grad, self.bias_grad
 
 

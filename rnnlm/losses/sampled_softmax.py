@@ -48,7 +48,7 @@ class SampledCrossEntropy:
         self.text_share = text_share
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """Systematic sampling: (classes,) int64, sorted ids without duplicates.
+        """Draw a systematic sample, (classes,) int64: sorted ids without duplicates.
 
         Lay the classes' π end to end, and take the class at each of the points u, u + 1, u + 2, … with a random u in
         [0, 1). No π exceeds 1, so no class is taken twice.

@@ -62,7 +62,7 @@ class CrossEntropyInPlace(GradientInForward):
 
 
 def subtract_targets(logits: Tensor, targets: Tensor, nll: Tensor, text_share: float) -> None:
-    """In place: logits (n, V) become their gradient, the softmax minus the targets' shares. nll: (n,) is written.
+    """Replace logits, (n, V), by their gradient, the softmax minus the targets' shares. nll: (n,), written.
 
     targets: (n, k) int64, with shares as in target_shares. A row whose first target is `<pad>` becomes zero.
     """
@@ -109,7 +109,7 @@ if triton is not None:
         count: tl.constexpr,
         block: tl.constexpr,
     ):
-        """No array but the row itself lives long: with two, registers would spill into memory."""
+        """Compute a row. No array but the row itself lives long: with two, registers would spill into memory."""
         start = logits + tl.program_id(0).to(tl.int64) * stride
         own_targets = targets + tl.program_id(0).to(tl.int64) * count
         first = tl.load(own_targets)

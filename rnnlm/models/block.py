@@ -28,7 +28,7 @@ class Block(Cell):
         self.down = Linear(inner, hidden_size)
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Matrices that add to the residual are divided by √(2 L), as in GPT-2 (Radford et al. 2019)."""
+        """Divide matrices that add to the residual by √(2 L), as in GPT-2 (Radford et al. 2019)."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 weights.fill(module.weight, module.in_features)
@@ -59,5 +59,5 @@ class Linear(nn.Linear):
 
 
 def feed_forward_size(hidden_size: int) -> int:
-    """8/3 of hidden_size, rounded up to a multiple of 8: as many weights as two matrices of 4 · hidden_size."""
+    """Return 8/3 of hidden_size, rounded up to a multiple of 8: as many weights as two matrices of 4 · hidden_size."""
     return -(-hidden_size // 3) * 8

@@ -61,7 +61,7 @@ class Cell(nn.Module):
         return torch.stack(outputs, dim=1), state
 
     def initial_state(self, x: Tensor) -> Tensor:
-        """Zeros, (b, S), for the inputs x."""
+        """Return zeros, (b, S), for the inputs x."""
         return x.new_zeros(len(x), self.state_size)
 
     def initialize(self, weights: InitialWeights) -> None:

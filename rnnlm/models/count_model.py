@@ -65,7 +65,10 @@ class CountModel:
         return sum(len(level.counts) for level in self.levels)
 
     def children(self, length: int, nodes: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Contexts with one token more to the left: their places, and whether they are known. nodes: of that length."""
+        """Return the contexts with one token more to the left: their places, and whether they are known.
+
+        nodes: of that length.
+        """
         return find(self.child_keys[length], nodes * self.vocabulary_size + tokens)
 
     def sums(self, length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +145,7 @@ class CountModel:
         return probabilities, known
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that count_model_of() needs."""
+        """Return all that count_model_of() needs."""
         arrays = {"discounts": self.discounts, "predictable": self.predictable}
         for length, level in enumerate(self.levels):
             arrays |= {f"{length}.{name}": value for name, value in vars(level).items()}
@@ -170,7 +173,7 @@ def count_model_of(arrays: Mapping[str, np.ndarray], vocabulary_size: int) -> Co
 
 
 def check_levels(levels: list[Level], vocabulary_size: int) -> None:
-    """ValueError for places outside of their arrays, and for an order in which a binary search would miss some."""
+    """Raise ValueError for places outside of their arrays, and for an order that a binary search cannot use."""
     if len(levels[0].tokens) != 1:
         raise ValueError(f"{FILE}: expected one empty context, found {len(levels[0].tokens)}")
     for level, below in zip(levels, [*levels[1:], None], strict=True):

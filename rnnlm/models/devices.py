@@ -65,7 +65,7 @@ def multiplies_bfloat16(device: torch.device) -> bool:
 
 
 def usable_precision(precision: str, device: torch.device) -> str:
-    """float32 in place of bfloat16 on a device without native bfloat16, where it is faster and more exact."""
+    """Return float32 in place of bfloat16 on a device without native bfloat16, where it is faster and more exact."""
     return precision if device.type == "mps" or multiplies_bfloat16(device) else "float32"
 
 
@@ -112,7 +112,7 @@ def scale_tensors(tensors: list[Tensor], factor: Tensor) -> None:
 
 @contextmanager
 def float32_products(precision: str) -> Iterator[None]:
-    """How a GPU multiplies float32 matrices inside the context: exactly, or as TF32 if precision is bfloat16.
+    """Let a GPU multiply float32 matrices exactly inside the context, or as TF32 if precision is bfloat16.
 
     torch's cuDNN recurrence does not support bfloat16. TF32 has three more bits and runs on the same units.
     """

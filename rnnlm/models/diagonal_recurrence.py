@@ -32,7 +32,7 @@ def has_compiler() -> bool:
 
 
 def compute_states(a: Tensor, u: Tensor, states: Tensor, nonlinearity: str) -> None:
-    """h' = f(a + u ⊙ h) for all steps. a: (t, b, H), u: (H,), states: (t + 1, b, H), whose first is read."""
+    """Compute h' = f(a + u ⊙ h) for all steps. a: (t, b, H), u: (H,), states: (t + 1, b, H), whose first is read."""
     steps, rows, units = a.shape
     grid = (rows, triton.cdiv(units, UNITS_AT_ONCE))
     forward_kernel[grid](a, u, states, steps, rows * units, units, nonlinearity == "tanh", UNITS_AT_ONCE)

@@ -44,7 +44,7 @@ class Masks:
 
 
 def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
-    """Masks for some rows of a step's batch. They do not depend on which other rows are elsewhere.
+    """Draw masks for some rows of a step's batch. They do not depend on which other rows are elsewhere.
 
     Drawn on the CPU, or by a GPU from the generator's seed. None, without drawing, if dropout is off or the model is in
     evaluation mode.

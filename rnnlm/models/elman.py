@@ -29,7 +29,7 @@ class ElmanCell(Cell):
         self.nonlinearity = nonlinearity
 
     def initialize(self, weights: InitialWeights) -> None:
-        """U by weights.recurrent, b 0.
+        """Draw U as weights.recurrent says, and set b to 0.
 
         identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from 0 to 1,
         from units that forget at once to units that never do. leaky: initial_leak() times the identity. A diagonal U
@@ -58,7 +58,7 @@ class ElmanCell(Cell):
         return h, h
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """With a handwritten gradient: a diagonal layer, and what is trained on a CPU or in bfloat16 on a GPU.
+        """Use the handwritten gradient for a diagonal layer, and for training on a CPU or in bfloat16 on a GPU.
 
         Else with torch's kernel. In bfloat16 a GPU's states are in that precision, too.
         """
@@ -76,7 +76,7 @@ class ElmanCell(Cell):
         return self.kernel(x, state)
 
     def kernel(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """torch's kernel, which takes two biases; the second one is zero."""
+        """Run torch's kernel, which takes two biases; the second one is zero."""
         weights = kernel_weights(self.W, self.U, self.b, torch.zeros_like(self.b))
         kernel = getattr(torch, f"rnn_{self.nonlinearity}")
         # arguments: biases, layers, dropout, training, bidirectional, batch first; state is (1, b, H) there
@@ -84,7 +84,7 @@ class ElmanCell(Cell):
         return states, last[0]
 
     def recurrent(self) -> Tensor:
-        """U as a matrix (H, H)."""
+        """Return U as a matrix, (H, H)."""
         return self.U if self.U.ndim == 2 else self.U.diag()
 
 

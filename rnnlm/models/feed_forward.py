@@ -26,7 +26,7 @@ class FeedForwardCell(Cell):
         return torch.tanh(now + self.b), later
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """With one matrix product for all steps."""
+        """Compute all steps with one matrix product."""
         state = self.initial_state(x) if state is None else state
         steps = x.shape[1]
         products = product(x, self.W, self.precision).chunk(WINDOW, dim=-1)

@@ -85,7 +85,7 @@ class FullRecurrence(torch.autograd.Function):
 
 
 def float32_product(left: Tensor, right: Tensor) -> Tensor:
-    """left @ right in float32, from bfloat16 matrices too: a GPU does not round the sums then."""
+    """Return left @ right in float32, from bfloat16 matrices too: a GPU does not round the sums then."""
     if left.is_cuda and left.dtype == torch.bfloat16:
         return torch.mm(left, right, out_dtype=torch.float32)
     return (left @ right).float()
@@ -250,7 +250,10 @@ if triton is not None:
         group: tl.constexpr,
         block: tl.constexpr,
     ):
-        """From the last step to the first: delta = (gradient of h + next delta Uᵀ) f'(h). Strides: of states_grad."""
+        """Compute delta = (gradient of h + next delta Uᵀ) f'(h) from the last step to the first.
+
+        Strides: of states_grad.
+        """
         row = tl.program_id(0) * group + tl.arange(0, group)
         unit, after = tl.arange(0, block), tl.arange(0, block)
         inside = (row[:, None] < rows) & (unit[None, :] < units)

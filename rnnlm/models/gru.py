@@ -33,7 +33,7 @@ class GRUCell(Cell):
         return h, h
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """With torch's kernel."""
+        """Compute all time steps with torch's kernel."""
         c = torch.cat([torch.zeros_like(self.b[self.hidden_size :]), self.c])  # r and z need no second bias
         weights = kernel_weights(self.W, self.U, self.b, c)
         h = self.initial_state(x) if state is None else state

@@ -27,7 +27,7 @@ class IndRNNCell(Cell):
         self.V = nn.Parameter(torch.empty(units, hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """U from 0 to 1: from units that forget at once to units that never do. b is 0."""
+        """Set U from 0 to 1, from units that forget at once to units that never do, and b to 0."""
         weights.fill(self.W, len(self.W))
         weights.fill(self.V, len(self.V))
         self.U.copy_(torch.linspace(0.0, 1.0, self.state_size))
@@ -38,7 +38,7 @@ class IndRNNCell(Cell):
         return h @ self.V, h
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """With a handwritten gradient."""
+        """Compute all time steps with a handwritten gradient."""
         state = self.initial_state(x) if state is None else state
         weights, precision = (self.W, self.U.clamp(-1.0, 1.0), self.b), used_precision(x, self.precision)
         states, last = BackpropagationThroughTime.apply(x, state, *weights, "relu", precision)

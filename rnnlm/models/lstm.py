@@ -41,7 +41,7 @@ class LSTMCell(Cell):
         return state[:, : self.hidden_size], state
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """With torch's kernel."""
+        """Compute all time steps with torch's kernel."""
         no_bias = torch.zeros_like(self.b)  # two biases would add up to one
         weights = kernel_weights(self.W, self.U, self.b, no_bias)
         before = (self.initial_state(x) if state is None else state)[None].chunk(2, dim=-1)

@@ -29,5 +29,5 @@ class MinGRUCell(ScannedCell):
 
 
 def positive(x: Tensor) -> Tensor:
-    """g in the paper, always above 0: x + 1/2 for x ≥ 0, else σ(x)."""
+    """Return g of the paper, always above 0: x + 1/2 for x ≥ 0, else σ(x)."""
     return torch.where(x >= 0, x + 0.5, torch.sigmoid(x))

@@ -65,7 +65,9 @@ class CountMixture:
 
 
 def mixed(first: np.ndarray, second: np.ndarray, share: float | np.ndarray) -> np.ndarray:
-    """Log-probabilities of a linear mixture from those of its parts, (tokens,) each; share 1 is the second part alone.
+    """Return log-probabilities of a linear mixture from those of its parts, (tokens,) each.
+
+    Share 1 is the second part alone.
 
     share: of all tokens, or (tokens,).
     """

@@ -40,7 +40,7 @@ class MLSTMCell(Cell):
         self.gain = nn.Parameter(torch.ones(hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """After its block has filled the matrices: heads from those that forget early to those that forget late."""
+        """Set heads from those that forget early to those that forget late, once the block has filled the matrices."""
         nn.init.ones_(self.gain)
         self.forget_gate.bias.copy_(torch.linspace(*FORGET_BIASES, self.heads))
 
@@ -57,7 +57,7 @@ class MLSTMCell(Cell):
         return self.gated(x, h), torch.cat([C.flatten(1), n.flatten(1), stabilizer], dim=-1)
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Chunk by chunk, with what attention would compute within a chunk; memory grows linearly with time."""
+        """Compute chunk by chunk, with what attention would compute within a chunk. Memory grows linearly with time."""
         C, n, m = self.split(self.initial_state(x) if state is None else state)
         parts = [part.transpose(1, 2) for part in self.queries_keys_values(x)]  # (b, N, t, d)
         log_i = self.input_gate(x).transpose(1, 2)  # (b, N, t)

@@ -27,7 +27,7 @@ class ScannedCell(Cell):
 
 
 def parallel_scan(keep: Tensor, add: Tensor, initial: Tensor) -> Tensor:
-    """h_t = keep_t ⊙ h_(t-1) + add_t for all t.
+    """Compute h_t = keep_t ⊙ h_(t-1) + add_t for all t.
 
     keep, add: (b, t, H); initial: (b, H), h before the first step → (b, t, H).
 

@@ -45,7 +45,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def check_config(config: Mapping[str, Any]) -> None:
-    """ValueError for what is not the configuration of a network or of an ensemble of some."""
+    """Raise ValueError for what is not the configuration of a network or of an ensemble of some."""
     if MEMBERS not in config:
         check_network(config)
         return
@@ -62,7 +62,7 @@ def check_config(config: Mapping[str, Any]) -> None:
 
 
 def check_network(config: Mapping[str, Any]) -> None:
-    """ValueError for a value that model_factory.architecture() does not give."""
+    """Raise ValueError for a value that model_factory.architecture() does not give."""
     name = config.get("kind", "elman")
     if not isinstance(name, str) or not (name in KINDS or OWN_KIND.fullmatch(name)):
         raise unexpected("kind", ", ".join(KINDS), name)

@@ -35,7 +35,7 @@ def read_saved_model(folder: Path) -> LanguageModel:
 
 
 def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """ValueError if the weights are not those of the network, in its shapes, or not finite.
+    """Raise ValueError if the weights are not those of the network, in its shapes, or not finite.
 
     The network is first made without memory: sizes that do not fit the weights would take it without an end.
     """

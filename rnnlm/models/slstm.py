@@ -39,7 +39,7 @@ class SLSTMCell(Cell):
         self.gain = nn.Parameter(torch.ones(hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """U is orthogonal in each gate of each head. Units from those that forget early to those that forget late."""
+        """Draw U orthogonal in each gate of each head, and set units to forget early, the first, to late, the last."""
         nn.init.ones_(self.gain)
         for gate in self.W.chunk(4, dim=1):
             weights.fill(gate, len(gate))

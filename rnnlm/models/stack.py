@@ -49,7 +49,7 @@ class Stack(nn.Module):
         self.branch_scale = branch_scale
 
     def initial_state(self, rows: int) -> Tensor:
-        """Zeros, (rows, L, S)."""
+        """Return zeros, (rows, L, S)."""
         return next(chain(self.parameters(), self.buffers())).new_zeros(rows, len(self.cells), self.state_size)
 
     def layer_input(self, layer: int, below: Tensor) -> Tensor:

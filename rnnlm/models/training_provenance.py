@@ -18,7 +18,7 @@ class TrainingProvenance:
 
 
 def read_training_provenance(folder: Path) -> TrainingProvenance:
-    """ModelError if rnnlm.json is missing or incomplete."""
+    """Raise ModelError if rnnlm.json is missing or incomplete."""
     try:
         cut, facts = read_saved_cut(folder), read_object(folder / "rnnlm.json")
     except (OSError, ValueError) as error:

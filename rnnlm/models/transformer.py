@@ -69,7 +69,7 @@ class TransformerBlock(Block):
 
 
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
-    """Rotary positions: turn each pair (x_i, x_(i + d/2)) by position · base^(-2i/d). x: (b, heads, t, d).
+    """Turn each pair (x_i, x_(i + d/2)) by position · base^(-2i/d). x: (b, heads, t, d).
 
     Products of queries and keys then depend on their distance alone, so positions may be counted from anywhere.
     """

@@ -50,7 +50,7 @@ def evidence_folder(bundle: Path) -> Path:
 
 
 def requirements() -> list[str]:
-    """Exact versions, without a local build's suffix (`+cpu`), which no index knows."""
+    """Return the exact versions, without a local build's suffix (`+cpu`), which no index knows."""
     return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]
 
 
@@ -73,7 +73,7 @@ def portable_modules(library: Path = LIBRARY) -> list[Path]:
 
 
 def relative_imports(module: Path) -> list[Path]:
-    """Files that `from .x import y` and `from . import x` in a module may mean."""
+    """Return the files that `from .x import y` and `from . import x` in a module may mean."""
     meant: list[Path] = []
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:

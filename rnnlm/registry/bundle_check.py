@@ -71,5 +71,8 @@ def check_bundle(saved: Path) -> None:
 
 
 def loaded_files(saved: Path) -> list[Path]:
-    """Files that decide whether the bundle loads: not the card, nor MLflow's description with the version's ids."""
+    """Return the files that decide whether the bundle loads.
+
+    Not the card, nor MLflow's description with the version's ids.
+    """
     return sorted(path for path in (saved / "artifacts").rglob("*") if path.is_file() and path.name != "README.md")

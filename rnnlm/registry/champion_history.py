@@ -32,7 +32,7 @@ class Change(Record):
 
 
 def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
-    """All changes, oldest first, from all existing versions of one registered model.
+    """Return all changes, oldest first, from all existing versions of one registered model.
 
     Versions registered before there was a history have only the tag `alias`.
     """

@@ -178,7 +178,7 @@ def repeated_texts(shares: dict[Split, CopiedShares]) -> list[tuple[float, str]]
 
 
 def score_warnings(config: GatesConfig, shares: dict[Split, CopiedShares]) -> Iterator[str]:
-    """Warnings about held-out text that training has too or that repeats itself, if above the gates' thresholds."""
+    """Yield warnings about held-out text that training has or that repeats itself, above the gates' thresholds."""
     for texts, warn_at, advice in (
         (leaked_texts(shares), config.leakage_warn_at, LEAK_ADVICE),
         (repeated_texts(shares), config.duplicates_warn_at, REPEAT_ADVICE),

@@ -10,7 +10,10 @@ DETAILS = " nats per byte on "  # in the brackets of a reason: see evidence_in_w
 
 
 def unchanged_since(record: TrainedRecord) -> str:
-    """`unchanged since 21 Nov 02:04`: since then there is a version of this text, these settings and this program."""
+    """Return a text such as `unchanged since 21 Nov 02:04`.
+
+    Since then there is a version of this text, these settings and this program.
+    """
     created = record.registered.created
     return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
 
@@ -33,7 +36,7 @@ def own_text_in_words(own_evidence: Evidence) -> str:
 
 
 def evidence_in_words(evidence: Evidence, version: int, called: str = "champion") -> str:
-    """`1.8% better than champion version 3, between 1.1% and 2.5% better (1.2005 against 1.2225 nats per byte on …)`.
+    """Return a text such as `1.8% better than champion version 3, between 1.1% and 2.5% better (1.2005 against …)`.
 
     called: what the earlier version is called.
     """
@@ -48,7 +51,7 @@ def evidence_in_words(evidence: Evidence, version: int, called: str = "champion"
 
 
 def interval_in_words(evidence: Evidence) -> str:
-    """`between 1.1% and 2.5% better`, `between 0.4% worse and 0.9% better`."""
+    """Return a text such as `between 1.1% and 2.5% better`, `between 0.4% worse and 0.9% better`."""
     lower, upper = (evidence.relative(bound) for bound in (evidence.lower, evidence.upper))
     best, worst = better_or_worse(lower), better_or_worse(upper)
     if best.split()[-1] == worst.split()[-1]:

@@ -38,7 +38,7 @@ class VersionDetails(Record):
 
 
 def show_version(home: Home, name: str, version: str) -> VersionDetails:
-    """By number or alias. ModelError if it does not exist."""
+    """Return the details of a version, by number or alias. Raise ModelError if it does not exist."""
     found, wanted = registered_versions(home, name), version.removeprefix("@")
     for one in found.values():
         if wanted in (*one.aliases, str(one.number)):
@@ -79,7 +79,7 @@ def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
 
 
 def ancestors(version: RegistryVersion, found: dict[int, RegistryVersion]) -> list[Ancestor]:
-    """From parent to parent, back to the first version or a deleted one."""
+    """Return the ancestors, from parent to parent, back to the first version or a deleted one."""
     line: list[Ancestor] = []
     parent = found.get(version.parent or 0)
     while parent is not None:

@@ -70,7 +70,7 @@ print(model.predict([{{"prompt": "…", "temperature": 0.8, "seed": 1}}]))
 
 
 def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: int | None) -> str:
-    """Markdown. tags: of the version; parent: the champion when it was registered."""
+    """Write the card of a version, in Markdown. tags: of the version; parent: the champion when it was registered."""
     dataset, run, config = candidate.dataset, candidate.run, candidate.config
     test = candidate.evaluation.scores["test"]
     limits = [
@@ -127,7 +127,7 @@ def memory_limit(model: ModelConfig) -> str:
 
 
 def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evidence | None) -> str:
-    """Markdown for the top of a version's page: its scores beside those of the champion it was compared with.
+    """Write the top of a version's page, in Markdown: its scores beside those of the champion it was compared with.
 
     First comes the paired difference. Scores of two datasets, which are of other text or other tokens, are shown
     without their difference.

@@ -33,7 +33,7 @@ MODELS_SHOWN = 8
 
 
 def list_models(home: Home) -> list[ListedVersion]:
-    """Every version of every registered model, newest first."""
+    """Return every version of every registered model, newest first."""
     if is_empty(home):
         return []
     with reaching_mlflow(home) as client:
@@ -96,7 +96,7 @@ def full_reference(home: Home, wanted: str | None) -> str:
 
 
 def matching_runs(home: Home, beginning: str) -> list[Path]:
-    """Model folders of the runs whose id begins so."""
+    """Return model folders of the runs whose id begins so."""
     runs = sorted(home.runs.glob(f"{beginning}*/model")) if RUN_ID.fullmatch(beginning) else []
     return [run for run in runs if is_model(run)]
 
@@ -234,7 +234,7 @@ def registered_version(home: Home, reference: str) -> RegistryVersion:
 
 
 def find_version(home: Home, name: str, alias: str | None, number: str | None) -> RegistryVersion | None:
-    """By alias or number; None if there is none."""
+    """Find a version by alias or number. Return None if there is none."""
     if is_empty(home):
         return None
     with reaching_mlflow(home) as client, ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
@@ -245,7 +245,7 @@ def find_version(home: Home, name: str, alias: str | None, number: str | None) -
 
 
 def registered_versions(home: Home, name: str) -> dict[int, RegistryVersion]:
-    """All versions of a registered model by number; none if it does not exist."""
+    """Return all versions of a registered model by number, or none if it does not exist."""
     if is_empty(home):
         return {}
     with reaching_mlflow(home) as client, ignoring("RESOURCE_DOES_NOT_EXIST"):

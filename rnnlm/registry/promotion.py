@@ -26,7 +26,7 @@ class Decision(NamedTuple):
 
 
 def undecidable(champion: int, why: str) -> Decision:
-    """Without evidence there is no promotion; `rnnlm promote` overrides it."""
+    """Return the decision without evidence: no promotion, which `rnnlm promote` overrides."""
     return Decision("challenger", f"not comparable with champion version {champion}: {why}")
 
 
@@ -143,7 +143,10 @@ def kept_before(versions: list[RegistryVersion], champion: int) -> int:
 
 
 def kept_since(versions: list[RegistryVersion], champion: int) -> str | None:
-    """When the first of these nights was, ISO 8601; None if there was none. Later versions remember removed ones."""
+    """Return when the first of these nights was, ISO 8601, or None if there was none.
+
+    Later versions remember removed ones.
+    """
     return min((one.facts.get("kept_since", one.created) for one in challengers_of(versions, champion)), default=None)
 
 

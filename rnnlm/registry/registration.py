@@ -245,7 +245,7 @@ def decision_tags(decision: Decision, champion: RegistryVersion | None) -> dict[
 
 
 def kept_facts(client: "MlflowClient", champion: RegistryVersion, number: int) -> dict[str, str]:
-    """How many nights in a row the champion has been kept, tonight included, and since when."""
+    """Return how many nights in a row the champion has been kept, tonight included, and since when."""
     others = [one for one in read_versions(client, champion.name) if one.number != number]
     since = kept_since(others, champion.number) or datetime.now(UTC).isoformat(timespec="seconds")
     return {"kept": str(1 + kept_before(others, champion.number)), "kept_since": since}

@@ -111,7 +111,7 @@ def read_version(client: "MlflowClient", name: str, number: int) -> RegistryVers
 
 
 def read_versions(client: "MlflowClient", name: str, filter_string: str = "") -> list[RegistryVersion]:
-    """All versions of a registered model, which must exist, or those that MLflow's filter finds."""
+    """Return all versions of a registered model, which must exist, or those that MLflow's filter finds."""
     aliases = aliases_of(client, name)
     found = all_pages(partial(client.search_model_versions, f"name = '{name}'{filter_string}"))
     return [registry_version(version, aliases) for version in found]
@@ -127,7 +127,7 @@ def champion_of(client: "MlflowClient", name: str) -> RegistryVersion | None:
 
 
 def as_tags(facts: dict[str, str]) -> dict[str, str]:
-    """Facts as the tags that keep them."""
+    """Return the tags that keep the facts."""
     others = {fact: value for fact, value in sorted(facts.items()) if fact not in SHOWN_FACTS}
     shown = {SHOWN_FACTS[fact]: value for fact, value in facts.items() if fact in SHOWN_FACTS}
     perplexity = f"test perplexity {float(facts['test_perplexity']):.2f} " if "test_perplexity" in facts else ""

@@ -49,7 +49,7 @@ class PredictionRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def drop_missing_cells(cls, row: Any) -> Any:
-        """In a data frame a missing cell is NaN and turns the column's integers into floats."""
+        """Drop missing cells. A data frame has NaN for them, which turns the column's integers into floats."""
         if not isinstance(row, dict):
             return row
         row = {name: value for name, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
@@ -123,7 +123,7 @@ class ServedModel(PythonModel):
 
 
 def load_modules(code: Path, *names: str) -> list[ModuleType]:
-    """Modules of the package in `code`, which is named after its content: two versions can live in one process."""
+    """Load modules of the package in `code`, which is named after its content: two versions can live in one process."""
     content = b"".join(path.read_bytes() for path in sorted(code.rglob("*.py")))
     package = f"rnnlm_served_{sha256(content).hexdigest()[:12]}"
     if package not in sys.modules:

@@ -120,7 +120,7 @@ def start_or_reason(
 
 
 def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) -> str | None:
-    """Why a new model cannot begin with the weights of the model in `earlier`; None if it can."""
+    """Return why a new model cannot begin with the weights of the model in `earlier`, or None if it can."""
     new_tokenizer, old_tokenizer = load_tokenizer(tokenizer_folder), load_tokenizer(earlier)
     for name in ("kind", "splitting", "unknown_literal"):
         new, old = getattr(new_tokenizer, name), getattr(old_tokenizer, name)

@@ -58,7 +58,7 @@ class StoredModels(Record):
 
 
 def read_store(home: Home) -> StoredModels:
-    """All versions, logged models and MLflow runs of this program."""
+    """Return all versions, logged models and MLflow runs of this program."""
     if is_empty(home):
         return StoredModels()
     with reaching_mlflow(home) as client:
@@ -175,6 +175,6 @@ def delete_unfinished(client: "MlflowClient", experiments: list[str], name: str)
 
 
 def unfinished(client: "MlflowClient", experiments: list[str]) -> "list[LoggedModel]":
-    """Models whose registration was killed, or is running: MLflow would show them as Pending for ever."""
+    """Return the models whose registration was killed, or is running: MLflow would show them as Pending for ever."""
     models = all_pages(partial(client.search_logged_models, experiments))
     return [model for model in models if model.model_type == MODEL_TYPE and str(model.status) == "PENDING"]

@@ -58,7 +58,7 @@ def registered_name(config: RegistryConfig, corpus_name: str) -> str:
 
 
 def identity_tags(candidate: Candidate) -> dict[str, str]:
-    """Two versions that agree in all of these are the same model, scored the same by the same code."""
+    """Return the tags in which two versions agree that are the same model, scored the same by the same code."""
     dataset, run, scores = candidate.dataset, candidate.run, candidate.evaluation.scores
     return {
         "run_id": run.run_id,

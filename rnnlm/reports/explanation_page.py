@@ -55,7 +55,7 @@ def best_guesses(step: ExplanationStep, width: int) -> str:
 
 
 def explanation_value(explanation: Explanation) -> dict[str, Any]:
-    """Everything as JSON; states with four decimals."""
+    """Return the explanation as JSON, with states of four decimals."""
     loss = explanation.loss
     return {
         "perplexity": loss.perplexity if loss.tokens else None,

@@ -30,14 +30,14 @@ class Page:
     stage: StageRecord | None = None  # in Markdown: was it skipped, and how long it took
 
     def text(self) -> str:
-        """For the terminal. Pictures are listed by their paths."""
+        """Lay out the page for the terminal. Pictures are listed by their paths."""
         lines = [*fact_lines(self.facts), *text_tables(self.tables)]
         lines += ["", textwrap.fill(self.note, LINE_WIDTH)] if self.note else []
         files = {"picture": list(self.pictures.values()), **self.files}
         return "\n".join([*lines, "", *fact_lines(files)]).strip("\n")
 
     def markdown(self) -> str:
-        """For Prefect's UI. Pictures are embedded."""
+        """Lay out the page for Prefect's UI. Pictures are embedded."""
         parts = [f"## {self.title}"]
         if self.stage is not None:
             parts.append(f"*{stage_state(self.stage)}*")
@@ -52,7 +52,7 @@ class Page:
 
 
 def left_out_tables(left_out: Sequence[LeftOut]) -> dict[str, TableRows]:
-    """Tables of the files of a source that were not read, or not as they are."""
+    """Return tables of the files of a source that were not read, or not as they are."""
     return {
         title: [{"file": one.name, "reason": one.reason} for one in left_out if one.read == read]
         for title, read in (("Read with changes", True), ("Left out", False))

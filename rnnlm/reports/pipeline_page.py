@@ -31,7 +31,7 @@ HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the
 
 
 def corpus_report(corpus: CorpusRecord) -> str:
-    """Markdown."""
+    """Return Markdown."""
     parts, changes = read_parts(corpus.folder), text_changes(corpus)
     facts = {
         "name": corpus.name,
@@ -49,7 +49,7 @@ def corpus_report(corpus: CorpusRecord) -> str:
 
 
 def change_tables(corpus: CorpusRecord, changes: TextChanges) -> dict[str, TableRows]:
-    """Tables of what is new since the text that the source had before, of files that differ, and of the first lines."""
+    """Return tables of what is new since the source's earlier text, of files that differ, and of the first lines."""
     counted: TableRows = [
         {
             "": kind,
@@ -109,7 +109,7 @@ def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
 
 
 def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig) -> str:
-    """Markdown."""
+    """Return Markdown."""
     if run.started_from is not None:
         training = training.of_warm_start()
     facts = {
@@ -171,25 +171,25 @@ def pipeline_summary(record: PipelineRecord) -> str:
 
 
 def score_lines(record: TrainedRecord) -> list[str]:
-    """Lines of the terminal: the scores, and how counting compares."""
+    """Return the lines of the terminal: the scores, and how counting compares."""
     counting = {"counting": counts_sentence(record.evaluation.scores["test"])}
     return [*columns(score_rows(record.evaluation)), *fact_lines(counting)]
 
 
 def seed_lines(seeds: SeedScores) -> list[str]:
-    """Lines of the terminal, the first of them empty."""
+    """Return the lines of the terminal, the first of them empty."""
     return text_tables({f"{len(seeds.run_ids)} seeds": seed_rows(seeds)})
 
 
 def samples_text(samples: SamplesRecord) -> list[str]:
-    """Lines of the terminal."""
+    """Return the lines of the terminal."""
     prompted = any(sample.prompt for sample in samples.samples)
     title = "samples, with | between the prompt and what the model wrote" if prompted else "samples"
     return [title, *(line for sample in samples.samples for line in sample_lines(sample))]
 
 
 def sample_lines(sample: Sample) -> list[str]:
-    """Indented lines: prompt and continuation with a bar between them."""
+    """Return indented lines: prompt and continuation with a bar between them."""
     text = f"{sample.prompt} |{sample.whole[len(sample.prompt) :]}" if sample.prompt else sample.text
     lines = (textwrap.wrap(visible(line), LINE_WIDTH - 2, subsequent_indent="  ") for line in text.split("\n"))
     return [f"  {line}" for wrapped in lines for line in wrapped or [""]]

@@ -119,7 +119,10 @@ def join_tags(values: dict[str, str], **patterns: str) -> str:
 
 
 def change_line(change: "Change") -> str:
-    """One change of champion: when, how, which version it replaced, by whom, and why if a person decided."""
+    """Describe a change of champion in a line.
+
+    When, how, which version it replaced, by whom, and why if a person decided.
+    """
     how = {"first": "the first", "evidence": "by evidence", "hand": "by hand", "rollback": "by a rollback"}
     before = "" if change.before is None else f", in place of version {change.before}"
     why = f": {change.why}" if change.how in ("hand", "rollback") else ""

@@ -18,7 +18,9 @@ SAMPLES_SHOWN = 3
 
 
 def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_warnings: tuple[str, ...] = ()) -> str:
-    """Markdown. The loss curve is left out where nothing was trained: an earlier run's summary has it.
+    """Write the summary of a run, in Markdown.
+
+    The loss curve is left out where nothing was trained: an earlier run's summary has it.
 
     score_warnings: what a reader of the scores must know; shown below them.
     """
@@ -93,14 +95,14 @@ def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion,
 
 
 def compared(ours: float, other: float | None, digits: str, is_comparable: bool) -> str:
-    """`83.10 (-3.3%)`: the other's value, and how ours differs from it."""
+    """Return a text such as `83.10 (-3.3%)`: the other's value, and how ours differs from it."""
     if other is None:
         return ""
     return f"{other:{digits}}" + (f" ({ours / other - 1:+.1%})" if is_comparable else "")
 
 
 def stage_state(stage: StageRecord) -> str:
-    """`done`, or since when its output exists."""
+    """Return a text such as `done`, or since when its output exists."""
     if not stage.skipped:
         return "done"
     made = made_at(stage)
@@ -108,7 +110,7 @@ def stage_state(stage: StageRecord) -> str:
 
 
 def made_at(stage: StageRecord) -> datetime | None:
-    """When a skipped stage's output was made; None if its record does not tell."""
+    """Return when a skipped stage's output was made, or None if its record does not tell."""
     if isinstance(stage, RegisteredVersion) and stage.created:
         return datetime.fromisoformat(stage.created)
     folder: Path | None = getattr(stage, "folder", None)

@@ -6,7 +6,7 @@ import socket
 
 
 def who() -> str:
-    """user@host of this process; the user's id if it has no name."""
+    """Return user@host of this process; the user's id if it has no name."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user without a password entry

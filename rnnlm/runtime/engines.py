@@ -31,7 +31,7 @@ OpenEngine = Callable[[int], AbstractContextManager[Engine]]  # given the number
 
 @contextmanager
 def in_this_process(worth: int) -> Iterator[Engine]:
-    """Each call runs when it is submitted."""
+    """Give an engine whose calls run when they are submitted."""
 
     def run_here(function: Callable[..., Any], *arguments: Any) -> Result:
         future: Future[Any] = Future()

@@ -19,7 +19,7 @@ def missing_packages(extra: str) -> list[str]:
 
 
 def need_extra(extra: str, wanted_by: str) -> None:
-    """ExtraError, with the command that installs it, where a package of the extra is missing."""
+    """Raise ExtraError, with the command that installs it, where a package of the extra is missing."""
     missing = missing_packages(extra)
     if missing:
         in_checkout = (Path(__file__).resolve().parents[2] / "pyproject.toml").exists()

@@ -52,7 +52,7 @@ class Batch:
         return padding_mask(self.target_ids if self.target_ids.dim() == 2 else self.target_ids[..., 0])
 
     def share(self, rank: int, world_size: int) -> "Batch":
-        """Every world_size-th row from row `rank`; possibly none."""
+        """Return every world_size-th row from row `rank`; possibly none."""
         if world_size == 1:
             return self
         # Not neighbouring rows: they are sorted by length, so the last rank would get the longest.
@@ -71,7 +71,7 @@ class Batch:
 def shuffled_batches(
     source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int = 0
 ) -> Iterator[Batch]:
-    """One epoch of sentences: each row once, in an order that depends only on (seed, epoch).
+    """Yield one epoch of sentences: each row once, in an order that depends only on (seed, epoch).
 
     A pool is POOL_CHUNKS chunks of neighbouring rows drawn from the whole split. Its rows are shuffled, then sorted
     by length within buckets of BUCKET_BATCHES batches, and the batches of each bucket are shuffled. Rows that do not
@@ -113,7 +113,7 @@ class Pool:
         return np.concatenate([self.waiting, *(np.arange(first, last) for first, last in self.ranges)])
 
     def without(self, count: int) -> "Pool":
-        """Without the first `count` batches."""
+        """Return the pool without the first `count` batches."""
         orders = []
         for order in self.orders:
             orders.append(order[count:])
@@ -131,7 +131,7 @@ def pools_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, fi
 
 
 def draw_pools(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Pool]:
-    """All random decisions of an epoch, over chunks of `size` rows."""
+    """Yield all random decisions of an epoch, over chunks of `size` rows."""
     together = batch_size * BUCKET_BATCHES
     chunks = generator.permutation(-(-row_count // size))
     waiting = np.zeros(0, np.int64)
@@ -150,7 +150,7 @@ def draw_pools(row_count: int, size: int, batch_size: int, generator: np.random.
 
 
 def ordered_batches(source: RowSource, batch_size: int) -> Iterator[Batch]:
-    """Every row once, for evaluation: in stored order, sorted by length within a chunk."""
+    """Yield every row once, for evaluation: in stored order, sorted by length within a chunk."""
     for chunk in chunks(source):
         yield from padded(chunk.take(by_length(np.arange(len(chunk)), chunk.lengths)), batch_size)
 
@@ -170,19 +170,19 @@ def length_groups(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> It
 
 
 def chunk_rows(source: RowSource) -> int:
-    """Rows in a chunk: CHUNK_ROWS, or fewer if rows are long."""
+    """Return the number of rows in a chunk: CHUNK_ROWS, or fewer if rows are long."""
     mean_length = 1 + source.predicted_count // max(1, len(source))
     return max(1, min(CHUNK_ROWS, CHUNK_TOKENS // mean_length))
 
 
 def chunks(source: RowSource) -> Iterator[TokenRows]:
-    """All rows in stored order, a chunk at a time."""
+    """Yield all rows in stored order, a chunk at a time."""
     for first in range(0, len(source), size := chunk_rows(source)):
         yield source.read(first, min(first + size, len(source)))
 
 
 def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
-    """Consecutive rows as batches, each right-padded to its longest row.
+    """Return consecutive rows as batches, each right-padded to its longest row.
 
     All batches are views of one array: a few NumPy calls in total instead of a few per batch.
     """
@@ -248,7 +248,7 @@ def stream_batches(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Consecutive windows over the lanes of a stream; the state is carried from window to window.
+    """Yield consecutive windows over the lanes of a stream; the state is carried from window to window.
 
     Rank r has every world_size-th lane from lane r, possibly none. Batches before first_batch are not read.
     """

@@ -134,7 +134,7 @@ def parquet_file(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
 
 
 def pieces(documents: Iterable[CorpusDocument]) -> Iterator[list[CorpusDocument]]:
-    """Neighbouring documents of together SHARD_BYTES: memory does not grow with the size of a shard."""
+    """Yield neighbouring documents of together SHARD_BYTES: memory does not grow with the size of a shard."""
     piece: list[CorpusDocument] = []
     size = 0
     for document in documents:
@@ -148,7 +148,7 @@ def pieces(documents: Iterable[CorpusDocument]) -> Iterator[list[CorpusDocument]
 
 
 def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
-    """Rows as they are stored; in stream mode the running text, which continues in the next shard."""
+    """Return the rows as they are stored; in stream mode the running text, which continues in the next shard."""
     if config.long_lines == "truncate":
         return first_rows(lines, config.context_length)
     if config.mode == "sentence":
@@ -165,7 +165,10 @@ def document_columns(
     tokenizer: TextTokenizer,
     config: SequencesConfig,
 ) -> dict[str, list[Any]]:
-    """Columns of the table `documents` but document_id. predicted: (lines,) tokens, of predicted_by_stored_line()."""
+    """Return the columns of the table `documents` but document_id.
+
+    predicted: (lines,) tokens, of predicted_by_stored_line().
+    """
     line_counts = [len(text) for text in texts]
     bounds = ends(np.array(line_counts, np.int64))
     line_texts = [line for text in texts for line in text]
@@ -197,7 +200,10 @@ def predicted_by_stored_line(lines: TokenRows, config: SequencesConfig) -> np.nd
 
 
 def validation_lines(documents: list[CorpusDocument], predicted: np.ndarray) -> pa.Table:
-    """Rows of the table `validation_lines` but line_id. predicted: (lines,) tokens of the lines of that split."""
+    """Return the rows of the table `validation_lines` but line_id.
+
+    predicted: (lines,) tokens of the lines of that split.
+    """
     digests = [digest for document in documents if document.split == "valid" for digest in digests_of(document)]
     return pa.table([np.array(digests, np.uint64), predicted], schema=VALIDATION_LINE_SCHEMA)
 
@@ -219,7 +225,7 @@ def highest_line_digest(corpus_bytes: int) -> int:
 
 
 def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
-    """Rows as an Arrow list array of the narrowest type that holds every token id."""
+    """Return the rows as an Arrow list array of the narrowest type that holds every token id."""
     offset_type = np.int32 if rows.offsets[-1] < 1 << 31 else np.int64
     lists = pa.ListArray if offset_type is np.int32 else pa.LargeListArray
     return lists.from_arrays(
@@ -229,7 +235,7 @@ def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
 
 
 def shard_bytes(corpus_bytes: int) -> int:
-    """Size of a shard in bytes of text. Beyond SMALL_SHARDS of them it grows as fast as their number.
+    """Return the size of a shard in bytes of text. Beyond SMALL_SHARDS of them it grows as fast as their number.
 
     Up to 256 MiB 2 MiB; 780 shards of 13 MB for 10 GB, 7,800 of 128 MB for 1 TB.
     """
@@ -243,7 +249,7 @@ def tokenize_shards(
     tokenizer_folder: Path,
     open_engine: OpenEngine = in_this_process,
 ) -> list[Shard]:
-    """All shards of the corpus in order, tokenized. Complete shards are not made again."""
+    """Tokenize all shards of the corpus, and return them in order. Complete shards are not made again."""
     make = ShardMaker(corpus, config, tokenizer_folder)
     shards: list[Shard] = []
     tokens = 0

@@ -133,14 +133,17 @@ def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]
 
 
 def ignore_interrupts(worker: int) -> None:
-    """Ctrl-C reaches every process of a terminal, but the parent needs batches to stop cleanly."""
+    """Ignore SIGINT in reader processes.
+
+    Ctrl-C reaches every process of a terminal; the parent needs batches to stop.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def evaluation_batches(
     source: RowSource, mode: Mode, batch_size: int, rank: int = 0, world_size: int = 1
 ) -> Iterator[Batch]:
-    """Every token of the split exactly once; a stream in one lane, with its state carried throughout.
+    """Yield every token of the split exactly once; a stream in one lane, with its state carried throughout.
 
     Rank r gets every world_size-th batch. A stream cannot be shared, because each window needs the state after the
     previous one: rank 0 gets all of it.

@@ -7,7 +7,10 @@ from rnnlm.storage.sql_statements import names, statement
 
 
 def check_dataset(dataset: DatasetRecord) -> list[str]:
-    """Names of the passed checks. DatasetError with the first check that returned a row, and the row."""
+    """Return the names of the passed checks.
+
+    Raise DatasetError with the first check that returned a row, and the row.
+    """
     passed = []
     for name in names("checks"):
         with connect(dataset) as connection:  # a new one per check: DuckDB keeps what it has read

@@ -30,7 +30,7 @@ class PartReader:
         return self.__dict__ | {"_open": None}
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Rows first … last - 1, in stored order. DatasetError if a part or its rows are missing."""
+        """Return the rows first … last - 1, in stored order. Raise DatasetError if a part or its rows are missing."""
         pieces = []
         while first < last:
             number = max(0, bisect_right(self.firsts, first) - 1)
@@ -43,7 +43,7 @@ class PartReader:
         return pieces[0] if len(pieces) == 1 else join_rows(pieces)
 
     def part(self, number: int) -> "OpenPart":
-        """One part is open at a time: with hundreds of row groups, a part's metadata takes memory."""
+        """Return one part is open at a time: with hundreds of row groups, a part's metadata takes memory."""
         path = self.paths[number]
         if self._open is None or self._open.path != path:
             self.close()
@@ -69,7 +69,7 @@ class OpenPart:
         self.offsets = ends(np.array([self.file.metadata.row_group(group).num_rows for group in groups], np.int64))
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Rows first … last - 1 of the part, or as many of them as it has."""
+        """Return the rows first … last - 1 of the part, or as many of them as it has."""
         last = min(last, int(self.offsets[-1]))
         if first >= last:
             return TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))
@@ -80,7 +80,7 @@ class OpenPart:
 
 
 def rows_from_arrow(table: pa.Table) -> TokenRows:
-    """Rows of the column `token_ids` of a table."""
+    """Return the rows of the column `token_ids` of a table."""
     column = table.column("token_ids").combine_chunks()
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     return TokenRows(column.flatten().to_numpy(zero_copy_only=False).astype(np.int32), ends(lengths))

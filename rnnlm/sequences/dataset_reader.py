@@ -40,7 +40,7 @@ class StoredSplit:
         return self.__dict__ | {"_connection": None}
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Rows first … last - 1, in stored order."""
+        """Return the rows first … last - 1, in stored order."""
         if self._parts is not None:
             return self._parts.read(first, last)
         if self._tokens_since_opening > TOKENS_A_CONNECTION:
@@ -100,7 +100,7 @@ def training_counts(dataset: DatasetRecord) -> np.ndarray:
 
 
 def longest_row(dataset: DatasetRecord, split: Split) -> int:
-    """Predicted tokens of the split's longest row, without an `<eos>` at its end; 0 without rows."""
+    """Return the predicted tokens of the split's longest row, without an `<eos>` at its end, or 0 without rows."""
     with connect(dataset) as connection:
         parameters = {"split": split, "eos_id": EOS}
         row = connection.execute(statement("queries/measure_longest_row"), parameters).fetchone()

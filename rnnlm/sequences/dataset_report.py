@@ -50,7 +50,7 @@ def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False)
 
 
 def measure_dataset(dataset: DatasetRecord) -> Description:
-    """All tables of a dataset file."""
+    """Return all tables of a dataset file."""
     longest = "longest_sentences" if dataset.mode == "sentence" else "longest_lines"
     parameters: dict[str, dict[str, int]] = {
         "lengths": {"bins": LENGTH_BINS},

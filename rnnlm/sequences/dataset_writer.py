@@ -96,7 +96,7 @@ def store_sequences(
 def dataset_provenance(
     corpus: CorpusRecord, tokenizer: TokenizerRecord, config: SequencesConfig, required_splits: tuple[Split, ...]
 ) -> dict[str, Any]:
-    """Everything that a dataset depends on."""
+    """Return everything that a dataset depends on."""
     return {
         "stage": STAGE_VERSIONS["sequences"],
         "corpus": corpus.digest,
@@ -244,7 +244,7 @@ class DatasetWriter:
         create_view(self.connection, folder)
 
     def sequences(self, shards: list[Shard], split: Split) -> Iterator[tuple[pa.Table, int]]:
-        """Rows (sequence_id, token_ids) of a split, in order, a few million tokens at a time; how many tokens."""
+        """Yield rows (sequence_id, token_ids) of a split, in order, a few million tokens at a time; how many tokens."""
         shard_rows = (stored_rows(shard.rows(split)) for shard in shards)
         first = 0
         for rows in in_batches(shard_rows if self.config.mode == "sentence" else self.blocks(shard_rows)):

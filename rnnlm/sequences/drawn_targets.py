@@ -37,11 +37,11 @@ class TargetRows:
         )
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def target_rows(text: RowSource, path: Path) -> list[TargetRows]:
-    """One source for each target that the file holds for every predicted token of the text.
+    """Return one source for each target that the file holds for every predicted token of the text.
 
     path: .npy, (targets, predicted tokens), in the order of the stored text.
     """

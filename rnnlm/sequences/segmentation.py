@@ -41,23 +41,23 @@ class TokenRows:
         return cut_rows(self.token_ids, self.offsets[rows], self.lengths[rows])
 
     def read(self, first: int, last: int) -> "TokenRows":
-        """Rows first … last - 1."""
+        """Return the rows first … last - 1."""
         start, end = self.offsets[first], self.offsets[last]
         return TokenRows(self.token_ids[start:end], self.offsets[first : last + 1] - start)
 
     def close(self) -> None:
-        """Nothing to close; see RowSource."""
+        """Do nothing: there is nothing to close. See RowSource."""
 
 
 def rows_from_lists(lines: list[list[int]]) -> TokenRows:
-    """TokenRows of lists of ids."""
+    """Return TokenRows of lists of ids."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     token_ids = np.fromiter(chain.from_iterable(lines), np.int32, int(lengths.sum()))
     return TokenRows(token_ids, ends(lengths))
 
 
 def encoded_lines(tokenizer: TextTokenizer, lines: Sequence[str]) -> TokenRows:
-    """One row of ids per line, without `<bos>` and `<eos>`."""
+    """Return one row of ids per line, without `<bos>` and `<eos>`."""
     token_ids, lengths = tokenizer.encode_lines(lines)
     return TokenRows(token_ids, ends(lengths))
 
@@ -71,7 +71,7 @@ def join_rows(parts: list[TokenRows]) -> TokenRows:
 
 
 def sentences(lines: TokenRows, context_length: int) -> TokenRows:
-    """One row per line: `<bos>` before it as context, `<eos>` after it to predict.
+    """Return one row per line: `<bos>` before it as context, `<eos>` after it to predict.
 
     A line with more predicted tokens than `context_length` becomes consecutive rows that overlap by one token, so that
     each token is predicted once. A blank line has no row.
@@ -89,7 +89,7 @@ def sentences(lines: TokenRows, context_length: int) -> TokenRows:
 
 
 def framed(lines: TokenRows) -> TokenRows:
-    """`<bos>` before and `<eos>` after each row."""
+    """Put `<bos>` before and `<eos>` after each row."""
     offsets = ends(lines.lengths + 2)
     token_ids = np.empty(offsets[-1], np.int32)
     inside = np.ones(len(token_ids), bool)
@@ -129,7 +129,7 @@ class StreamCutter:
 
 
 def cut_rows(token_ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> TokenRows:
-    """token_ids[starts[i]:starts[i] + lengths[i]] as rows, which may overlap."""
+    """Return token_ids[starts[i]:starts[i] + lengths[i]] as rows, which may overlap."""
     offsets = ends(lengths)
     positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
     return TokenRows(token_ids[positions], offsets)
@@ -151,7 +151,7 @@ def predicted_by_line(lines: TokenRows, mode: Mode) -> np.ndarray:
 def tokenization_loss(
     tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, mode: Mode
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Each line's loss by tokenization: (lines,) int64 unknown words and (lines,) float64 bits to restore it.
+    """Return each line's loss by tokenization: (lines,) int64 unknown words and (lines,) float64 bits to restore it.
 
     texts, lines: the lines and their tokens. See TextTokenizer.restoration_bits.
     """

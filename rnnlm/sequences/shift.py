@@ -28,7 +28,7 @@ def shifted_rows(rows: TokenRows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def padding_mask(target_ids: torch.Tensor) -> torch.Tensor:
-    """Bool, of the same shape: True where there is a token to predict, False at `<pad>`."""
+    """Return a tensor of bool, of the same shape: True where there is a token to predict, False at `<pad>`."""
     return target_ids.ne(PAD)
 
 

@@ -37,7 +37,10 @@ def beginnings(tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, con
 
 
 def kept_characters(tokenizer: TextTokenizer, line: str, token_count: int) -> int:
-    """How many characters the first tokens restore. A character that the next token shares, byte by byte, is lost."""
+    """Return how many characters the first tokens restore.
+
+    A character that the next token shares, byte by byte, is lost.
+    """
     spans = tokenizer.spans(line)
     if len(spans) == token_count:
         return len(line)
@@ -45,6 +48,6 @@ def kept_characters(tokenizer: TextTokenizer, line: str, token_count: int) -> in
 
 
 def first_rows(lines: TokenRows, context_length: int) -> TokenRows:
-    """One row per line as sentences() cuts it: of a long line only the first. A blank line has no row."""
+    """Return one row per line as sentences() cuts it: of a long line only the first. A blank line has no row."""
     rows = framed(lines.take(np.flatnonzero(lines.lengths)))
     return cut_rows(rows.token_ids, rows.offsets[:-1], np.minimum(rows.lengths, context_length + 1))

@@ -44,7 +44,7 @@ class RowSample:
         return self.row_count
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Rows first … last - 1 of the sample."""
+        """Return the rows first … last - 1 of the sample."""
         parts, before = [], 0
         for start, end in self.ranges:
             low, high = max(first, before), min(last, before + end - start)
@@ -67,7 +67,7 @@ class SelectedRows:
         return len(self.numbers)
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Rows first … last - 1 of the selection."""
+        """Return the rows first … last - 1 of the selection."""
         wanted = self.numbers[first:last]
         groups = np.split(wanted, np.flatnonzero(np.diff(wanted) > NEIGHBOURING) + 1)
         return join_rows(
@@ -105,12 +105,12 @@ class TuningSample:
         return np.concatenate([of_tokens[first * block : last * block] for first, last in self.sample.ranges])
 
     def batches(self, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Every choosing token of the sample once; rank r gets every world_size-th batch."""
+        """Yield every choosing token of the sample once; rank r gets every world_size-th batch."""
         batches = evaluation_batches(self.sample, self.mode, batch_size, rank, world_size)
         return batches if self.mode == "sentence" else self.without_other_targets(batches)
 
     def without_other_targets(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Batches of a stream, which are in the order of the text, with `<pad>` for targets that do not choose."""
+        """Yield the batches of a stream in the order of the text, with `<pad>` for targets that do not choose."""
         done = 0
         for batch in batches:
             chosen = torch.from_numpy(self.chosen[done : done + batch.target_ids.shape[1]])

@@ -25,5 +25,5 @@ def unigram(dataset: DatasetRecord) -> np.ndarray:
 
 
 def unigram_log_probabilities(dataset: DatasetRecord) -> np.ndarray:
-    """unigram() as float32, for the bias of a head."""
+    """Return the result of unigram() as float32, for the bias of a head."""
     return unigram(dataset).astype(np.float32)

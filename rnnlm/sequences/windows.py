@@ -18,7 +18,7 @@ LONGEST_QUARTER = 4  # at most a quarter of the sentences is used
 
 
 def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int) -> tuple[Tensor, Tensor]:
-    """cut_windows() of a dataset's split."""
+    """Return cut_windows() of a dataset's split."""
     with closing(StoredSplit(dataset, split)) as source:
         return cut_windows(source, dataset.mode, steps, count)
 

@@ -12,7 +12,7 @@ class UnsafeNameError(HomeError):
 
 
 def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
-    """`folder / name` for a relative name like `model/config.json`. UnsafeNameError if it could lie elsewhere.
+    """Return `folder / name` for a name like `model/config.json`. Raise UnsafeNameError if it could lie elsewhere.
 
     `folder` itself may be a link; links below it must not lead out, unless any_links says that its owner made them.
     """

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
-    """`read(path)`, repeated after a transient error.
+    """Return `read(path)`, repeated after a transient error.
 
     A missing file raises its own error, one of ABSENT. HomeError if the file exists but cannot be read: this says
     nothing about its content, so callers must not treat it as damage.
@@ -102,7 +102,7 @@ def too_few_files() -> str:
 
 
 def check_space(folder: Path) -> None:
-    """HomeError if so little space is left that a flow would end in the middle, by an error of Prefect's server."""
+    """Raise HomeError if so little space is left that an error of Prefect's server would end a flow in the middle."""
     if free_bytes(folder) < LEAST_OF_A_FLOW_BYTES:
         raise HomeError(no_space(folder))
 
@@ -119,7 +119,7 @@ def is_nearly_full(folder: Path) -> bool:
 
 
 def free_bytes(folder: Path) -> int:
-    """Bytes left on the disk of the folder, or of the nearest one above it that exists."""
+    """Return the number of bytes left on the disk of the folder, or of the nearest one above it that exists."""
     return shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
 
 

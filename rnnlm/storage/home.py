@@ -123,7 +123,7 @@ def expanded(path: str | Path) -> Path:
 
 
 def find_home() -> Home:
-    """RNNLM_HOME, else the nearest `.rnnlm/` upwards that only this user can write to, else `.rnnlm/` here."""
+    """Return RNNLM_HOME, else the nearest `.rnnlm/` upwards that only this user can write to, else `.rnnlm/` here."""
     named = os.environ.get("RNNLM_HOME")
     if named:
         return checked_home(expanded(named).resolve())
@@ -144,7 +144,7 @@ def find_home() -> Home:
 
 
 def checked_home(root: Path) -> Home:
-    """HomeError for a path that a library reads as something else, and then writes outside of the home."""
+    """Raise HomeError for a path that a library reads as something else, and then writes outside of the home."""
     # DuckDB and SQLite's addresses take `?` for the beginning of options; DuckDB takes a backslash for a slash.
     if {"?", "\\"} & set(str(root)) or not str(root).isprintable():
         raise HomeError(
@@ -165,12 +165,15 @@ def why_untrusted(folder: Path) -> str | None:
 
 
 def digest_of(value: Any) -> str:
-    """sha256 of a JSON-able value, independent of the order of keys."""
+    """Return the sha256 of a JSON-able value, independent of the order of keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """sha256 of a file's bytes. HomeError if it cannot be read; a missing file raises one of ABSENT."""
+    """Return the sha256 of a file's bytes.
+
+    Raise HomeError if it cannot be read; a missing file raises one of ABSENT.
+    """
 
     def digest(path: Path) -> str:
         with path.open("rb") as stream:
@@ -194,7 +197,7 @@ def read_json(path: Path) -> Any:
 
 
 def size_of(path: Path | None) -> int:
-    """Bytes of a file, or of all files in a folder; 0 if it is missing."""
+    """Return the number of bytes of a file, or of all files in a folder, or 0 if it is missing."""
     if path is None:
         return 0
     if path.is_file():

@@ -19,5 +19,5 @@ def literal(path: Path) -> str:
 
 
 def names(folder: str) -> list[str]:
-    """All statements in a folder of sql/, such as "checks/bos_is_never_predicted", sorted."""
+    """Return all statements in a folder of sql/, such as "checks/bos_is_never_predicted", sorted."""
     return [f"{folder}/{path.stem}" for path in sorted((package_file("sql") / folder).glob("*.sql"))]

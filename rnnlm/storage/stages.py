@@ -64,7 +64,7 @@ def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[C
 
 
 def stage_key(name: str, **facts: Any) -> str:
-    """sha256 of everything that a stage's output depends on: its version, and JSON-able facts."""
+    """Return the sha256 of everything that a stage's output depends on: its version, and JSON-able facts."""
     return digest_of({"stage": STAGE_VERSIONS[name], **facts})
 
 
@@ -238,7 +238,7 @@ def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) 
 
 
 def stamp_of(file: Path) -> list[int]:
-    """Size, modification time and change time; times in nanoseconds."""
+    """Return the size, modification time and change time; times in nanoseconds."""
     status = read_with_retries(file, Path.stat)
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 

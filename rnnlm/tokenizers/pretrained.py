@@ -36,7 +36,7 @@ def load_pretrained(name: str) -> Tokenizer:
 
 
 def renumbered(saved: dict[str, Any], roles: list[str | None]) -> dict[str, Any]:
-    """tokenizer.json with <pad> 0, <unk> 1, <bos> 2, <eos> 3; all other pieces follow in their order.
+    """Return tokenizer.json with <pad> 0, <unk> 1, <bos> 2, <eos> 3; all other pieces follow in their order.
 
     roles: that tokenizer's spellings of the four; a missing spelling, or one with two roles, is replaced by ours.
     The post-processor is removed: sequences add their own beginnings and ends.
@@ -66,7 +66,10 @@ def renumbered(saved: dict[str, Any], roles: list[str | None]) -> dict[str, Any]
 
 
 def own_spellings(roles: list[str | None]) -> list[str]:
-    """Four different spellings in the order of SPECIAL_TOKENS: the tokenizer's own if each has one role, else ours."""
+    """Return four different spellings in the order of SPECIAL_TOKENS.
+
+    The tokenizer's own if each has one role, else ours.
+    """
     return [
         ours if spelling is None or roles.count(spelling) > 1 else spelling
         for ours, spelling in zip(SPECIAL_TOKENS, roles, strict=True)

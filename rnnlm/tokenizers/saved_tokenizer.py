@@ -64,7 +64,7 @@ def size_of_model(folder: Path) -> Any:
 
 
 def check_components(saved: Any, kind: str, splitting: str, literal: str | None) -> None:
-    """ValueError if a tokenizer.json does something to a text that a tokenizer of this kind does not do."""
+    """Raise ValueError if a tokenizer.json does something to a text that a tokenizer of this kind does not do."""
     if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
         raise ValueError(f"{TOKENIZER_FILE}: expected an object with a model")
     for name in ("truncation", "padding"):

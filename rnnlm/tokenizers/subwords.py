@@ -13,7 +13,7 @@ UNREACHABLE = -1e6  # log-probability of the spelling of a special token: its by
 
 
 def train_bpe(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
-    """Byte-pair encoding (Sennrich et al. 2016) over bytes (Radford et al. 2019)."""
+    """Learn byte-pair encoding (Sennrich et al. 2016) over bytes (Radford et al. 2019)."""
     assert config.vocabulary_size is not None, "see with_vocabulary_size"
     tokenizer = untrained("bpe")
     trainer = trainers.BpeTrainer(
@@ -28,7 +28,7 @@ def train_bpe(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
 
 
 def train_unigram(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
-    """Unigram language model over pieces (Kudo 2018), over bytes."""
+    """Learn a unigram language model over pieces (Kudo 2018), over bytes."""
     assert config.vocabulary_size is not None, "see with_vocabulary_size"
     tokenizer = untrained("unigram")
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

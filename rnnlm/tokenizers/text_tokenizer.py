@@ -57,12 +57,12 @@ class PieceIds(dict[str, bytes]):
 
 
 def is_plain(text: str) -> bool:
-    """Only printable ASCII."""
+    """Return True if the text is printable ASCII alone."""
     return text.isascii() and text.isprintable()
 
 
 def split_for_bytes(line: str) -> list[str]:
-    """Pieces that a tokenizer over bytes encodes alone as it does within the line."""
+    """Return the pieces that a tokenizer over bytes encodes alone as it does within the line."""
     pieces: list[str] = (ASCII_PIECE if is_plain(line) else SPACED_PIECE).findall(line)
     return pieces
 
@@ -106,7 +106,9 @@ class TextTokenizer:
         return token_ids.tolist()
 
     def encode_lines(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of many lines, which must be encodable as UTF-8: (tokens,) int32 end to end, and (lines,) int64 lengths.
+        """Return the ids of many lines, which must be encodable as UTF-8.
+
+        (tokens,) int32 end to end, and (lines,) int64 lengths.
 
         segmentation.encoded_lines() gives them as TokenRows.
         """
@@ -123,7 +125,7 @@ class TextTokenizer:
         return np.frombuffer(b"".join(encoded), np.int32), lengths
 
     def _ids_of_piece(self, piece: str) -> list[int]:
-        """Ids of what _split makes."""
+        """Return the ids of what _split makes."""
         if self._words is not None:
             return [self._words.get(piece, UNK)]
         if is_plain(piece) and ASCII_PIECE.fullmatch(piece):  # the model alone, without splitting, takes half the time
@@ -168,7 +170,7 @@ class TextTokenizer:
     def restoration_bits(
         self, line: str, token_count: int, unknown_count: int, unknown_words: Sequence[str], blank_is_dropped: bool
     ) -> float:
-        """Bits needed, besides those of the tokens, to restore the line.
+        """Return the number of bits needed, besides those of the tokens, to restore the line.
 
         An unknown word costs 8 bits for each of its UTF-8 bytes and for its end (a character needs no end). A word
         tokenizer also loses white space and whatever its pattern does not match, so each gap between words is marked as

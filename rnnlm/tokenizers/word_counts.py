@@ -49,7 +49,7 @@ class WordCounts:
 def count_corpus(
     corpus: CorpusRecord, config: TokenizerConfig, folder: Path, open_engine: OpenEngine = in_this_process
 ) -> Counter[str]:
-    """Occurrences of each word of the training documents. They do not depend on where they are counted.
+    """Count the occurrences of each word of the training documents. They do not depend on where they are counted.
 
     folder: gets a file for each byte range of the corpus. Ranges whose file is there are not counted again.
     """

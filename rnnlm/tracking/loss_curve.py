@@ -9,7 +9,7 @@ from rnnlm.training.history import read_series
 
 
 def smoothed(values: list[float]) -> list[float]:
-    """Exponential moving average with bias correction: the first value is unchanged."""
+    """Return the exponential moving average with bias correction: the first value is unchanged."""
     import pandas
 
     average: list[float] = pandas.Series(values, dtype=float).ewm(alpha=0.1).mean().tolist()
@@ -52,7 +52,7 @@ def show_trained_tokens(axes: Any) -> None:
 
 
 def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
-    """Training loss, smoothed and (raw) as measured, and validation loss with its best perplexity, into one panel.
+    """Draw training loss, smoothed and (raw) as measured, and validation loss with its best perplexity, into one panel.
 
     Words stand above the panel.
     """

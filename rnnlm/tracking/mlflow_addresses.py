@@ -45,7 +45,7 @@ def version_address(home: Home, name: str, version: int) -> str:
 
 
 def ui_address(home: Home) -> str:
-    """RNNLM_MLFLOW_UI_URL, else the tracking server, else `mlflow ui`, which reads the same two variables."""
+    """Return RNNLM_MLFLOW_UI_URL, else the tracking server, else `mlflow ui`, which reads the same two variables."""
     if address := os.environ.get("RNNLM_MLFLOW_UI_URL"):  # workers may reach the server by a name that browsers cannot
         return address.rstrip("/")
     uri = tracking_uri(home)

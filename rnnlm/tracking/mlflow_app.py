@@ -16,7 +16,7 @@ STREAMED_PATHS = tuple(f"/{api}/2.0/mlflow-artifacts/artifacts/" for api in ("ap
 
 
 def create_app() -> "ASGIApp":
-    """MLflow's API and pages, for the one account of mlflow_accounts.login_variables()."""
+    """Return the application with MLflow's API and pages, for the one account of mlflow_accounts.login_variables()."""
     from mlflow.server.auth import create_app as create_app_with_accounts
 
     login = f"{os.environ['MLFLOW_AUTH_ADMIN_USERNAME']}:{os.environ['MLFLOW_AUTH_ADMIN_PASSWORD']}"

@@ -155,13 +155,16 @@ def as_text(value: Any) -> str:
 
 
 def shown_parameters(config: PipelineConfig) -> dict[str, str]:
-    """parameters() that differ from the defaults, for a logged model: MLflow shows all of them in one row."""
+    """Return those of parameters() that differ from the defaults, for a logged model.
+
+    MLflow shows all of them in one row.
+    """
     changed = flatten(config.model_dump(mode="json", exclude_defaults=True))
     return {path: as_text(value)[:LONGEST_PARAMETER] for path, value in changed.items() if path != "force"}
 
 
 def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
-    """MLflow's reference to one split in the DuckDB file: name, digest and path, no data."""
+    """Return MLflow's reference to one split in the DuckDB file: name, digest and path, no data."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     reference = Dataset(

@@ -68,17 +68,20 @@ def embedded_uri(home: Home) -> str:
 
 
 def tracking_uri(home: Home) -> str:
-    """MLFLOW_TRACKING_URI if set, else the SQLite file in the home."""
+    """Return MLFLOW_TRACKING_URI if set, else the SQLite file in the home."""
     return os.environ.get("MLFLOW_TRACKING_URI") or embedded_uri(home)
 
 
 def registry_uri(home: Home) -> str:
-    """Where models are registered: MLFLOW_REGISTRY_URI if set, else the tracking store."""
+    """Return where models are registered: MLFLOW_REGISTRY_URI if set, else the tracking store."""
     return os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri(home)
 
 
 def check_addresses() -> None:
-    """ConfigError if MLflow cannot use the address in MLFLOW_TRACKING_URI or MLFLOW_REGISTRY_URI. Asks no server."""
+    """Raise ConfigError if MLflow cannot use the address in MLFLOW_TRACKING_URI or MLFLOW_REGISTRY_URI.
+
+    Asks no server.
+    """
     for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
         address = os.environ.get(variable)
         if address and (problem := address_problem(address)):
@@ -86,7 +89,7 @@ def check_addresses() -> None:
 
 
 def address_problem(address: str) -> str:
-    """Why MLflow cannot use this address of a store, with an example; "" if it can."""
+    """Return why MLflow cannot use this address of a store, with an example, or "" if it can."""
     example = "expected an address such as http://mlflow.example.org:5000, or sqlite:////absolute/path/mlflow.db"
     try:
         parts = urlsplit(address)
@@ -106,7 +109,7 @@ def address_problem(address: str) -> str:
 
 
 def database_problem(address: str) -> str:
-    """Why SQLAlchemy has no engine for this address, such as a missing driver; it connects to nothing."""
+    """Return why SQLAlchemy has no engine for this address, such as a missing driver; it connects to nothing."""
     from sqlalchemy import create_engine
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -262,7 +265,7 @@ def best_effort(what: str) -> Iterator[None]:
 
 
 def all_pages(search: Callable[..., Any]) -> Iterator[Any]:
-    """Every item of one of MLflow's paged searches."""
+    """Yield every item of one of MLflow's paged searches."""
     token = None
     while True:
         page = search(max_results=100, page_token=token)

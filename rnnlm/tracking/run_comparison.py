@@ -51,7 +51,7 @@ class RunComparison(Record):
 
 
 def list_runs(home: Home) -> list[RunOverview]:
-    """Every run of the home, the last started first."""
+    """Return every run of the home, the last started first."""
     folders = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
     return sorted(map(overview, folders), key=lambda run: run.started, reverse=True)
 

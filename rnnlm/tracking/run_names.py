@@ -8,16 +8,19 @@ OWN_SCHEDULE = "own-schedule"  # tag of a deployment that `rnnlm schedule` has m
 
 
 def run_name(title: str, preset: str, planned: datetime) -> str:
-    """`tickets · smoke · 23 Nov 02:00`, in local time."""
+    """Return a text such as `tickets · smoke · 23 Nov 02:00`, in local time."""
     return " · ".join(filter(None, [title, preset, short_date(planned)]))
 
 
 def short_date(moment: datetime) -> str:
-    """`23 Nov 02:00`, in local time."""
+    """Return a text such as `23 Nov 02:00`, in local time."""
     local = moment.astimezone()
     return f"{local.day} {local:%b %H:%M}"
 
 
 def page_key(corpus_name: str, page: str) -> str:
-    """`tickets-summary`: all pages of a key are the history of a corpus. Prefect allows a-z, 0-9 and dashes."""
+    """Return a text such as `tickets-summary`: all pages of a key are the history of a corpus.
+
+    Prefect allows a-z, 0-9 and dashes.
+    """
     return re.sub(r"[^a-z0-9]+", "-", f"{corpus_name}-{page}".lower()).strip("-")

@@ -19,7 +19,7 @@ LOCATIONS = (  # columns of MLflow's database with a path, a file: URI, or JSON 
 
 
 def mend_locations(database: Path, root: Path) -> None:
-    """If the home of this database was elsewhere before, rewrite its paths to `root`, where it is now."""
+    """Rewrite the database's paths to `root`, where its home is now, if the home was elsewhere before."""
     before = stored_root(database)
     if before is None or before == root or (before.exists() and before.samefile(root)):
         return

@@ -109,7 +109,7 @@ class RunTracker:
 
 
 def mlflow_metrics(line: dict[str, Any]) -> list["Metric"]:
-    """One MLflow metric per finite value of a line of history; MLflow would store infinity as 1.8e308.
+    """Return one MLflow metric per finite value of a line of history; MLflow would store infinity as 1.8e308.
 
     Validation during training reads a sample of the split (training.validation.tokens), and is named so: the scores of
     whole splits come from evaluation.

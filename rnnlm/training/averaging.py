@@ -55,7 +55,7 @@ class WeightAveraging:
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
-        """Inside, the model has the averaged weights; before the first update its own.
+        """Give the model the averaged weights inside the context, or its own before the first update.
 
         Only storages are swapped, nothing is computed, so training continues bit by bit as without.
         """

@@ -139,7 +139,7 @@ class CapturedUpdater(Updater):
         logger.warning("training: steps are not captured as CUDA graphs, and slower: %s", cause)
 
     def changed_tensors(self) -> list[Tensor]:
-        """Everything that a step changes."""
+        """Return everything that a step changes."""
         return [*self.parameters, *(one for state in self.optimizer.state.values() for one in tensors_of(state))]
 
     @torch.no_grad()
@@ -153,7 +153,7 @@ class CapturedUpdater(Updater):
             tensor.copy_(value)
 
     def warm_up(self, buffers: list[MicroBatch]) -> None:
-        """On the stream of the recording: a gradient is accumulated on the stream of the first backward pass."""
+        """Warm up on the stream of the recording: a gradient is accumulated on that of the first backward pass."""
         if self.stream is None:
             for _ in range(WARM_UPS):
                 super().__call__(buffers)
@@ -195,7 +195,10 @@ class CapturedUpdater(Updater):
 
     @contextmanager
     def rates_on_device(self) -> Iterator[None]:
-        """Inside, the optimizer reads the learning rates from `rates`; outside, the schedule sets plain numbers."""
+        """Let the optimizer read the learning rates from `rates` inside the context.
+
+        Outside, they are plain numbers.
+        """
         groups = self.optimizer.param_groups
         plain = [group["lr"] for group in groups]
         for group, rate in zip(groups, self.rates, strict=True):
@@ -215,20 +218,20 @@ def first_line_of_cause(error: BaseException) -> str:
 
 
 def rounded_width(width: int) -> int:
-    """Tokens of a padded row: a multiple of 4 up to 32, of 16 up to 128, then of 64."""
+    """Return the number of tokens of a padded row: a multiple of 4 up to 32, of 16 up to 128, then of 64."""
     step = 4 if width <= 32 else 16 if width <= 128 else 64
     return -(-width // step) * step
 
 
 def tensors_of(value: Any) -> list[Tensor]:
-    """All tensors in dataclasses, lists, tuples and dictionaries, in a fixed order."""
+    """Return all tensors in dataclasses, lists, tuples and dictionaries, in a fixed order."""
     if isinstance(value, Tensor):
         return [value]
     return [tensor for item in items_of(value) for tensor in tensors_of(item)]
 
 
 def shape_of(tensors: list[Tensor]) -> Shape:
-    """Equal for the arguments of two steps of a run that a graph cannot tell apart."""
+    """Return a value that is equal for the arguments of two steps that a graph cannot tell apart."""
     return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 

@@ -88,7 +88,7 @@ def identity(line: dict[str, Any]) -> tuple[int, str, int]:
 
 
 def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
-    """Whole lines from byte `start` on, each with the offset after it. Invalid JSON is skipped with a warning."""
+    """Yield whole lines from byte `start` on, each with the offset after it. Invalid JSON is skipped with a warning."""
     if not path.exists():
         return
     with path.open("rb") as stream:
@@ -104,7 +104,7 @@ def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, An
 
 
 def read_series(history: Path, name: str) -> tuple[list[float], list[float]]:
-    """Trained tokens, or steps if they are not recorded, and every finite value of one metric."""
+    """Return the trained tokens, or steps if they are not recorded, and every finite value of one metric."""
     xs: list[float] = []
     ys: list[float] = []
     trained = 0.0

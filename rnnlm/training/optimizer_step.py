@@ -47,7 +47,7 @@ class BatchLoss(nn.Module):
         self.dropout = dropout
 
     def draw(self, rows: range, generator: torch.Generator) -> Draws:
-        """Dropout masks, then the loss's sample, on the CPU. rows: indices into the step's whole batch."""
+        """Draw dropout masks, then the loss's sample, on the CPU. rows: indices into the step's whole batch."""
         masks = draw_masks(self.model, self.dropout, rows, generator)
         sample = self.loss.draw(generator) if isinstance(self.loss, SampledCrossEntropy) else None
         return Draws(masks, sample)

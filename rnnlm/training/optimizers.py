@@ -39,7 +39,7 @@ def set_product_precision(model: LanguageModel, precision: torch.dtype) -> None:
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
-    """AdamW with weight decay on matrices only, not on biases, gains and diagonals."""
+    """Make AdamW with weight decay on matrices only, not on biases, gains and diagonals."""
     matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
     groups = [
@@ -112,7 +112,7 @@ def apply_adamw(group: dict[str, Any], updates: list[tuple[Tensor, ...]]) -> Non
 
 
 def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Row indices (n,) and values (n, …) of the rows that are not zero, of a sparse or a dense gradient.
+    """Return the row indices (n,) and values (n, …) of the rows that are not zero, of a sparse or a dense gradient.
 
     A sparse gradient lists the rows of dropped words, too, as zeros; the dense one of several processes cannot.
     """
@@ -147,7 +147,7 @@ def clip_gradients(parameters: Iterable[Tensor], clip_norm: float | None) -> Ten
 
 
 def gradient_norms_by_part(model: LanguageModel) -> dict[str, Tensor]:
-    """Gradient L2 norms of embedding, layers, readout and head, as scalars on the device."""
+    """Return gradient L2 norms of embedding, layers, readout and head, as scalars on the device."""
     parts: dict[str, list[nn.Module]] = {"embedding": [model.embedding], "head": [model.stack.output_norm, model.head]}
     if any(True for _ in model.readout.parameters()):
         parts["readout"] = [model.readout]
@@ -158,7 +158,7 @@ def gradient_norms_by_part(model: LanguageModel) -> dict[str, Tensor]:
 
 
 def gradient_values(modules: Iterable[nn.Module]) -> list[Tensor]:
-    """Gradients of all parameters; of a sparse gradient its coalesced values."""
+    """Return the gradients of all parameters; of a sparse gradient its coalesced values."""
     found = (parameter.grad for module in modules for parameter in module.parameters())
     return [
         gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in found if gradient is not None
@@ -166,6 +166,6 @@ def gradient_values(modules: Iterable[nn.Module]) -> list[Tensor]:
 
 
 def norms_before_clipping(model: LanguageModel, norm: float, clip_norm: float | None) -> dict[str, float]:
-    """gradient_norms_by_part() after clipping, as they were before. norm: of all gradients before clipping."""
+    """Return gradient_norms_by_part() as they were before clipping. norm: of all gradients before clipping."""
     clipping = 1.0 if clip_norm is None else max(1.0, norm / clip_norm)
     return {name: float(value) * clipping for name, value in gradient_norms_by_part(model).items()}

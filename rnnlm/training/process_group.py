@@ -43,7 +43,7 @@ class ProcessGroup:
         return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     def no_sync(self, module: nn.Module, enabled: bool) -> AbstractContextManager[Any]:
-        """If enabled, gradients of a module wrapped by `data_parallel` are not averaged inside the context."""
+        """Do not average a wrapped module's gradients inside the context, if enabled. data_parallel() wraps it."""
         return module.no_sync() if enabled and isinstance(module, DistributedDataParallel) else nullcontext()
 
     def sum(self, value: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class ProcessGroup:
         return value
 
     def max(self, number: int) -> int:
-        """Largest number of all ranks."""
+        """Return the largest number of all ranks."""
         if self.size == 1:
             return number
         value = torch.tensor(number)
@@ -63,7 +63,7 @@ class ProcessGroup:
         return int(value)
 
     def gather_rows(self, rows: Tensor) -> Tensor:
-        """Rows of all ranks on the CPU, in the order in which Batch.share distributed them."""
+        """Return the rows of all ranks on the CPU, in the order in which Batch.share distributed them."""
         if self.size == 1:
             return rows
         rows = rows.to("cpu")

@@ -56,7 +56,7 @@ class Patience:
         self.waited = 0
 
     def state_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """Return the state as JSON values."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ class Schedule(LambdaLR):
         super().__init__(optimizer, self.factor)  # one factor for all parameter groups
 
     def state_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """Return the state as JSON values."""
         state = {name: value for name, value in super().state_dict().items() if name != "factor"}
         return state | {"patience": self.patience.state_dict()}
 
@@ -96,5 +96,5 @@ class Schedule(LambdaLR):
 
 
 def validation_steps(total_steps: int, count: int) -> frozenset[int]:
-    """Evenly spaced steps after which to validate, without the last step, which the loop adds."""
+    """Return evenly spaced steps after which to validate, without the last step, which the loop adds."""
     return frozenset(total_steps * index // count for index in range(1, count)) - {0}

@@ -36,7 +36,7 @@ def step_generator(seed: int, step: int) -> torch.Generator:
 
 
 def random_states() -> dict[str, Any]:
-    """States of the global generators of Python, NumPy and torch (CPU and GPUs), as tensors and JSON values."""
+    """Return the states of the generators of Python, NumPy and torch (CPU and GPUs), as tensors and JSON values."""
     kind, key, *rest = np.random.get_state(legacy=True)
     return {
         "python": random.getstate(),

@@ -12,7 +12,7 @@ class SpeedMeter:
         self.start, self.tokens = time.perf_counter(), 0
 
     def restart(self) -> float:
-        """Tokens per second since the last start; starts anew."""
+        """Return the number of tokens per second since the last start, and start anew."""
         now = time.perf_counter()
         speed = self.tokens / (now - self.start)
         self.start, self.tokens = now, 0

@@ -54,7 +54,7 @@ class Validation:
     process_group: ProcessGroup = SINGLE_PROCESS
 
     def __call__(self, step: int) -> float:
-        """Perplexity, after the listener was told of the step."""
+        """Tell the listener of the step, and return the perplexity."""
         self.listener.validating(self.model, step)
         rank, size = self.process_group.rank, self.process_group.size
         batches = self.sample.batches(self.batch_size, rank, size)
@@ -63,7 +63,7 @@ class Validation:
         return perplexity(nats / tokens)
 
     def batches(self) -> Iterator[Batch]:
-        """Those of all ranks together."""
+        """Yield the batches of all ranks together."""
         return self.sample.batches(self.batch_size)
 
 
@@ -165,7 +165,7 @@ def training_feed(
     drawn_targets: Path | None,
     first_batch: int,
 ) -> Iterable[Batch]:
-    """training_batches(), held by the device if it can, else read ahead as configured."""
+    """Return training_batches(), held by the device if it can, else read ahead as configured."""
     held_by = holder(training, dataset, device)
     batches = training_batches(training, dataset, process_group, first_batch, held_by, drawn_targets)
     return batches if held_by else training_loader(batches, training.feed.reader_processes)

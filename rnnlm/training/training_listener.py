@@ -23,10 +23,10 @@ class TrainingListener:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Training has ended, perhaps with an error."""
+        """Take note that training has ended, perhaps with an error."""
 
     def measured(self, measurement: Measurement) -> None:
-        """There is a new measurement, of training or of a validation."""
+        """Take note of a new measurement, of training or of a validation."""
 
     def validating(self, model: "LanguageModel", step: int) -> None:
         """Take note that the model is about to be validated, with the weights that would be saved."""
@@ -41,7 +41,7 @@ class RunListener(TrainingListener):
         self.samples: tuple[DatasetRecord, GenerationConfig] | None = None
 
     def with_samples(self, dataset: DatasetRecord, config: "GenerationConfig") -> Self:
-        """Also write samples at each validation, with the configured prompts."""
+        """Write samples at each validation, too, with the configured prompts."""
         self.samples = dataset, config
         return self
 

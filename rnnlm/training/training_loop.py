@@ -189,7 +189,7 @@ class TrainingLoop:
         self.early_stopping.observe(perplexity)
 
     def evaluated_weights(self) -> AbstractContextManager[None]:
-        """Inside, the model has the weights that are evaluated and saved."""
+        """Give the model the weights that are evaluated and saved inside the context."""
         return nullcontext() if self.averaging is None else self.averaging.applied(self.model)
 
     def roll_back(self, error: DivergedError) -> bool:

@@ -201,7 +201,7 @@ def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
 
 
 def elsewhere(training: TrainingConfig) -> TrainElsewhere | None:
-    """How other processes train, if an extension starts some; None: this one trains. DeviceError if it cannot."""
+    """Return how other processes train if an extension starts some, else None. Raise DeviceError if this one cannot."""
     launchers: list[Launcher] = plugged("launchers")
     train = next((found for launcher in launchers if (found := launcher(training)) is not None), None)
     if train is None:

@@ -43,7 +43,7 @@ def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
 
 
 def publish(key: str, link: str, reports: Reports) -> None:
-    """Until there is no further report; a failure is tried again with the next one."""
+    """Publish reports until there is no further one. A failure is tried again with the next one."""
     artifact_id: UUID | None = None
     report: ProgressReport | None = ProgressReport("training: starts", 0.0)
     while report is not None:

@@ -113,7 +113,7 @@ def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., R
 
 
 def has_failed_by_chance(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
-    """Prefect's question whether a failed task runs again."""
+    """Answer Prefect's question whether a failed task runs again."""
     return is_worth_a_retry(state.result(raise_on_failure=False))
 
 

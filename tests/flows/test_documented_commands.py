@@ -27,7 +27,7 @@ IN_SENTENCE = re.compile(r"`(?:\.venv/bin/)?rnnlm ([^`]+)`")
 
 
 def commands(page: Path) -> list[str]:
-    """Arguments of each `rnnlm …` line of a page's code blocks."""
+    """Return the arguments of each `rnnlm …` line of a page's code blocks."""
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     found = (match["arguments"] for line in lines if (match := COMMAND.match(line.strip())))
@@ -35,7 +35,7 @@ def commands(page: Path) -> list[str]:
 
 
 def commands_in_sentences(page: Path) -> list[str]:
-    """Arguments of each `rnnlm …` in a page's text, without the brackets of what may be left out."""
+    """Return the arguments of each `rnnlm …` in a page's text, without the brackets of what may be left out."""
     text = re.sub(r"\s+", " ", BLOCK.sub("", page.read_text(encoding="utf-8")))
     return [re.sub(r"[\[\]]", "", arguments) for arguments in IN_SENTENCE.findall(text)]
 
@@ -89,7 +89,7 @@ def test_settings_of_measured_commands_mean_what_they_meant() -> None:
 
 
 def measured_commands(page: Path) -> list[str]:
-    """Those in blocks that train with settings of their own, on a text that is named."""
+    """Return the commands in blocks that train with settings of their own, on a text that is named."""
     lines = (" ".join(shlex.split(line, comments=True)) for line in commands(page))
     return [line for line in lines if re.match("(run|compare) .*--(set|preset)", line) and "my-text" not in line]
 

@@ -180,7 +180,7 @@ def calls_in_order(path: Path, *functions: str) -> list[str]:
 
 
 def stages_called(path: Path, *functions: str) -> list[str]:
-    """Names of the tasks that functions of flows/pipeline_flow.py call."""
+    """Return the names of the tasks that functions of flows/pipeline_flow.py call."""
     tasks = {name for file in TASK_FILES for name in tasks_in(file)}
     return [name for name in calls_in_order(path, *functions) if name in tasks]
 

@@ -67,7 +67,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def nearly(value: float | None) -> Any:
-    """Equal up to rounding; null is NaN."""
+    """Return True if both are equal up to rounding; null is NaN."""
     return pytest.approx(float("nan") if value is None else value, rel=1e-5, nan_ok=True)
 
 

@@ -32,14 +32,14 @@ class Storyteller:
         return model
 
     def prompts(self) -> list[list[int]]:
-        """`<bos>` and something to go on from, of 2 to 5 ids."""
+        """Return prompts of 2 to 5 ids, `<bos>` first."""
         texts = [*NAMES, "clara sells", "felix paints the", "boris wants the black"]
         return [[self.tokenizer.bos_id, *self.tokenizer.encode(text)] for text in texts]
 
 
 @pytest.fixture(scope="session")
 def storyteller(tmp_path_factory: pytest.TempPathFactory) -> Storyteller:
-    """Two layers of 32, trained on 2,000 sentences for a few seconds."""
+    """Train two layers of 32 units on 2,000 sentences for a few seconds."""
     folder, dataset = built_once(tmp_path_factory, stories_model)
     return Storyteller(folder, dataset, load_tokenizer(folder))
 

@@ -11,7 +11,10 @@ PLACES = ["attic", "cellar", "garden", "harbour", "kitchen", "market"]
 
 
 def favour(draw: random.Random, words: list[str], first: int) -> str:
-    """One of the words: the one at `first` (counted round) in half of all cases, the next in a quarter, and so on."""
+    """Return one of the words.
+
+    The one at `first` (counted round) in half of all cases, the next in a quarter, and so on.
+    """
     turned = [words[(first + step) % len(words)] for step in range(len(words))]
     return draw.choices(turned, weights=[2.0**-step for step in range(len(words))])[0]
 

@@ -161,7 +161,7 @@ class Team:
         self.processes[instance] = process
 
     def kill(self, instance: str) -> None:
-        """SIGKILL for everything in the container, its first process first."""
+        """Kill everything in the container, its first process first."""
         first = self.processes.pop(instance)
         for process in [first, *first.children(recursive=True)]:
             try:
@@ -190,7 +190,7 @@ class Team:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def start_all(self) -> None:
-        """In the order of depends_on."""
+        """Start all services in the order of depends_on."""
         self.start("postgres")
         self.start("s3")
         self.wait_until_ready("postgres")

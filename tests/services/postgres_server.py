@@ -20,7 +20,7 @@ def server_programs() -> Path | None:
 
 
 def unprivileged() -> dict[str, Any]:
-    """Popen's arguments for a user that PostgreSQL accepts: it refuses root."""
+    """Return popen's arguments for a user that PostgreSQL accepts: it refuses root."""
     if os.getuid() != 0:
         return {}
     account = pwd.getpwnam("postgres")

@@ -13,14 +13,14 @@ MODULES = sorted(path.stem for path in (ROOT / "tasks").glob("*.py") if path.ste
 
 
 def tasks_of(module: str) -> set[str]:
-    """Names of the Prefect tasks that a module of tasks/ defines."""
+    """Return the names of the Prefect tasks that a module of tasks/ defines."""
     name = f"tasks.{module}"
     members = vars(importlib.import_module(name)).items()
     return {key for key, value in members if isinstance(value, Task) and value.fn.__module__ == name}
 
 
 def called_in_tests(source: str) -> set[str]:
-    """Names X whose `X.fn(…)` a test of the module calls, and expects to succeed."""
+    """Return the names X whose `X.fn(…)` a test of the module calls, and expects to succeed."""
     functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
     tests = (function for function in functions if function.name.startswith("test_"))
     return {name for test in tests for name in succeeding_calls(test)}

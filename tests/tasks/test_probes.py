@@ -33,7 +33,7 @@ compare_abilities(find_home(), AbilitiesConfig.model_validate_json(sys.argv[1]))
 
 
 def stored(home: Home) -> dict[Path, int]:
-    """When each stored network was written."""
+    """Return when each stored network was written."""
     return {path: path.stat().st_mtime_ns for path in home.probes.glob("ability-*.json")}
 
 

@@ -53,7 +53,10 @@ def starts_of_runs(rows: np.ndarray) -> np.ndarray:
 
 
 def first_children(contexts: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Level.first_child. contexts: (C, n) of the level; below: (D, n + 1) of the next; both are ordered."""
+    """Return Level.first_child, the first child of each context.
+
+    contexts: (C, n) of the level; below: (D, n + 1) of the next; both are ordered.
+    """
     starts = starts_of_runs(below[:, :-1])
     children = np.zeros(len(contexts) + 1, np.int64)
     children[1 + matching_rows(contexts, below[starts[:-1], :-1])] = np.diff(starts)

@@ -113,7 +113,10 @@ def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None) -> tuple[S
 def next_distribution(
     connection: duckdb.DuckDBPyConnection, method: Method, context: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids, tokens and probabilities (all (predictable,)) of the next token; only the last order - 1 ids matter."""
+    """Return the ids, tokens and probabilities (all (predictable,)) of the next token.
+
+    Only the last order - 1 ids matter.
+    """
     last = [0, 0, 0, 0, *context][-4:]
     columns = connection.execute(
         statement(DISTRIBUTIONS[method]), dict(zip(("c4", "c3", "c2", "c1"), last, strict=True))

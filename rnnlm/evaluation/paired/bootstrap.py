@@ -127,12 +127,12 @@ def evidence_from(
 
 
 def spent_confidence(confidence: float, comparison: int) -> float:
-    """One-sided confidence of the k-th comparison; the error probabilities sum to 1 - confidence over all k."""
+    """Return one-sided confidence of the k-th comparison; the error probabilities sum to 1 - confidence over all k."""
     return 1 - (1 - confidence) / (comparison * (comparison + 1))
 
 
 def correlation_widening(residuals: np.ndarray) -> float:
-    """How many times larger the standard error is because neighbouring units are correlated; at least 1.
+    """Return how many times larger the standard error is because neighbouring units are correlated; at least 1.
 
     residuals: (units,), of the excess beyond each unit's share. Bartlett's weights, over lags up to the cube root of
     the number of units.
@@ -146,7 +146,7 @@ def correlation_widening(residuals: np.ndarray) -> float:
 
 
 def document_widening(residuals: np.ndarray, document_starts: np.ndarray | None) -> float:
-    """How many times larger the standard error is because the units of a document are correlated; at least 1.
+    """Return how many times larger the standard error is because the units of a document are correlated; at least 1.
 
     From the spread of whole documents, however long they are (Liang and Zeger 1986).
     """
@@ -159,7 +159,7 @@ def document_widening(residuals: np.ndarray, document_starts: np.ndarray | None)
 
 
 def sum_skewness(residuals: np.ndarray) -> float:
-    """Skewness of the residuals' sum, which is that of one residual divided by the square root of their number."""
+    """Return the skewness of the residuals' sum: that of one residual divided by the square root of their number."""
     variance = float((residuals**2).sum())
     return float((residuals**3).sum()) / variance**1.5 if variance > 0 else 0.0
 
@@ -172,7 +172,7 @@ def confidence_bounds(
     widening: float = 1.0,
     skewness: float = 0.0,
 ) -> tuple[float, float]:
-    """One-sided bounds below and above the difference, from the standard error of the resamples.
+    """Return one-sided bounds below and above the difference, from the standard error of the resamples.
 
     A quantile of Student's t: the resamples themselves say little about probabilities as small as one in 10,000, and
     of few units their spread is uncertain, and a little too small. byte_counts: (units,); units of unlike sizes are

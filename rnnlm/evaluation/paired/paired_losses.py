@@ -43,7 +43,7 @@ class Contestant:
 
 
 def load_contestant(folder: Path, device: str = "cpu") -> Contestant:
-    """From a model's folder. ModelError if it is incomplete or damaged."""
+    """Load a contestant from a model's folder. Raise ModelError if it is incomplete or damaged."""
     return Contestant(load_model(folder, device), load_tokenizer(folder), read_training_provenance(folder).cut)
 
 
@@ -61,7 +61,7 @@ def write_paired_losses(
 
 
 def line_rows(role: str, contestant: Contestant, texts: list[tuple[HoldoutDocument, str]]) -> pa.Table:
-    """One row per judging line."""
+    """Return one row per judging line."""
     documents = [document for document, _ in texts]
     losses = document_losses(contestant.model, contestant.tokenizer, [text for _, text in texts], contestant.cut).lines
     line_numbers = [np.array(document.judging, np.int64) for document in documents]

@@ -28,7 +28,7 @@ def comparison_text(comparison: ModelComparison) -> str:
 
 
 def comparison_report(comparison: ModelComparison) -> str:
-    """Everything in Markdown, with the plots embedded."""
+    """Return everything in Markdown, with the plots embedded."""
     trained = [result for result in comparison.models if result.costs]
     tokens = sorted({run.trained_tokens for result in trained for run in result.runs})
     settings = [
@@ -51,7 +51,7 @@ def comparison_report(comparison: ModelComparison) -> str:
 
 
 def comparison_html(comparison: ModelComparison) -> str:
-    """One page without references to other files."""
+    """Return one page without references to other files."""
     from markdown_it import MarkdownIt
 
     body = MarkdownIt("commonmark").enable("table").render(comparison_report(comparison))

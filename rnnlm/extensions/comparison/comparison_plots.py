@@ -110,7 +110,7 @@ def draw_curves(axes: Any, comparison: ModelComparison, *, by_time: bool) -> Non
 
 
 def set_thousands(axis: Any) -> None:
-    """Numbers such as 60k and 5M."""
+    """Write numbers such as 60k and 5M on the axis."""
     from matplotlib.ticker import EngFormatter
 
     axis.set_major_formatter(EngFormatter(sep=""))

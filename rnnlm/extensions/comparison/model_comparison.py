@@ -78,7 +78,7 @@ class ModelComparison(StageRecord):
 def stored_costs(
     home: Home, configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, seconds: float, *, force: bool = False
 ) -> dict[ModelKind, TrainingCosts]:
-    """measure_costs of these kinds, measured together once."""
+    """Measure the costs of these kinds together, once."""
     settings = {
         kind: [result_settings(config.model), result_settings(config.training)] for kind, config in configs.items()
     }
@@ -223,7 +223,7 @@ def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndar
 
 
 def run_rows(comparison: ModelComparison) -> list[dict[str, Any]]:
-    """One flat row per run, for runs.parquet."""
+    """Return one flat row per run, for runs.parquet."""
     return [run_row(comparison, result, run) for result in comparison.models for run in result.runs]
 
 

@@ -28,7 +28,7 @@ class Trial(Record):
 
 
 def best_settings(trials: tuple[Trial, ...]) -> TunedSettings | None:
-    """Those of the best finalist, or of the only trial that has finished. None if none has."""
+    """Return the settings of the best finalist, or of the only trial that has finished, or None if none has."""
     finals = {trial.settings: trial.final_perplexity for trial in trials if trial.final_perplexity}
     scores = finals or {trial.settings: trial.validation_perplexity for trial in trials if trial.validation_perplexity}
     return min(scores, key=scores.__getitem__, default=None)
@@ -86,7 +86,7 @@ class ModelResult(Record):
         return self.runs[0].curve[-1][1]
 
     def seconds_to(self, perplexity: float) -> float | None:
-        """Seconds of training until the first run's validation perplexity is reached, at the measured speed."""
+        """Return the seconds of training until the first run reaches a perplexity, at the measured speed."""
         if self.costs is None:
             return None
         tokens = tokens_to(self.runs[0].curve, perplexity)
@@ -94,7 +94,7 @@ class ModelResult(Record):
 
 
 def tokens_to(curve: tuple[tuple[float, float], ...], perplexity: float) -> float | None:
-    """Trained tokens until the curve falls to a perplexity, linear in its logarithm between measurements."""
+    """Return the trained tokens until the curve falls to a perplexity, linear in its logarithm between measurements."""
     for index, (tokens, value) in enumerate(curve):
         if value > perplexity:
             continue

@@ -95,7 +95,7 @@ def with_settings(pipeline: PipelineConfig, tuned: TunedSettings, seed: int) -> 
 
 
 def token_budget(config: CompareConfig, dataset: DatasetRecord, tokens_per_second: float) -> int:
-    """Tokens to train a model on."""
+    """Return the number of tokens to train a model on."""
     if config.budget is not None and config.match == "tokens":
         return config.budget
     if config.budget is not None and config.match == "seconds":
@@ -112,7 +112,7 @@ def configured_settings(pipeline: PipelineConfig) -> TunedSettings:
 
 
 def trial_settings(pipeline: PipelineConfig, count: int) -> list[TunedSettings]:
-    """count settings to try for a model: first the configured ones, then random ones.
+    """Return count settings to try for a model: first the configured ones, then random ones.
 
     Random search with the learning rate drawn on a logarithmic scale (Bergstra and Bengio 2012), with the same factors
     for every kind. Without a configured rate they are factors of the default for the model's kind and width.

@@ -40,7 +40,7 @@ class TrainingCosts(Record):
 
 
 def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord, seconds: float) -> list[TrainingCosts]:
-    """In the order of the configurations. seconds: of training in each round."""
+    """Measure costs in the order of the configurations. seconds: of training in each round."""
     spawn = multiprocessing.get_context("spawn")
     threads = torch.get_num_threads()
     rounds = []
@@ -75,7 +75,7 @@ def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int, 
 
 
 def peak_mebibytes() -> float:
-    """Largest resident memory of this process so far.
+    """Return the largest resident memory of this process so far.
 
     Linux counts its parent's memory in getrusage, from before the new program was loaded, but not in /proc.
     """
@@ -94,7 +94,7 @@ def seconds_per_token(model: LanguageModel) -> float:
 
 
 def training_flops_per_token(config: ModelConfig, vocabulary_size: int, classes: int | None) -> int:
-    """Floating-point operations of training on one token: 3 · (2 · weights in products + state products).
+    """Return the floating-point operations of training on one token: 3 · (2 · weights in products + state products).
 
     weights in products: all matrices of the layers and the readout, and the rows of the head that the loss computes.
     state products: what a layer computes with its state instead of with weights. A Transformer's attention takes

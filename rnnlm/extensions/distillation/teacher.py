@@ -46,7 +46,7 @@ class TargetsOfTeacher:
     count: int = DRAWS_PER_TOKEN
 
     def write(self, home: Home, dataset: DatasetRecord, path: Path) -> None:
-        """ModelError if the run is not finished, has no network, or was trained on another dataset."""
+        """Raise ModelError if the run is not finished, has no network, or was trained on another dataset."""
         teacher = load_teacher(home, self.run_id, dataset).to(evaluation_device(self.training.device))
         draw_targets(path, teacher, StoredSplit(dataset, "train"), dataset.mode, self.training.seed)
 
@@ -120,7 +120,7 @@ def systematic_sample(probabilities: Tensor, draws: int, generator: torch.Genera
 
 
 def in_stored_order(source: RowSource, mode: Mode) -> Iterator[Batch]:
-    """Every predicted token once, in stored order; a stream in one lane, with its state carried throughout."""
+    """Yield every predicted token once, in stored order; a stream in one lane, with its state carried throughout."""
     if mode == "stream":
         yield from evaluation_batches(source, mode, 1)
         return

@@ -43,11 +43,14 @@ class DistributedConfig(Section):
     )
 
     def resolved(self) -> Self:
-        """With the number of processes that the run was started with, by which its result is known."""
+        """Return the section with the number of processes that the run was started with, which its key has."""
         return self.model_copy(update={"processes": self.processes_at_start or self.processes})
 
     def check_with(self, whole: "PipelineConfig") -> None:
-        """Ranks may have one row more than others, so that a run can continue with any number of processes."""
+        """Accept any number of processes.
+
+        Ranks may have one row more than others, so that a run can continue with any.
+        """
         batch_size, accumulation = whole.training.batch_size, whole.training.accumulation
         if batch_size < self.processes:
             raise ValueError(

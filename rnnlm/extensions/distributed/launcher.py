@@ -263,7 +263,10 @@ def describe_failure(launch: Launch, output: Output, code: int) -> str:
 
 
 def failure_message(folder: Path, restarts: int, killed: str | None, otherwise: str) -> str:
-    """Which process failed and why, in at most three lines. killed: says so; then others fail as a consequence."""
+    """Return which process failed and why, in at most three lines.
+
+    killed: says so; then others fail as a consequence.
+    """
     tried = f"restarts did not help (training.distributed.restarts={restarts}); " if restarts else ""
     advice = f"{tried}run again: training resumes from the last checkpoint"
     if killed is not None:

@@ -61,7 +61,7 @@ def train_worker(settings: dict[str, str]) -> None:
 
 
 def interrupt_without(lease: Lease, interruption: Interruption) -> None:
-    """Once the lease is not held, make training stop as SIGTERM would: after a checkpoint."""
+    """Make training stop as SIGTERM would, after a checkpoint, once the lease is not held."""
     while lease.is_held():
         time.sleep(WATCH_INTERVAL_SECONDS)
     interruption.received = signal.SIGTERM

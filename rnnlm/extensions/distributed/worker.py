@@ -100,7 +100,7 @@ def write_error(folder: Path, rank: int | str, error: Exception) -> None:
 
 
 def wait_for_launcher(folder: Path) -> None:
-    """If any rank has raised an RnnlmError, leave it to the launcher to stop all: on an exit torchrun would restart."""
+    """Leave it to the launcher to stop all ranks if one has raised an RnnlmError: on an exit torchrun would restart."""
     time.sleep(2 * WATCH_INTERVAL_SECONDS)  # ranks that fail as a consequence are often faster than the cause
     if any(error["is_rnnlm_error"] for error in read_worker_errors(folder)):
         time.sleep(STOP_TIMEOUT_SECONDS)  # SIGTERM comes earlier

@@ -82,12 +82,12 @@ def one_line(text: str) -> str:
 
 
 def joined(blocks: Iterable[str]) -> str:
-    """Each block on a line, with a blank line after it: a paragraph of the corpus."""
+    """Put each block on a line, with a blank line after it: a paragraph of the corpus."""
     return "".join(f"{line}\n\n" for line in map(one_line, blocks) if line)
 
 
 def markdown_prose(text: str) -> str:
-    """Text of CommonMark with tables. HTML in it is read as HTML."""
+    """Return text of CommonMark with tables. HTML in it is read as HTML."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -120,7 +120,7 @@ def inline_text(tokens: Iterable[Any]) -> str:
 
 
 def rst_prose(text: str) -> str:
-    """Text of reStructuredText, without includes and raw parts. Sphinx's roles give their text."""
+    """Return text of reStructuredText, without includes and raw parts. Sphinx's roles give their text."""
     from docutils import nodes
     from docutils.core import publish_doctree
 
@@ -164,7 +164,7 @@ def rst_prose(text: str) -> str:
 
 
 def html_prose(text: str) -> str:
-    """Text of the elements that a reader sees, without navigation and preformatted text."""
+    """Return text of the elements that a reader sees, without navigation and preformatted text."""
     return joined(html_blocks(text))
 
 
@@ -213,7 +213,7 @@ def declared_charset(head: bytes) -> str | None:
 
 
 def pdf_prose(data: bytes) -> str:
-    """Text of a PDF's pages, with lines joined to paragraphs. Needs the extra `documents`."""
+    """Return text of a PDF's pages, with lines joined to paragraphs. Needs the extra `documents`."""
     if missing_packages("documents"):
         raise DocumentError('needs the extra documents: pip install ".[documents]"')
     import pypdf
@@ -228,7 +228,7 @@ def pdf_prose(data: bytes) -> str:
 
 
 def paragraphs_of_page(text: str) -> Iterator[str]:
-    """Lines joined up to a blank line; a word that is divided at the end of a line is joined."""
+    """Yield lines joined up to a blank line; a word that is divided at the end of a line is joined."""
     held = ""
     for line in [*text.splitlines(), ""]:
         line = line.strip()
@@ -249,7 +249,7 @@ class ZipParts:
         self.bytes_left = MAXIMUM_UNPACKED_BYTES
 
     def read(self, name: str) -> bytes:
-        """DocumentError if the parts are too large together."""
+        """Raise DocumentError if the parts are too large together."""
         with self.archive.open(name) as file:
             content = file.read(self.bytes_left + 1)
         self.bytes_left -= len(content)
@@ -265,7 +265,7 @@ class ZipParts:
 
 
 def docx_prose(data: bytes) -> str:
-    """Text of the paragraphs in the body of a Word document. Those of a table row are one line."""
+    """Return text of the paragraphs in the body of a Word document. Those of a table row are one line."""
     body = ZipParts(data).xml("word/document.xml")
     for repeated in list(body.iter(*REPEATED_IN_DOCX)):
         repeated.getparent().remove(repeated)
@@ -280,7 +280,7 @@ def docx_paragraph(paragraph: Any) -> str:
 
 
 def epub_prose(data: bytes) -> str:
-    """Text of the chapters of an epub, in reading order."""
+    """Return text of the chapters of an epub, in reading order."""
     parts = ZipParts(data)
     (package, *_) = parts.xml("META-INF/container.xml").iter("{*}rootfile")
     path = package.get("full-path")
@@ -304,7 +304,7 @@ MARKUP_LIBRARIES = {
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
-    """Libraries that the prose of these files depends on, with their versions; "" if one is not installed.
+    """Return the libraries that the prose of these files depends on, with their versions, "" if not installed.
 
     An archive may hold any kind of document.
     """

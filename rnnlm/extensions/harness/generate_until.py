@@ -44,7 +44,7 @@ def write_answers(
     stops: Sequence[str],
     sampling: Sampling,
 ) -> list[str]:
-    """One answer per context: the text before the first of `stops`, at most sampling.maximum_tokens tokens.
+    """Return one answer per context: the text before the first of `stops`, at most sampling.maximum_tokens tokens.
 
     In `stream` mode `<eos>` is a line feed and the answer continues; in `sentence` mode it ends the answer. With a word
     tokenizer the answer starts with a space if the context lacks one: context + answer is the whole text.
@@ -60,7 +60,10 @@ def write_answers(
 
 
 def context_ids(tokenizer: TextTokenizer, mode: Mode, context: str) -> list[int]:
-    """`<bos>` and the context, whose last line may continue. In `sentence` mode, only the last line."""
+    """Return the ids of `<bos>` and the context, whose last line may continue.
+
+    In `sentence` mode, only of this line.
+    """
     lines = [tokenizer.encode(line) for line in context.split("\n")]
     if mode == "sentence":
         return [BOS, *lines[-1]]

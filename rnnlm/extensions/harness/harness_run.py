@@ -36,7 +36,7 @@ class HarnessRecord(Record):
 
 
 def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecord:
-    """Every metric of the configured tasks and text, for the model in `folder`.
+    """Return every metric of the configured tasks and text, for the model in `folder`.
 
     ConfigError for a task that is unknown or unsupported; CorpusError for data that cannot be loaded.
     """

@@ -39,7 +39,9 @@ class ContinuationRows:
 def text_log_likelihoods(
     model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, texts: Sequence[str], batch_size: int
 ) -> list[float]:
-    """Natural logarithm of each text's probability: minus bits per byte as in `rnnlm evaluate`, times bytes, in nats.
+    """Return the natural logarithm of each text's probability.
+
+    Minus bits per byte as in `rnnlm evaluate`, times bytes, in nats.
 
     The last line's `<eos>` is predicted even if no line feed ends it.
     """
@@ -76,7 +78,7 @@ def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> Toke
 
 
 def shared_length(a: np.ndarray, b: np.ndarray) -> int:
-    """Length of the common prefix, in tokens."""
+    """Return the length of the common prefix, in tokens."""
     shortest = min(len(a), len(b))
     different = np.flatnonzero(a[:shortest] != b[:shortest])
     return int(different[0]) if len(different) else shortest

@@ -46,12 +46,12 @@ class RecurrentLM(LM):
         self.batch_size = DEFAULT_BATCH_SIZE if batch_size is None or batch_size == "auto" else int(batch_size)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """For each (context, continuation): log-probability in nats, and whether greedy decoding gives it."""
+        """Return each continuation's log-probability in nats, and whether greedy decoding gives it."""
         rows = [continuation_rows(self.text_tokenizer, self.cut, *request.args) for request in requests]
         return score_continuations(self.model, rows, self.batch_size)
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
-        """Log-probability of each whole text, in nats."""
+        """Return the log-probability of each whole text, in nats."""
         texts = [request.args[0] for request in requests]
         return text_log_likelihoods(self.model, self.text_tokenizer, self.cut, texts, self.batch_size)
 

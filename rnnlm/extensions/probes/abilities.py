@@ -58,7 +58,10 @@ def training_batches(
     check: tuple[Tensor, Tensor],
     generator: torch.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of rows of one random length each. They end when the model, as trained so far, solves the check rows."""
+    """Yield batches of rows of one random length each.
+
+    They end when the model, as trained so far, solves the check rows.
+    """
     for step in range(config.training_steps):
         if step and step % CHECK_STEPS == 0 and mean_loss(model, *check) < SOLVED_NATS:
             return
@@ -87,7 +90,7 @@ def second_half(target_ids: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def mean_loss(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> float:
-    """Nats per target."""
+    """Return nats per target."""
     hidden, _ = model.hidden(input_ids)
     return float(exact_cross_entropy(model, hidden, target_ids))
 

@@ -25,7 +25,7 @@ NONLINEARITIES: tuple[Nonlinearity, ...] = ("tanh", "relu")
 
 
 def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
-    """Fresh networks with each nonlinearity and initialization, and if configured again after some training steps.
+    """Measure fresh networks with each nonlinearity and initialization and, if configured, after some training steps.
 
     window_length: predicted tokens per window of the training batches, stream mode.
     """
@@ -41,7 +41,7 @@ def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, windo
 
 
 def variants(dataset: DatasetRecord, config: GradientProbeConfig) -> Iterator[tuple[Nonlinearity, str, LanguageModel]]:
-    """Each nonlinearity with each initialization, and with a scaled identity, whose gradients explode."""
+    """Yield each nonlinearity with each initialization, and with a scaled identity, whose gradients explode."""
     unigram = unigram_log_probabilities(dataset)
     starts: list[tuple[str, RecurrentInitialization, float]] = [(name, name, 1.0) for name in INITIALIZATIONS]
     starts.append((f"identity × {config.factor:g}", "identity", config.factor))

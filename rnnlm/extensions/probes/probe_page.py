@@ -90,7 +90,7 @@ def abilities_page(found: AbilityComparison) -> Page:
 
 
 def ability_tables(found: AbilityComparison) -> dict[str, TableRows]:
-    """By length of the rows: a row per network, a column per task, the mean accuracy and how many seeds learned it."""
+    """Return a table for each length of rows: mean accuracy, and how many seeds learned it, by network and task."""
     trained = found.settings["trained_length"]
     tables = {}
     for length in found.shown_lengths:

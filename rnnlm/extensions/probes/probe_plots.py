@@ -124,7 +124,7 @@ def draw_accuracy(record: PositionsRecord, picture: Path) -> None:
 
 
 def nonzero(norms: Sequence[float]) -> tuple[list[int], list[float]]:
-    """Distances and norms without zeros, which a logarithmic scale cannot show."""
+    """Return the distances and norms without zeros, which a logarithmic scale cannot show."""
     distances = [distance for distance, norm in enumerate(norms) if norm > 0]
     return distances, [norms[distance] for distance in distances]
 

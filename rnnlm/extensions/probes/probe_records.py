@@ -198,7 +198,7 @@ class AbilityComparison(ProbeComparison):
 
 
 def metric_name(curve: GradientCurve) -> str:
-    """Such as relu_identity-x1.2_after-100-steps, with characters that MLflow accepts."""
+    """Return a name such as relu_identity-x1.2_after-100-steps, with characters that MLflow accepts."""
     after = f"_after-{curve.trained_steps}-steps" if curve.trained_steps else ""
     start = curve.start.replace(" × ", "-x").replace("+", "")  # a factor may be 1e+06
     return f"{curve.nonlinearity}_{start}{after}"

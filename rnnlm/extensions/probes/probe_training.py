@@ -13,7 +13,7 @@ from rnnlm.training.optimizers import clip_gradients, make_optimizer
 
 
 def fit(model: LanguageModel, batches: Iterable[tuple[Tensor, Tensor]], learning_rate: float) -> list[float]:
-    """One step for each (input_ids, target_ids), both (b, t), with `<pad>` where nothing is predicted.
+    """Take one step for each (input_ids, target_ids), both (b, t), with `<pad>` where nothing is predicted.
 
     Each batch starts with state zero; the learning rate is constant. Returns the loss before each step, in nats per
     token.

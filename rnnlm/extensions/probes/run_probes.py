@@ -34,7 +34,7 @@ R = TypeVar("R", bound=StageRecord)
 def measure_gradient_flow(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
 ) -> GradientFlowRecord:
-    """Gradient norms against the distance back, on validation text: gradient_flow.json and .png."""
+    """Measure gradient norms against the distance back, on validation text: gradient_flow.json and .png."""
     steps, rows = config.gradient_steps, config.gradient_rows
 
     def measure() -> dict[str, Any]:
@@ -50,7 +50,7 @@ def measure_gradient_flow(
 def measure_positions(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
 ) -> PositionsRecord:
-    """Accuracy against the position in the row, on the test split: positions.json and .png."""
+    """Measure accuracy against the position in the row, on the test split: positions.json and .png."""
 
     def measure() -> dict[str, Any]:
         model = load_model(run.model_folder)
@@ -84,7 +84,7 @@ def measure_once(
 
 @torch.inference_mode()
 def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
-    """Accuracy over all batches by position in the row, and how long greedy continuations stay correct.
+    """Return the accuracy over all batches by position in the row, and how long greedy continuations stay correct.
 
     Rows start with state zero. `<eos>` is neither predicted nor counted: the length of a row is not a question of
     memory.

@@ -52,7 +52,7 @@ def counting_rows(count: int, length: int, modulus: int, generator: torch.Genera
 
 
 def dyck_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Nested brackets of two types, at most DYCK_DEPTH open; after each closing one, what may be closed next.
+    """Draw nested brackets of two types, at most DYCK_DEPTH open; after each closing one, what may be closed next.
 
     ( [ ] ) [ ] → after ] the ), after the others `<eos>`, as nothing is open. After an opening bracket nothing is
     asked: the answer would be its own type. Ids: ( [ ) ].
@@ -99,7 +99,7 @@ def echo_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tens
 
 
 def recall_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Pairs of a key and a value, then each key again in another order, where its value must be named.
+    """Draw pairs of a key and a value, then each key again in another order, where its value must be named.
 
     k1 v1 k2 v2 | k2 k1 → v2 v1 at the last two: multi-query associative recall (Arora et al. 2023). Keys differ.
     """

@@ -106,7 +106,7 @@ def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
 
 
 def query_surprise(folder: Path) -> SurpriseTables:
-    """All tables over the losses in `folder`."""
+    """Return all tables over the losses in `folder`."""
     of_tokens = {"tokens": literal(folder / TOKENS)}
     worst = {"sequences": literal(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
     spilled = folder / ".spilled"

@@ -12,7 +12,7 @@ MINIMUM_BUCKET_TOKENS = 30
 
 
 def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
-    """Each bucket as a step as wide as its positions, with ± two standard errors.
+    """Draw each bucket as a step as wide as its positions, with ± two standard errors.
 
     Buckets of few tokens, at the end of very long sentences, are left out: they are mostly noise.
     """
@@ -36,7 +36,7 @@ def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
 
 
 def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
-    """Above, the loss of each bucket; below, its shares of the tokens and of the summed loss."""
+    """Draw the loss of each bucket and, below it, its shares of the tokens and of the summed loss."""
     figure, (loss, shares) = new_figure((8, 4.4), rows=2, sharex=True, height_ratios=(2, 1))
     set_titles(loss, "Loss by how often training predicts the token", y="loss, nats per token")
     places = range(len(rows))
@@ -81,7 +81,7 @@ def draw_mean(axes: Any, mean: float) -> None:
 
 
 def bucket_name(first: int, last: int) -> str:
-    """`never`, `1–3`, `64–255`, `4k–16k`."""
+    """Return a text such as `never`, `1–3`, `64–255`, `4k–16k`."""
     if first == 0:
         return "never"
     if last < 1 << 10:

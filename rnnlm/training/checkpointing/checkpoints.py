@@ -95,7 +95,7 @@ class Checkpoints:
             rename_damaged(self.path(steps[-1]))
 
     def load_newest(self) -> dict[str, Any] | None:
-        """State of the newest undamaged checkpoint; damaged ones are renamed with a warning.
+        """Return the state of the newest undamaged checkpoint; damaged ones are renamed with a warning.
 
         HomeError if one cannot be read: that is not damage, and training must not start over because of it.
         """

@@ -16,7 +16,7 @@ NAME = "rnnlm-toy"
 
 @pytest.fixture(autouse=True)
 def two_versions(registered: Registrar) -> None:
-    """Versions 1 (champion) and 2 (challenger) of rnnlm-toy."""
+    """Register versions 1 (champion) and 2 (challenger) of rnnlm-toy."""
     registered(force=True)
 
 

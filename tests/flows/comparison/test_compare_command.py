@@ -83,7 +83,7 @@ def mean_bits(found: dict[str, object], name: str) -> float:
 
 @pytest.fixture
 def tiny(toy_folder: Path) -> tuple[str, ...]:
-    """One run of each model, in batches of ten sentences, which are of ten tokens each."""
+    """Train one run of each model, in batches of ten sentences, which are of ten tokens each."""
     settings = ("model.hidden_size=8", "training.epochs=1", "training.batch_size=10", "tokenizer.kind=word")
     return (
         *("--corpus", str(toy_folder), "--seeds", "1", "--cost-seconds", "0.1"),

@@ -34,7 +34,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """17 MB of Zipf's words."""
+    """Write 17 MB of Zipf's words."""
     generator = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("text") / "text.txt"
     with path.open("w") as file:
@@ -67,7 +67,7 @@ def rnnlm(home: Home, *arguments: str) -> "subprocess.Popen[bytes]":
 
 
 def contents(home: Home) -> list[tuple[Any, ...]]:
-    """Rows and a digest of each table."""
+    """Return the rows and a digest of each table."""
     [database] = home.datasets.glob("*/sequences.duckdb")
     with duckdb.connect(str(database), read_only=True) as connection:
         found = connection.execute("select dataset_id, corpus_digest, provenance from dataset").fetchall()
@@ -82,7 +82,7 @@ def contents(home: Home) -> list[tuple[Any, ...]]:
 
 
 def done(home: Home) -> dict[Path, int]:
-    """When each complete shard was written."""
+    """Return when each complete shard was written."""
     return {path: path.stat().st_mtime_ns for path in home.shards.rglob("*.documents.parquet")}
 
 

@@ -46,7 +46,7 @@ class Up:
         return running
 
     def flow_runs(self) -> list[dict[str, Any]]:
-        """All runs that have begun, the newest first."""
+        """Return all runs that have begun, the newest first."""
         begun = {"state": {"type": {"not_any_": ["SCHEDULED"]}}}
         query = PrefectQuery(self.running().prefect_api, home_password(self.home))
         found: list[dict[str, Any]] = query.post("flow_runs/filter", flow_runs=begun, sort="START_TIME_DESC")
@@ -60,7 +60,7 @@ class Up:
         return [*found.services, *found.flow_runs.values()]
 
     def kill(self, service: str) -> None:
-        """SIGKILL for the service's own process, not for its children."""
+        """Kill the service's own process, not its children."""
         services = find_home_processes(self.home).services
         [leader] = [
             one for one in services if one.environ()["RNNLM_SERVICE"] == service and one.pid == os.getsid(one.pid)

@@ -28,7 +28,7 @@ for found in pkgutil.walk_packages(rnnlm.__path__, "rnnlm."):
 
 
 def sections(parent: type[Section] = Section) -> Iterator[type[Section]]:
-    """All sections; of one that extensions add to, the class with what they add, which has the same name."""
+    """Yield all sections; of one that extensions add to, the class with what they add, which has the same name."""
     for section in parent.__subclasses__():
         if all(below.__name__ != section.__name__ for below in section.__subclasses__()):
             yield section

@@ -76,7 +76,7 @@ def test_unlike_stems_have_unlike_names() -> None:
 
 
 def simplified(stem: str) -> str:
-    """Without what may differ between two stems of one name: case, and the separators between the letters."""
+    """Remove what may differ between two stems of one name: case, and the separators between the letters."""
     return re.sub(r"[ ._-]+", "-", unicodedata.normalize("NFC", stem)).strip("-").lower()
 
 

@@ -12,7 +12,10 @@ from tests.configs import KINDS, new_model, plain_model, random_model
 
 
 def one_unit(u: float) -> LanguageModel:
-    """h' = relu(x + u h) with x = 1 for every token: positive for ever, so that each step back multiplies by u."""
+    """Return a layer h' = relu(x + u h) with x = 1 for every token.
+
+    Positive for ever, so that each step back multiplies by u.
+    """
     model = new_model(5, 1, nonlinearity="relu")
     with torch.no_grad():
         model.embedding.weight.fill_(1.0)

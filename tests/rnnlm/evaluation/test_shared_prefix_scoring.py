@@ -17,7 +17,7 @@ VOCABULARY = 50
 
 
 def elman_model() -> LanguageModel:
-    """Weights four times as large as training begins with: far from a uniform guess."""
+    """Return weights four times as large as training begins with: far from a uniform guess."""
     model = new_model(VOCABULARY, 12, layers=2)
     initialize(model, plain_model({"recurrent_initialization": "orthogonal"}), torch.Generator().manual_seed(0))
     with torch.no_grad():

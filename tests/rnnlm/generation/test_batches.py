@@ -90,7 +90,7 @@ def test_draws_are_those_of_multinomial() -> None:
 
 
 def settings_of_all_kinds(count: int) -> list[Sampling]:
-    """Greedy ones among drawn ones, each with its own seed and its own length."""
+    """Return greedy ones among drawn ones, each with its own seed and its own length."""
     kinds = [
         Sampling(temperature=0),
         Sampling(temperature=1.2),
@@ -137,7 +137,7 @@ def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
     weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=6, temperature=1.0)
 
     def told(prompts: list[list[int]]) -> list[torch.Tensor]:
-        """All logits of each prompt, continued together."""
+        """Return all logits of each prompt, continued together."""
         continuations = Continuations(weights, -1, rows_in_products=8)
         found: dict[int, list[torch.Tensor]] = {}
         every = []

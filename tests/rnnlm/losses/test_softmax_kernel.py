@@ -19,7 +19,7 @@ ROW_SHAPES = [(1, 7, 1), (3, 7, 2), (5, 1000, 9), (2, 40_000, 1), (2, 70_000, 3)
 
 
 def expected_of(logits: Tensor, targets: Tensor, text_share: float) -> tuple[Tensor, Tensor]:
-    """Loss and gradient of each row in float64."""
+    """Return the loss and gradient of each row in float64."""
     leaf = logits.double().requires_grad_()
     losses = [functional.cross_entropy(leaf, one, ignore_index=0, reduction="none") for one in targets.unbind(dim=1)]
     nll = torch.stack(losses, dim=1) @ target_shares(targets, text_share).double()

@@ -26,7 +26,7 @@ def values(*shape: int, seed: int, scale: float = 1.0) -> Tensor:
 
 
 def layer_inputs(rows: int, steps: int, inputs: int, units: int, carried: bool = True) -> list[Tensor]:
-    """x, state, W, U, b."""
+    """Return x, state, W, U and b."""
     state = values(rows, 2, units, seed=1, scale=0.5)[:, 1] if carried else torch.zeros(rows, units).double()
     weights = values(inputs, units, seed=2) / inputs**0.5, values(units, units, seed=3) * 0.6 / units**0.5
     return [values(rows, steps, inputs, seed=0, scale=0.5), state, *weights, values(units, seed=4, scale=0.3)]

@@ -34,7 +34,7 @@ def new_ids(sequence: torch.Tensor, prompt_length: int, eos: int | None = EOS) -
 
 
 def padded(prompts: list[list[int]]) -> dict[str, torch.Tensor]:
-    """input_ids and attention_mask, filled up on the left."""
+    """Return input_ids and attention_mask, filled up on the left."""
     longest = max(map(len, prompts))
     ids = [[0] * (longest - len(prompt)) + prompt for prompt in prompts]
     mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
@@ -62,7 +62,7 @@ def test_beam_search_equals_the_one_in_plain_lists(
 def assert_beams(
     model: RnnlmForCausalLM, prompts: list[list[int]], width: int, penalty: float, eos: int | None, **settings: object
 ) -> None:
-    """All beams, their order and their scores."""
+    """Check all beams, their order and their scores."""
     for prompt in prompts:
         found = model.generate(
             torch.tensor([prompt]),

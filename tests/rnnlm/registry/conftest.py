@@ -15,7 +15,7 @@ from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_
 
 @pytest.fixture(scope="session")
 def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
-    """Every stage but registration."""
+    """Return every stage but registration."""
     return built_once(tmp_path_factory, contest_stages)
 
 
@@ -48,7 +48,7 @@ def contest(tracked_home: Home, contest_template: Contest, decided_template: Con
 def decided_template(
     tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path, contest_template: Contest
 ) -> Contest:
-    """Poor was the first champion, good took over, fair was compared with good."""
+    """Return a contest in which poor was the first champion, good took over, and fair was compared with good."""
 
     def decided_contest(folder: Path) -> tuple[Contest, set[str]]:
         with home_in(folder) as home:

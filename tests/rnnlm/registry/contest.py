@@ -24,7 +24,7 @@ NOISE = {"good": 0.0, "fair": 0.3, "poor": 1.0}  # standard deviation of what is
 
 
 def paragraph(draw: random.Random) -> str:
-    """One of 20,736: two sentences and the blank line after them."""
+    """Return one of 20,736: two sentences and the blank line after them."""
     lines = [
         f"the {draw.choice(ANIMALS)} {draw.choice(VERBS)} the {draw.choice(ANIMALS)} near the {draw.choice(PLACES)} ."
         for _ in range(2)
@@ -33,7 +33,7 @@ def paragraph(draw: random.Random) -> str:
 
 
 def write_contest_corpus(folder: Path, seed: int = 0, validation: int = 400) -> dict[str, list[str]]:
-    """train.txt, valid.txt, test.txt of short paragraphs; returns them by split."""
+    """Write train.txt, valid.txt and test.txt of short paragraphs, and return these by split."""
     draw = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
@@ -72,7 +72,7 @@ class Contest(Registrar):
         return self(force=force, run=self.run_of(quality), config=config)
 
     def read_newer_text(self, folder: Path) -> None:
-        """From now on candidates have read a text with one paragraph more than the last one."""
+        """Let candidates read a text with one paragraph more than the last one from now on."""
         write_contest_corpus(folder)
         self.nights += 1
         with (folder / "train.txt").open("a", encoding="utf-8") as train:

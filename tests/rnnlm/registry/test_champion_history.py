@@ -18,7 +18,7 @@ from tests.rnnlm.registry.contest import NAME, Contest
 
 
 def changes(*steps: int) -> list[Change]:
-    """Versions that became champion, one after the other; a negative one was rolled back to."""
+    """Return the versions that became champion, one after the other; a negative one was rolled back to."""
     return [
         Change(
             number=number,

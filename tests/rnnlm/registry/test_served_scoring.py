@@ -49,7 +49,7 @@ def recut(folder: Path, cut: SequencesConfig) -> None:
 
 
 def agree(model: ServedModel, folder: Path, cut: SequencesConfig) -> None:
-    """Every figure of every text."""
+    """Compare every figure of every text."""
     library, tokenizer = load_model(folder), load_tokenizer(folder)
     for text, loss in zip(TEXTS, document_losses(library, tokenizer, TEXTS, cut), strict=True):
         score: Any = model.score(text)

@@ -49,7 +49,7 @@ def chosen(warm: Registrar, *, force: bool = False) -> StartedFrom | None:
 
 
 def take_over(warm: Registrar, name: str = TOY) -> RegisteredVersion:
-    """Another version becomes champion."""
+    """Make another version champion."""
     settings = {"training.seed": 7, "training.start_from": "nothing"}
     run = run_training(warm.home, changed(warm.config, settings), warm.dataset, untracked)
     registered = warm(force=True, run=run)
@@ -195,7 +195,7 @@ def warm_run(contest: Contest, quality: str, ancestors: list[str] | None) -> Run
 
 
 def unseen_fingerprints(contest: Contest, folder: Path) -> list[str]:
-    """Fingerprints of the validation documents that a run on the contest's dataset has not seen."""
+    """Return the fingerprints of the validation documents that a run on the contest's dataset has not seen."""
     write_seen_text(contest.dataset, folder / "own.parquet")
     seen = set(pq.read_table(folder / "own.parquet")["sha256"].to_pylist())
     with connect(contest.dataset) as connection:

@@ -11,7 +11,7 @@ from rnnlm.sequences.segmentation import Mode, TokenRows, ends, rows_from_lists
 
 
 def sentences(count: int = 57) -> TokenRows:
-    """Row i is <bos>, then i % 9 + 1 times the token 10 + i."""
+    """Return the rows of which the i-th is <bos>, then i % 9 + 1 times the token 10 + i."""
     rows = [[2] + [10 + index] * (index % 9 + 1) for index in range(count)]
     return TokenRows(np.concatenate(rows).astype(np.int32), ends(np.array([len(row) for row in rows])))
 
@@ -46,7 +46,7 @@ def expected(tokens: TokenRows) -> list[int]:
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many chunks and windows of a small split."""
+    """Cut a small split into many chunks and windows."""
     monkeypatch.setattr(batches, "CHUNK_ROWS", 5)
     monkeypatch.setattr(batches, "POOL_CHUNKS", 3)
     monkeypatch.setattr(batches, "BUCKET_BATCHES", 2)

@@ -45,7 +45,7 @@ class Forms(NamedTuple):
 
 
 def sentences(count: int, seed: int) -> str:
-    """Lines of 0 to 12 words, in paragraphs of up to 5 lines."""
+    """Return the lines of 0 to 12 words, in paragraphs of up to 5 lines."""
     drawn = random.Random(seed)
     lines = [" ".join(drawn.choices("abcdefgh", k=drawn.randint(1, 12))) for _ in range(count)]
     return "".join(f"{line}\n" + ("\n" if drawn.random() < 0.2 else "") for line in lines)
@@ -60,7 +60,7 @@ def store(home: Home, text: Path, mode: Mode, **settings: int) -> DatasetRecord:
 
 @pytest.fixture(scope="module", params=["sentence", "stream"])
 def forms(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Forms:
-    """In folders whose names mean something to globs and to lists of folders."""
+    """Return both forms of a dataset, in folders whose names mean something to globs and to lists of folders."""
     folder = tmp_path_factory.mktemp("a, [1] 'b")
     (folder / "text").mkdir()
     for seed, split in enumerate(SPLITS):

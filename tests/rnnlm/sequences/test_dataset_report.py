@@ -28,7 +28,7 @@ TEST = "b b\n"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """One for all tests of this file: what is stored there is named by its content."""
+    """Give one storage for all tests of this file: what is stored there is named by its content."""
     with home_in(tmp_path_factory.mktemp("described")) as home:
         yield home
 

@@ -15,7 +15,7 @@ COLUMNS = "select input_ids, target_ids from shifted_sequences where split = ? o
 
 
 def stored_columns(dataset: DatasetRecord, split: str) -> list[tuple[list[int], list[int]]]:
-    """`input_ids` and `target_ids` of every row, as SQL generates them."""
+    """Return `input_ids` and `target_ids` of every row, as SQL generates them."""
     with connect(dataset) as connection:
         return [(inputs, targets) for inputs, targets in connection.execute(COLUMNS, [split]).fetchall()]
 

@@ -31,7 +31,7 @@ def characters() -> TextTokenizer:
 
 @pytest.fixture(scope="module")
 def byte_pieces() -> TextTokenizer:
-    """Every UTF-8 byte is a token: é is two."""
+    """Return a tokenizer to which every UTF-8 byte is a token: é is two."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {piece: index for index, piece in enumerate((*SPECIAL_TOKENS, *alphabet))}
     tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))

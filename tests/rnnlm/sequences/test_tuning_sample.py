@@ -11,7 +11,7 @@ from rnnlm.sequences.tuning_sample import RowSample
 
 @pytest.fixture
 def rows() -> TokenRows:
-    """1,000 rows of 1 to 9 predicted tokens each; row i holds nothing but the number 4 + i."""
+    """Return 1,000 rows of 1 to 9 predicted tokens each. Row i holds nothing but the number 4 + i."""
     return rows_from_lists([[2, *[4 + row] * (1 + row % 9)] for row in range(1_000)])
 
 

@@ -22,7 +22,10 @@ def open_umask() -> Iterator[None]:
 
 
 def readable_by_others(folder: Path) -> list[str]:
-    """Databases, backups and all of Prefect's files that another user can open: each folder above must let him in."""
+    """Return databases, backups and all of Prefect's files that another user can open.
+
+    Each folder above must let him in.
+    """
     found = [path for path in folder.rglob("*") if path.is_file() and (".db" in path.name or "prefect" in path.parts)]
     found += folder.rglob("*.tar")
     return [str(path) for path in found if path.stat().st_mode & 0o077 and enterable(path.parent, folder)]

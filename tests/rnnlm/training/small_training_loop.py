@@ -24,7 +24,7 @@ def network(**settings: Any) -> LanguageModel:
 
 
 def batch(*rows: Sequence[int], carries_state: bool = False) -> Batch:
-    """Rows of token ids, padded on the right."""
+    """Return the rows of token ids, padded on the right."""
     length = max(map(len, rows))
     ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
     targets = ids[:, 1:]

@@ -32,7 +32,7 @@ DROPOUT_OF_ALL_KINDS = Dropout(words=0.1, inputs=0.2, layers=0.2, outputs=0.2, r
 
 
 def stream(target_count: int = 1) -> list[Batch]:
-    """Five windows over seven lanes; the third one is short, and the fourth begins an epoch."""
+    """Return five windows over seven lanes; the third one is short, and the fourth begins an epoch."""
     generator = np.random.default_rng(0)
     batches = []
     for width, carries_state in ((6, False), (6, True), (4, True), (6, False), (6, True)):
@@ -43,7 +43,7 @@ def stream(target_count: int = 1) -> list[Batch]:
 
 
 def sentences() -> list[Batch]:
-    """Rows of unequal length in many widths; the last batch has fewer rows."""
+    """Return the rows of unequal length in many widths; the last batch has fewer rows."""
     generator = np.random.default_rng(0)
     batches = []
     for rows, width in ((5, 3), (5, 9), (5, 4), (5, 33), (5, 11), (3, 3)):
@@ -62,7 +62,7 @@ def updater_of(kind: type[Updater], loss: Loss, dropout: Dropout, widths_vary: b
 
 
 def taken_steps(updater: Updater, batches: list[Batch], accumulation: int = 1) -> tuple[list[Step], list[Tensor]]:
-    """All steps, and the weights and gradients after the last one."""
+    """Return all steps, and the weights and gradients after the last one."""
     steps, state = [], None
     for number, batch in enumerate(batches):
         for group in updater.optimizer.param_groups:

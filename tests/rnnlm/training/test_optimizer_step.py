@@ -37,7 +37,7 @@ def network(sparse: bool = False) -> LanguageModel:
 
 
 def windows(target_count: int = 1) -> list[Batch]:
-    """Two windows over seven lanes, the rows of the first of unequal length, as sentences have it."""
+    """Return two windows over seven lanes, the rows of the first of unequal length, as sentences have it."""
     ids = torch.from_numpy(np.random.default_rng(0).integers(3, VOCABULARY, (7, 13)))
     for row in range(7):
         ids[row, 6 - row // 2 : 7] = 0  # padding

@@ -53,7 +53,7 @@ def overconfident() -> LanguageModel:
 
 
 def batches() -> list[Batch]:
-    """Two rows, the second padded; then two windows of a stream. Some targets are what follows in a pattern."""
+    """Return two rows, the second padded, then two windows of a stream. Some targets are what follows in a pattern."""
     ids = torch.tensor([[2, 4, 5, 6, 7, 8, 9, 3], [2, 5, 4, 11, 3, 0, 0, 0]])
     stream = torch.tensor([[4, 5, 6, 7, 8, 9, 10, 11, 4]])
     return [

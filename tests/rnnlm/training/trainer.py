@@ -60,7 +60,7 @@ class Trainer:
         return said
 
     def wait(self) -> int:
-        """Until it ends: its exit code, negative for the signal that killed it."""
+        """Wait until it ends, and return its exit code, negative for the signal that killed it."""
         assert self.process.stdout is not None
         return os.waitstatus_to_exitcode(int(self.process.stdout.readline()))
 

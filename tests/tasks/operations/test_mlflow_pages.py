@@ -26,7 +26,7 @@ from tests.conftest import copy_store
 
 @contextmanager
 def mlflow_pages(home: Home) -> Iterator[int]:
-    """`mlflow server` over the home's store, without a login. Yields its port."""
+    """Run `mlflow server` over the home's store, without a login, and give its port."""
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     with subprocess.Popen([*command, "--backend-store-uri", embedded_uri(home)], stderr=subprocess.DEVNULL) as process:

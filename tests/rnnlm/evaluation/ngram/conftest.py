@@ -15,7 +15,7 @@ WriteDataset = Callable[..., DatasetRecord]
 
 
 def log_probabilities(model: NgramRecord, dataset: DatasetRecord | None) -> list[float]:
-    """Natural logarithms of every predicted token of the test split, in stored order."""
+    """Return natural logarithms of every predicted token of the test split, in stored order."""
     query = "select log_probability from log_probabilities where split = 'test' order by sequence_id, position"
     with open_model(model, dataset.database if dataset else None) as connection:
         return [value for (value,) in connection.execute(query).fetchall()]

@@ -73,7 +73,7 @@ class SlowKneserNey:
 
 
 def random_rows(draw: random.Random, count: int) -> Rows:
-    """Sentences of a few frequent words, some of which are cut rows that do not begin with <bos>."""
+    """Return the sentences of a few frequent words, some of which are cut rows that do not begin with <bos>."""
     words, weights = list(range(4, 20)), [1 / (rank + 1) ** 1.5 for rank in range(16)]
     rows = []
     for _ in range(count):

@@ -32,7 +32,7 @@ def talk(folder: Path, rank: int) -> None:
 
 
 def listening(pid: int) -> list[str]:
-    """Addresses at which a process accepts connections."""
+    """Return the addresses at which a process accepts connections."""
     connections = psutil.Process(pid).net_connections("inet")
     return [connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN]
 

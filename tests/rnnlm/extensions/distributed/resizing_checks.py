@@ -182,7 +182,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, in
 
 
 def check_rest(again: Results, whole: Results, first: int, tolerance: float) -> None:
-    """Loss, norm, carried state and weights after every step from the first one on, and the averaged weights."""
+    """Compare loss, norm, carried state and weights after every step from `first` on, and the averaged weights."""
     done = {str(step) for step in range(first + 1, STEPS + 1)} | {"averaged", "trained"}
     compared = {name for name in whole if name.partition(" ")[0] in done}
     assert len(compared) > 4 * (STEPS - first)

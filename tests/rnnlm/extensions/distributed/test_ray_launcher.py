@@ -93,7 +93,7 @@ def history(run: RunRecord) -> dict[tuple[int, str], dict[str, float]]:
 
 
 def check_that_the_results_are_equal(run: RunRecord, expected: RunRecord) -> None:
-    """To rounding."""
+    """Check that the results are equal up to rounding."""
     assert run.run_id == expected.run_id  # where it was trained changes no result
     assert run.trained_tokens == expected.trained_tokens
     assert run.best_validation_perplexity == pytest.approx(expected.best_validation_perplexity, rel=1e-5)

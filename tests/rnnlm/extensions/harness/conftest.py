@@ -29,5 +29,5 @@ def tokenizer(stream_folder: Path) -> TextTokenizer:
 
 @pytest.fixture(params=KINDS)
 def model_of_any_kind(request: pytest.FixtureRequest, tokenizer: TextTokenizer) -> LanguageModel:
-    """Random weights, with the toy corpus' words."""
+    """Return random weights, with the toy corpus' words."""
     return random_model(request.param, tokenizer.vocabulary_size)

@@ -27,13 +27,16 @@ PAIRS = [
 
 
 def read_slowly(model: LanguageModel, context_ids: list[int], ids: list[int]) -> float:
-    """Log-probability of ids after context_ids, which begin with <bos>: one forward pass, each token looked up."""
+    """Return the log-probability of ids after context_ids, which begin with <bos>.
+
+    One forward pass, each token looked up.
+    """
     found = log_probabilities_of(model, [*context_ids, *ids[:-1]])[len(context_ids) - 1 :].double()
     return float(found[torch.arange(len(ids)), torch.tensor(ids)].sum())
 
 
 def running(tokenizer: TextTokenizer, text: str) -> list[int]:
-    """Ids with <eos> for every line feed."""
+    """Return the ids with <eos> for every line feed."""
     first, *others = [tokenizer.encode(line) for line in text.split("\n")]
     return [*first, *(token_id for line in others for token_id in [EOS, *line])]
 

@@ -51,7 +51,7 @@ def last_states(model: LanguageModel, word: list[int], repeated: int) -> tuple[T
 
 
 def random_weights(kind: ModelKind, seed: int, **settings: str) -> LanguageModel:
-    """Three layers of 16 units with large random weights, so that every kind of dynamics occurs."""
+    """Return three layers of 16 units with large random weights, so that every kind of dynamics occurs."""
     model = build_model(ModelConfig(kind=kind, hidden_size=16, layers=3, **settings), 8, seed)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -14,7 +14,10 @@ VOCABULARY = 12
 
 
 def successor() -> LanguageModel:
-    """After token i it guesses i + 1: the state is the token as a unit vector, the head moves it by one."""
+    """Return a model that guesses i + 1 after token i.
+
+    The state is the token as a unit vector, the head moves it by one.
+    """
     model = new_model(VOCABULARY, VOCABULARY, nonlinearity="relu")
     with torch.no_grad():
         for matrix in (model.embedding.weight, model.stack.cells[0].W):

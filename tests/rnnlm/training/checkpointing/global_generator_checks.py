@@ -29,7 +29,7 @@ def fresh_loop(folder: Path | None = None) -> TrainingLoop:
 
 
 def noisy_loss(model: LanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
-    """Draws from every global generator."""
+    """Return draws from every global generator."""
     noise = float(torch.rand(())) + random.random() + float(np.random.rand())
     return exact_cross_entropy(model, hidden + 0.01 * noise, targets)
 

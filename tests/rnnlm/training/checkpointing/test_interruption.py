@@ -23,7 +23,7 @@ from tests.rnnlm.training.trainer import Trainer
 
 @contextmanager
 def handled(number: int, handler: Any) -> Iterator[None]:
-    """Inside, the signal has this handler."""
+    """Set the signal's handler inside the context."""
     before = signal.signal(number, handler)
     try:
         yield

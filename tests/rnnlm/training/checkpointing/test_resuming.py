@@ -22,7 +22,7 @@ from tests.rnnlm.training.trainer import Trainer
 
 
 def configured(config: PipelineConfig, settings: dict[str, Any] | None = None) -> PipelineConfig:
-    """Checkpoints all the time: every other moment of a run lies within the writing of one."""
+    """Write checkpoints all the time: every other moment of a run lies within the writing of one."""
     frequent = {
         "training.epochs": 12,  # of 10 steps
         "training.validation.evaluations": 4,
@@ -42,7 +42,7 @@ def stream_dataset(
 
 
 def result(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
-    """Weights, and history without what depends on the clock."""
+    """Return the weights, and the history without what depends on the clock."""
     assert is_complete(folder)
     lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     for line in lines:
@@ -69,7 +69,7 @@ def kill_while_it_writes(child: int, checkpoints: Path, after: int) -> None:
 
 
 def kill_at_random(child: int, checkpoints: Path, seconds: float) -> None:
-    """SIGKILL so long after the first checkpoint that this process has finished."""
+    """Kill the process a random time after its first checkpoint."""
     before = {path.name for path in checkpoints.glob("step-*")}
     while alive(child) and {path.name for path in checkpoints.glob("step-*")} <= before:
         time.sleep(0.001)

@@ -33,9 +33,7 @@ PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")  # nump
 BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\(?[a-z]\))\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z])")
 PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
-NOT_IN_TEXT = re.compile(
-    "[\0\ud800-\udfff]"
-)  # a docstring that is no raw string: base64.py of 3.14
+NOT_IN_TEXT = re.compile("[\0\ud800-\udfff]")  # a docstring that is no raw string: base64.py of 3.14
 MINIMUM_WORDS = 4
 LETTER_SHARE = 0.7  # of a sentence's words must consist of letters
 

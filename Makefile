@@ -1,36 +1,49 @@
 # Everything a newcomer needs: make run, make test. `make setup` is the environment alone, compiled as it is imported.
+# `make run` and `make up` install the program, as `make program` does; the others add what developing needs to the same .venv.
 # The first of these that can be used makes .venv, which then keeps it. PYTHON=/path/to/python names another.
-PYTHON ?= python3.13 python3.12 python3.11 python3
-USABLE := import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+PYTHON ?= python3.14 python3.13 python3.12 python3.11 python3
+USABLE := import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 VENV := .venv
-STAMP := $(VENV)/.installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
+# TORCH=cpu or TORCH=cuda chooses the build of PyTorch; without it, the NVIDIA driver does.
+SUM := $(shell (cat pyproject.toml constraints.txt; echo $(TORCH)) | cksum | cut -d' ' -f1)
+PROGRAM := $(VENV)/.program-$(SUM)
+TOOLS := $(VENV)/.tools-$(SUM)
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable
 
 TEST := $(VENV)/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup run up test test-long test-all test-nights test-slow test-services test-ray lint docs
+.PHONY: setup program run up test test-long test-all test-nights test-slow test-services test-ray lint docs
 
-setup: $(STAMP)
+setup: $(TOOLS)
+
+program: $(PROGRAM)
 
 .DELETE_ON_ERROR:
 $(VENV)/bin/python:
 	@for name in $(PYTHON); do \
 		if $$name -c '$(USABLE)' 2> /dev/null; then echo "$$name -m venv $(VENV)"; exec $$name -m venv $(VENV); fi; \
 	done; \
-	echo "Python 3.11, 3.12 or 3.13 with its module venv is needed, and none was found as: $(PYTHON)" >&2; \
+	if uv --version > /dev/null 2>&1; then \
+		echo "uv venv --python 3.13 $(VENV)"; exec uv venv --quiet --seed --python 3.13 $(VENV); \
+	fi; \
+	echo "Python 3.11, 3.12, 3.13 or 3.14 with its module venv is needed, and none was found as: $(PYTHON)" >&2; \
 	echo "  Debian, Ubuntu:  sudo apt install python3 python3-venv" >&2; \
 	echo "  Fedora:          sudo dnf install python3.13" >&2; \
 	echo "  Homebrew:        brew install python@3.13" >&2; \
+	echo "  older systems:   install uv, with which make gets an interpreter" >&2; \
 	exit 1
 
-$(STAMP): | $(VENV)/bin/python
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable ".[dev]"
-	rm -f $(VENV)/.installed-*
-	touch $@
+$(TOOLS): EXTRAS = [dev]
+$(PROGRAM) $(TOOLS): | $(VENV)/bin/python
+	$(VENV)/bin/python deploy/pytorch_build.py $(TORCH)
+	$(INSTALL) ".$(EXTRAS)"
+	rm -f $(VENV)/.program-* $(VENV)/.tools-*
+	touch $(PROGRAM) $@
 
-run: setup
+run: $(PROGRAM)
 	$(VENV)/bin/rnnlm run
 
-up: setup
+up: $(PROGRAM)
 	$(VENV)/bin/rnnlm up --detach
 
 test: setup
@@ -49,11 +62,11 @@ test-slow: setup
 	$(VENV)/bin/python -m pytest -m slow
 
 test-services: setup # PostgreSQL, S3, both servers, two workers; installs PostgreSQL by apt-get if it is missing and we are root
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,services]"
+	$(INSTALL) ".[dev,services]"
 	$(VENV)/bin/python -m pytest -m services tests/services
 
 test-ray: setup # a Ray cluster of two nodes on this machine; installs the extra `ray`
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,ray]"
+	$(INSTALL) ".[dev,ray]"
 	$(VENV)/bin/python -m pytest -m slow tests/flows/distributed/test_ray.py tests/rnnlm/extensions/distributed/test_ray_launcher.py
 
 lint: setup

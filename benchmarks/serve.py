@@ -18,8 +18,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+import psutil
 
 WARM_UP = 8  # requests that are not counted
 
@@ -102,8 +103,7 @@ def figures(host: str, port: int) -> dict[str, float]:
 
 
 def resident_mebibytes(process_id: int) -> float:
-    status = Path(f"/proc/{process_id}/status").read_text()
-    return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
+    return psutil.Process(process_id).memory_info().rss / 2**20
 
 
 def prompts(count: int, tokens: int) -> list[dict[str, Any]]:

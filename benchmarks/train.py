@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not b
 from textbook import TextbookLanguageModel, TextbookTrainer
 
 from rnnlm.config import ModelConfig
+from rnnlm.extensions.comparison.training_costs import peak_mebibytes as process_peak
 from rnnlm.losses.exact import ChunkedCrossEntropy
 from rnnlm.losses.loss import Loss
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -167,19 +168,13 @@ def peak_mebibytes(name: str, options: argparse.Namespace) -> float:
 
 def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
     """Return MiB at the peak of three steps: model, gradients, optimiser, activations."""
-    before = torch.cuda.memory_allocated() if options.device == "cuda" else peak_resident_kibibytes()
+    before = torch.cuda.memory_allocated() / 2**20 if options.device == "cuda" else process_peak()
     step = training_step(name, options)
     for seed in range(3):
         step(zipf_batch(options.batch, seed, options.device))
     if options.device == "cuda":
-        return (torch.cuda.max_memory_allocated() - before) / 2**20
-    return (peak_resident_kibibytes() - before) / 1024
-
-
-def peak_resident_kibibytes() -> int:
-    """Return the peak of this process alone: that of getrusage begins with the peak of its parent."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(status.partition("VmHWM:")[2].split()[0])
+        return torch.cuda.max_memory_allocated() / 2**20 - before
+    return process_peak() - before
 
 
 def shares_of_matrix_rate(rows: list[dict[str, object]], hidden: int) -> str:

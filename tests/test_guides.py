@@ -17,6 +17,7 @@ from tests.test_tutorial import ROOT, in_one_shell, shell_lines
 
 GUIDES = ROOT / "docs" / "how-to"
 ELSEWHERE = {
+    "install": "make and package indexes; tests/test_makefile.py, tests/test_pytorch_build.py, tests/test_wheel.py",
     "python": "its code is Python; tests/test_tutorial.py",
     "cluster": "a Ray cluster; make test-ray",
     "distributed": "several machines; tests/rnnlm/extensions/distributed",

@@ -47,7 +47,7 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
         raise ConfigError(
             f"--cron {cron!r}: expected five fields (minute, hour, day, month, weekday), got {fields}; {EVERY_DAY}"
         )
-    if not timezone:
+    if timezone in ("", "localtime"):  # most systems have it beside the zones: another one on each machine
         raise wrong_zone
     try:
         return next_times(CronSchedule(cron=cron, timezone=timezone).model_dump(), TIMES_SHOWN)
@@ -55,7 +55,7 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
         if error.errors()[0]["loc"][:1] == ("timezone",):
             raise wrong_zone from None
         raise ConfigError(f"--cron {cron!r}: expected minute, hour, day, month and weekday; {EVERY_DAY}") from None
-    except LookupError:  # a file beside the time zones, such as localtime
+    except LookupError:  # a file beside the time zones
         raise wrong_zone from None
     except ValueError:
         raise ConfigError(f"--cron {cron!r}: this day never comes; {EVERY_DAY}") from None

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from flows.operations.home_servers import read_running
@@ -62,8 +63,14 @@ def quoted(text: str) -> str:
 def install_unit(home: Home, prefect_port: int, mlflow_port: int) -> list[str]:
     """Write the unit and enable it. Returns lines for the user: what was done, and what is left to do.
 
-    ConfigError if a unit of another home is there.
+    ConfigError if a unit of another home is there, or on another system than Linux.
     """
+    if sys.platform != "linux":
+        command = " ".join(map(quoted, up_command_line(prefect_port, mlflow_port)))
+        raise ConfigError(
+            f"--install: writes a systemd unit, which only Linux can run; on this system ({sys.platform}) let its own\n"
+            f"service manager (launchd on macOS) run, with RNNLM_HOME={home.root}: {command}"
+        )
     path, text = unit_file(), unit_text(home, prefect_port, mlflow_port)
     if path.exists() and f"RNNLM_HOME={escaped(str(home.root))}" not in path.read_text(encoding="utf-8"):
         raise ConfigError(f"{path}: belongs to another home; remove it first, or install from that home")

@@ -88,14 +88,16 @@ def is_absolute(name: str) -> bool:
 class StrictMember(tarfile.TarInfo):
     """Refuses damaged, truncated and oversized headers, where tarfile ends silently or reads any length."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "StrictMember":
-        member = super().frombuf(buf, encoding, errors)
-        if member.size < 0:
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        """Check a header that was read.
+
+        This is tarfile's hook for subclasses. Later releases of Python 3.13 read no header through frombuf.
+        """
+        if self.size < 0:
             raise tarfile.ReadError("a member with a negative size")
-        if member.type in HEADER_TYPES and member.size > MAXIMUM_HEADER_BYTES:
-            raise tarfile.ReadError(f"a header of {member.size:,} bytes")
-        return member
+        if self.type in HEADER_TYPES and self.size > MAXIMUM_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(archive)  # type: ignore[misc]
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> "StrictMember":

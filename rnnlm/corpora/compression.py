@@ -5,15 +5,19 @@ import contextlib
 import gzip
 import io
 import lzma
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
-
-from backports import zstd
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.split_names import uncompressed_name
 from rnnlm.corpora.text_encoding import READ_AT_ONCE, Readable, printable, unreadable
 from rnnlm.errors import CorpusError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 HEAD_BYTES = 512  # of a stream, to detect its kind: a tar's mark ends at byte 263
 ZIP_READ_AT_ONCE = 4096  # compressed with bzip2 or LZMA, zipfile unpacks all that it reads at once

@@ -33,6 +33,7 @@ PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")  # nump
 BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\(?[a-z]\))\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z])")
 PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
+NOT_IN_TEXT = re.compile("[\0\ud800-\udfff]")  # a docstring that is no raw string: base64.py of 3.14
 MINIMUM_WORDS = 4
 LETTER_SHARE = 0.7  # of a sentence's words must consist of letters
 
@@ -109,6 +110,7 @@ def prose_sentences(docstring: str) -> Iterator[str]:
                 and words[0][0].isalpha()
                 and spelled >= LETTER_SHARE * (len(words) - signs)
                 and signs * 3 <= len(words)
+                and not NOT_IN_TEXT.search(sentence)
             ):
                 yield " ".join(sentence.split())
 

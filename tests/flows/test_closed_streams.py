@@ -33,6 +33,7 @@ def test_closed_streams_end_in_a_sentence(tmp_path: Path, command: str, closed: 
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 @pytest.mark.parametrize(
     "command", ["--help", "models", "models --json", "settings", "corpora", "logs", "runs", "--version"]
 )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from flows.operations.prefect_query import wait_for_server
@@ -56,12 +57,11 @@ class Command:
 
     def living(self) -> list[int]:
         """Return processes that work in this home."""
-        mark = f"RNNLM_HOME={self.home.root}\0".encode()
         found = []
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            with contextlib.suppress(OSError):
-                if mark in path.read_bytes() and int(path.parent.name) != os.getpid():
-                    found.append(int(path.parent.name))
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("RNNLM_HOME") == str(self.home.root) and process.pid != os.getpid():
+                    found.append(process.pid)
         return found
 
     def wait_until_nothing_lives(self) -> None:
@@ -138,8 +138,8 @@ def test_a_killed_command_leaves_no_server_behind(command: Command, toy_folder: 
 def server_of(command: Command) -> int:
     """Return the process of the temporary server."""
     for number in command.living():
-        with contextlib.suppress(OSError):
-            if b"flows.operations.prefect_server" in Path(f"/proc/{number}/cmdline").read_bytes():
+        with contextlib.suppress(psutil.Error):
+            if "flows.operations.prefect_server" in " ".join(psutil.Process(number).cmdline()):
                 return number
     raise AssertionError(command.living())
 

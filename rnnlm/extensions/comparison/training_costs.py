@@ -6,6 +6,8 @@ meets all models, and the peak memory is that of one model. The fastest round co
 
 import multiprocessing
 import re
+import resource
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -28,6 +30,7 @@ from rnnlm.training.time_budget import training_speed
 
 ROUNDS = 2
 GENERATED_TOKENS = 200
+LINUX_STATUS = Path("/proc/self/status")
 BACKWARD_AND_FORWARD = 3  # the gradients of a product take two products
 
 
@@ -77,10 +80,14 @@ def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int, 
 def peak_mebibytes() -> float:
     """Return the largest resident memory of this process so far.
 
-    Linux counts its parent's memory in getrusage, from before the new program was loaded, but not in /proc.
+    Linux counts its parent's memory in getrusage, from before the new program was loaded, but not in /proc, which no
+    other system has.
     """
-    (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), flags=re.MULTILINE)
-    return int(peak) / 1024
+    if LINUX_STATUS.exists():
+        (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", LINUX_STATUS.read_text(), flags=re.MULTILINE)
+        return int(peak) / 1024
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def seconds_per_token(model: LanguageModel) -> float:

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from rnnlm import errors
 from rnnlm.display.progress import SHARE, ProgressReport, tell_listeners
 from rnnlm.errors import ConfigError, RnnlmError, TrainingError
@@ -79,12 +81,18 @@ class Launch:
             "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.processes)),
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restarted worker finds the store of the dead one
         }
-        if self.nodes == 1 and sys.platform == "linux":
-            defaults["GLOO_SOCKET_IFNAME"] = "lo"
+        if self.nodes == 1:
+            defaults["GLOO_SOCKET_IFNAME"] = loopback_interface()
         own = {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
         if self.nodes == 1:
             own[STORE] = str(stores / "store")
         return defaults | os.environ | own
+
+
+def loopback_interface() -> str:
+    """lo on Linux, lo0 on macOS."""
+    interfaces = psutil.net_if_addrs().items()
+    return next(name for name, addresses in interfaces if any(one.address == "127.0.0.1" for one in addresses))
 
 
 class RayLaunch(Launch):

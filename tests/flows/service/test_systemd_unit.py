@@ -27,6 +27,17 @@ def test_systemd_accepts_the_unit(name: str, tmp_path: Path) -> None:
     assert "rnnlm.service" not in done.stderr
 
 
+def test_another_system_is_told_what_to_run_instead(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(ConfigError, match="only Linux can run(.|\n)*launchd(.|\n)* up --quiet --port 4300") as refused:
+        install_unit(home, 4300, 5100)
+    assert len(str(refused.value).splitlines()) == 2
+    assert list(tmp_path.rglob("*.service")) == []
+
+
 def test_installing_writes_the_unit_and_says_what_is_left_to_do(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

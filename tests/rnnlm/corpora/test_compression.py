@@ -8,9 +8,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from backports import zstd
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora.compression import zstd
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import Home

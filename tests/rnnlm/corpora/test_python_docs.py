@@ -50,6 +50,15 @@ def test_only_prose_sentences_of_a_docstring_are_kept() -> None:
     ]
 
 
+@pytest.mark.parametrize("escape", [r"\x00", r"\0", r"\ud800", r"\N{NULL}"])
+def test_sentences_that_no_text_file_may_contain_are_left_out(escape: str, tmp_path: Path) -> None:
+    """A docstring that should be a raw string, as that of base64.py in Python 3.14."""
+    path = tmp_path / "module.py"
+    path.write_text(f'"""Pad the input with b\'{escape}\' up to four bytes. Then encode all of the bytes."""\n')
+    (docstring,) = python_docs.docstrings(path)
+    assert list(prose_sentences(docstring)) == ["Then encode all of the bytes."]
+
+
 def test_docstrings_are_read_and_never_run(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(

@@ -1,5 +1,6 @@
 """A disk that is soon full."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Give a file system of 8 MiB. The test is skipped if this user may not mount one."""
     disk = tmp_path / "disk"
     disk.mkdir()
+    if not shutil.which("mount"):
+        pytest.skip("there is no program mount")
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], capture_output=True).returncode:
         pytest.skip("mounting is not permitted")
     yield disk

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
@@ -188,6 +189,6 @@ def test_ray_without_its_packages_says_how_to_install_them(
 
 def is_running(process: int) -> bool:
     try:
-        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
-    except OSError:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False

@@ -37,9 +37,15 @@ def pids(folder: Path) -> list[int]:
 
 def is_running(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    except OSError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
+
+
+def test_the_processes_of_one_machine_talk_over_its_loopback_interface(tmp_path: Path) -> None:
+    name = launched(tmp_path, "train").environment(tmp_path)["GLOO_SOCKET_IFNAME"]
+    assert {address.address for address in psutil.net_if_addrs()[name]} >= {"127.0.0.1"}
+    assert (sys.platform != "linux") or name == "lo"
 
 
 def all_end(processes: list[int], seconds: float = 20) -> bool:

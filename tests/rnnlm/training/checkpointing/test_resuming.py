@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from rnnlm.config import PipelineConfig
@@ -54,8 +55,8 @@ def result(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
 def alive(child: int) -> bool:
     """Return False once it has ended, waited for or not."""
     try:
-        return Path(f"/proc/{child}/cmdline").read_bytes() != b""
-    except OSError:
+        return psutil.Process(child).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
 
 

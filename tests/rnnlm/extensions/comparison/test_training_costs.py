@@ -1,0 +1,15 @@
+"""The measured costs of a model."""
+
+from pathlib import Path
+
+import pytest
+
+from rnnlm.extensions.comparison import training_costs
+
+
+@pytest.mark.skipif(not training_costs.LINUX_STATUS.exists(), reason="compares Linux's figure with that of all systems")
+def test_the_peak_memory_is_known_without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_linux = training_costs.peak_mebibytes()
+    monkeypatch.setattr(training_costs, "LINUX_STATUS", tmp_path / "missing")
+    assert of_linux <= training_costs.peak_mebibytes() + 1  # which may count the parent's, too
+    assert training_costs.peak_mebibytes() < 50 * of_linux  # so it is mebibytes

@@ -18,6 +18,8 @@ from tests.test_tutorial import ROOT, in_one_shell, shell_lines
 GUIDES = ROOT / "docs" / "how-to"
 ELSEWHERE = {
     "install": "make and package indexes; tests/test_makefile.py, tests/test_pytorch_build.py, tests/test_wheel.py",
+    "servers-by-hand": "servers in the background; tests/flows/operations/test_deployments.py starts them",
+    "upgrade": "two versions; tests/test_wheel.py",
     "python": "its code is Python; tests/test_tutorial.py",
     "cluster": "a Ray cluster; make test-ray",
     "distributed": "several machines; tests/rnnlm/extensions/distributed",
@@ -88,8 +90,7 @@ READERS = {
             ("make up ", f".venv/bin/rnnlm up --detach --port {free_port()} --mlflow-port {free_port()} "),
             ("/data/tickets/", "tickets/"),
         ),
-        # Messages to others; servers started by hand beside those that are up; a benchmark.
-        left_out=("rnnlm notify", "prefect server", "rnnlm deploy", "prefect worker", "mlflow ui", "benchmarks/"),
+        left_out=("rnnlm notify",),  # messages to others
     ),
     "filter-a-crawl": Guide(write_inputs, before=(TRAINED,), left_out=("prefect",)),
     "find-strange-lines": Guide(write_logs, left_out=("uniq",)),

@@ -53,7 +53,7 @@ def step(clone: Path, command: list[str], home: Path) -> None:
     seconds, size = time.perf_counter() - start, mebibytes(clone / ".venv")
     ends = (line for line in reversed(done.stdout.splitlines()) if " as champion" in line or " passed" in line)
     sizes = f"{size:6,.0f} MB (+{size - before:,.0f})"
-    print(f"{' '.join(command)[-60:]:<60}  {seconds:6.0f} s  {sizes}  {next(ends, '')}", flush=True)
+    print(f"{' '.join(command)[:60]:<60}  {seconds:6.0f} s  {sizes}  {next(ends, '')}", flush=True)
     if done.returncode:
         sys.exit(done.stdout[-2000:] + done.stderr[-2000:])
 

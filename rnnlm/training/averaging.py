@@ -87,5 +87,9 @@ class WeightAveraging:
 def make_averaging(model: nn.Module, config: AveragingConfig, total_steps: int) -> WeightAveraging | None:
     if config.kind == "none":
         return None
-    start = math.floor(config.start_share * total_steps)
-    return WeightAveraging(model, start, config.every_steps, config.decay if config.kind == "exponential" else None)
+    decay = config.decay if config.kind == "exponential" else None
+    return WeightAveraging(model, averaging_start(config, total_steps), config.every_steps, decay)
+
+
+def averaging_start(config: AveragingConfig, total_steps: int) -> int:
+    return math.floor(config.start_share * total_steps)

@@ -31,17 +31,14 @@ from rnnlm.training.captured_step import make_updater
 from rnnlm.training.further_targets import further_targets
 from rnnlm.training.optimizer_step import BatchLoss, choose_loss, take_step, with_usable_precision
 from rnnlm.training.optimizers import prepare_updates
+from rnnlm.training.pace import TRAINING_SHARE, memorable_parameters, most_epochs
 from rnnlm.training.process_group import SINGLE_PROCESS
 from rnnlm.training.seeding import step_generator
 from rnnlm.training.train import holder, training_batches
 
 logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-MOST_EPOCHS = 40
-LAYERS_SHARE = 0.25  # of a layer's weight, shared by all tokens, in what dropout is for; a token's own row counts 1
-MOST_READINGS = 208  # see dropout_for: more would need more dropout than 0.5
 MOST_PARAMETERS = 25  # for each token of the text
-TRAINING_SHARE = 0.95  # of the minutes; the rest is for validation and checkpoints
 MEASURED_SECONDS = 1.0  # for each size
 WARM_UP_STEPS = 3  # before them
 
@@ -82,7 +79,10 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     minutes = config.training.minutes
     if minutes is None or not is_open(config):
         model = config.model.model_copy(update={"hidden_size": config.model.units})
-        training = config.training.model_copy(update={"precision": precision_without_minutes(config.training)})
+        changes: dict[str, object] = {"precision": precision_without_minutes(config.training)}
+        if config.training.maximum_tokens is not None:
+            changes["minutes"] = None  # beside a number of tokens they would mean that it was chosen for them
+        training = config.training.model_copy(update=changes)
         return config.model_copy(update={"model": model, "training": training.resolved()})
     settings = flatten(config.model_dump(mode="json"))
     left_open = [path for path in SIZE_SETTINGS if settings[path] is None]  # result_settings has their defaults
@@ -152,9 +152,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
     step = kind_of(config.model.kind).units_per_head * config.model.heads or 1  # heads divide the units
     sizes = tuple(size for size in UNITS if size % step == 0)
     units = config.model.hidden_size or largest(sizes, sizes.index(DEFAULT_UNITS), fits)
-    rows = parameters(units).embedding
-    memorable = rows + LAYERS_SHARE * (parameters(units).total - rows)  # parameters that may learn the text by heart
-    epochs = min(tokens_in_time(units) / text_tokens, MOST_EPOCHS, MOST_READINGS * text_tokens / memorable)
+    epochs = min(tokens_in_time(units) / text_tokens, most_epochs(parameters(units), text_tokens))
     tokens = epochs * text_tokens
     return Size(
         hidden_size=units,
@@ -162,7 +160,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
         maximum_tokens=max(1, int(tokens)),
         minutes=training.minutes * tokens / tokens_in_time(units),
         precision=precision_of(training),
-        dropout=dropout_for(memorable * epochs / text_tokens),
+        dropout=dropout_for(memorable_parameters(parameters(units)) * epochs / text_tokens),
         learning_rate=training.optimizer.peak_rate(config.model.kind, units),
     )
 
@@ -189,7 +187,7 @@ def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> i
 def dropout_for(readings: float) -> float:
     """More, the more parameters there are for each token of the text, and the more often it is read.
 
-    readings: parameters · epochs / tokens of the text, the weights of the layers by LAYERS_SHARE.
+    readings: memorable parameters · epochs / tokens of the text.
     """
     return round(min(0.5, max(0.0, 0.087 * math.log2(readings) - 0.17)), 2)
 

@@ -33,6 +33,7 @@ from rnnlm.training.checkpointing.checkpoints import CHECKPOINTS, Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
 from rnnlm.training.job import Job, TrainingResult
 from rnnlm.training.optimizer_step import choose_loss, with_usable_precision
+from rnnlm.training.pace import MOST_EPOCHS, pace_of
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.temperature_scaling import scale_temperature
@@ -100,21 +101,24 @@ def train(
     batches_per_epoch = training_batches(training, dataset, process_group).batches_an_epoch
     tokens_per_batch = dataset.predicted_tokens["train"] / max(1, batches_per_epoch)
     uniform_nats = math.log(max(2, int((~model.never_predicted).sum())))  # loss of a uniform guess, per token
-    checkpoints = training.checkpoints
+    checkpoints, total_steps = training.checkpoints, count_steps(training, batches_per_epoch, tokens_per_batch)
+    pace = pace_of(job, total_steps, batches_per_epoch)
+    fed = training if pace is None else training.model_copy(update={"epochs": MOST_EPOCHS})  # it may become longer
     with float32_products(training.product_precision), listener:
         loop = TrainingLoop(
             model,
             training,
             choose_loss(training, unigram_counts(dataset)),
-            partial(training_feed, training, dataset, process_group, device, job.drawn_targets),
+            partial(training_feed, fed, dataset, process_group, device, job.drawn_targets),
             validate,
             listener.measured,
-            total_steps=count_steps(training, batches_per_epoch, tokens_per_batch),
+            total_steps=total_steps,
             checkpoints=Checkpoints(folder / CHECKPOINTS, checkpoints.kept, checkpoints.every_seconds, process_group),
             interruption=interruption,
             process_group=process_group,
             mean_tokens=tokens_per_batch if training.loss.weighting == "tokens" else None,
             widths_vary=dataset.mode == "sentence",
+            pace=pace,
             loss_limit=training.divergence.explosion_factor * uniform_nats,
             log_every_seconds=job.log_every_seconds,
         )

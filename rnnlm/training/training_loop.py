@@ -16,7 +16,7 @@ from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 from rnnlm.storage.records import ProcessChange
-from rnnlm.training.averaging import make_averaging
+from rnnlm.training.averaging import averaging_start, make_averaging
 from rnnlm.training.captured_step import make_updater
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
@@ -24,6 +24,7 @@ from rnnlm.training.divergence import DivergedError, DivergenceCheck
 from rnnlm.training.history import Measurement
 from rnnlm.training.optimizer_step import BatchLoss, Step, take_step
 from rnnlm.training.optimizers import norms_before_clipping, prepare_updates
+from rnnlm.training.pace import Pace
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 from rnnlm.training.schedules import Patience, Schedule, validation_steps
 from rnnlm.training.seeding import preserve_random_states, random_states, set_random_states, step_generator
@@ -57,6 +58,7 @@ class TrainingLoop:
     process_group: ProcessGroup = SINGLE_PROCESS  # all ranks hold the same state, except `carried`
     mean_tokens: float | None = None
     widths_vary: bool = False
+    pace: Pace | None = None  # None: total_steps are final
     loss_limit: float = math.inf
     log_every_seconds: float = 10.0
 
@@ -146,7 +148,7 @@ class TrainingLoop:
             self.measure(step, rate, progress)
 
     def measure(self, step: Step, rate: float, progress: Progress) -> None:
-        speed = self.speed.restart()
+        tokens, speed = self.speed.tokens, self.speed.restart()
         metrics = {
             "train_loss_nats": float(step.loss),
             "gradient_norm": float(step.norm),
@@ -160,6 +162,28 @@ class TrainingLoop:
         best = self.best_perplexity
         validated = "" if best is None else f"best sampled validation perplexity {best:.2f}"
         progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s", validated)
+        if self.pace is not None:
+            self.plan_again(self.pace, tokens / speed, progress)
+
+    def plan_again(self, pace: Pace, seconds: float, progress: Progress) -> None:
+        """Change the number of steps if they take another time than expected. All ranks agree on that of rank 0."""
+        steps = pace.plan(self.step, self.updater.recorded_shapes, seconds) if self.process_group.is_main else 0
+        steps = int(self.process_group.max(steps))
+        if not steps:
+            return
+        self.pace = None
+        if steps != self.total_steps:
+            logger.info("training: %d steps instead of %d suit the minutes", steps, self.total_steps)
+            self.set_length(steps)
+            progress.total = steps
+            self.save_checkpoint()  # so that a resumed run keeps the plan
+
+    def set_length(self, total_steps: int) -> None:
+        """Let learning rate, validations and averaging follow another number of steps from here."""
+        self.total_steps = self.schedule.factor.total_steps = total_steps
+        self.validation_steps = validation_steps(total_steps, self.config.validation.evaluations)
+        if self.averaging is not None:
+            self.averaging.start_step = averaging_start(self.config.averaging, total_steps)
 
     def validate_and_record(self) -> None:
         """Write a checkpoint, then validate: so a signal may interrupt validation at any moment."""
@@ -276,6 +300,7 @@ class TrainingLoop:
             "step": self.step,
             "tokens": self.tokens,
             "rollbacks": self.rollbacks,
+            "planned_steps": None if self.pace is not None else self.total_steps,
             "carried": None if self.carried is None else self.process_group.gather_rows(self.carried),
             "best_perplexity": self.best_perplexity,
             "best_weights": self.best_weights,
@@ -300,6 +325,11 @@ class TrainingLoop:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
+        if (planned := state.get("planned_steps")) is not None:
+            self.pace = None
+            if planned != self.total_steps:
+                self.set_length(planned)
+        self.schedule.factor.total_steps = self.total_steps  # not of a checkpoint from before a second plan
         if self.averaging is not None:
             self.averaging.load_state_dict(state["regularizers"]["averaging"])
         self.early_stopping.load_state_dict(state["regularizers"]["early_stopping"])

@@ -19,6 +19,7 @@ import typer
 from rich.markup import escape
 
 from flows.commands.option_groups import OptionGroup, PlainOption
+from rnnlm.display.text_layout import TerminalFormatter, terminal_text
 from rnnlm.errors import HomeError
 from rnnlm.storage.disk_errors import FULL, check_space, full_disk_explained
 from rnnlm.storage.home import Home, find_home
@@ -36,7 +37,7 @@ class Session:
 
     def print_result(self, text: str, value: Any) -> None:
         """Print `text` for people, or `value` as JSON with --json, on standard output. value: may hold records."""
-        self.print_line(json_of(value) if self.json else text)
+        self.print_line(json_of(value) if self.json else terminal_text(text))
 
     def print_line(self, text: str) -> None:
         """Print text on standard output. HomeError if that is on a full disk, which need not be the home's."""
@@ -188,6 +189,13 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def log_to_terminal(line_format: str, anew: bool = False) -> None:
+    """Write warnings of all libraries to standard error. anew: also if a format was set before."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(TerminalFormatter(logging.Formatter(line_format)))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=anew)
+
+
 @contextlib.contextmanager
 def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Session]:
     """Set up home and environment. What libraries print, and their warnings, go to standard error."""
@@ -197,6 +205,6 @@ def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Sessio
     set_environment(home, stores=kind is not ReadingSession)
     out = sys.stdout
     if kind is not FlowSession:  # whose log lines Prefect shows
-        logging.basicConfig(level=logging.WARNING, format="rnnlm: %(message)s", stream=sys.stderr)
+        log_to_terminal("rnnlm: %(message)s")
     with contextlib.redirect_stdout(sys.stderr), full_disk_explained(home.root):
         yield kind(home=home, out=out, **flags)

@@ -126,7 +126,9 @@ def test_markers_in_the_text_are_words_of_their_own(kind: str, tmp_path: Path) -
     order = mixture.counts.order
     for row in [[BOS, *tokenizer.encode(line), EOS] for line in ODD_LINES]:
         spelled = [words[token] for token in row]
-        got = [score(entries, tuple(spelled[max(0, end - order + 1) : end]), spelled[end]) for end in range(1, len(row))]
+        got = [
+            score(entries, tuple(spelled[max(0, end - order + 1) : end]), spelled[end]) for end in range(1, len(row))
+        ]
         assert got == pytest.approx(expected_scores(mixture.counts, row), abs=1e-5)
         assert scores_by_kenlm(record.file, spelled) in (None, pytest.approx(got, abs=1e-4))
 

@@ -103,7 +103,7 @@ def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ..
         group.callback(**help_of(function), invoke_without_command=True)(as_typer_command(function))
         app.add_typer(group, name=name)
     else:
-        app.add_typer(group, name=name, help=function.__doc__, no_args_is_help=True)
+        app.add_typer(group, name=name, help=flowing(function.__doc__ or ""), no_args_is_help=True)
     return typer.main.get_group(app).commands[name]
 
 
@@ -112,7 +112,12 @@ def help_of(function: Callable[..., None]) -> dict[str, Any]:
     text, _, examples = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     lines = examples.splitlines()
     title = "examples:" if len(lines) > 1 else "example:"
-    return {"help": text, "epilog": escape("\n\n".join([title, *(f"  {line}" for line in lines)]))}
+    return {"help": flowing(text), "epilog": escape("\n\n".join([title, *(f"  {line}" for line in lines)]))}
+
+
+def flowing(text: str) -> str:
+    """Return paragraphs without line breaks of their own: a terminal may be narrower or wider than the source."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 @dataclasses.dataclass

@@ -134,7 +134,9 @@ def shown_tags(
     """The tags that MLflow shows in columns of its own: user, source, and the description, in Markdown."""
     deployment = origin.deployment if origin else ""
     data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
-    note = f"{model_shape(config.model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
+    # Whether counts are mixed with a network is known after training: the sentence on the scores tells it.
+    model = config.model.model_copy(update={"counts": 0}) if config.model.has_network else config.model
+    note = f"{model_shape(model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
     return {
         "mlflow.user": who().partition("@")[0],

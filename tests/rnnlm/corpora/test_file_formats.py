@@ -321,7 +321,7 @@ BEGINNINGS = [b"", b"\xef\xbb\xbf\n", b'<?xml version="1.0"?>\n', b"<!-- made\nb
 
 @pytest.mark.parametrize("name", ["page.txt", "page.txt.gz", "page", "page.zip", "page.log", "page.aspx"])
 @pytest.mark.parametrize("beginning", BEGINNINGS, ids=ascii)
-def test_a_page_where_text_was_expected_is_read_as_a_page_and_told(
+def test_a_page_instead_of_text_is_read_and_told(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, beginning: bytes
 ) -> None:
     path = write(tmp_path / name, beginning + PAGE)
@@ -334,7 +334,7 @@ def test_a_page_where_text_was_expected_is_read_as_a_page_and_told(
 @pytest.mark.parametrize(
     "name", ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.parquet", "a.pdf", "a.docx", "a.epub", "a.rst"]
 )
-def test_a_page_where_a_table_or_document_was_expected_is_named(home: Home, tmp_path: Path, name: str) -> None:
+def test_a_page_instead_of_a_table_is_named(home: Home, tmp_path: Path, name: str) -> None:
     refused(home, write(tmp_path / name, PAGE), f"is an HTML page and no {Path(name).suffix} file")
 
 

@@ -241,7 +241,7 @@ def test_unsafe_redirects_are_refused(url: str, target: str, refusal: str | None
         (b"other/\xe6\x97\xa5", "/other/%E6%97%A5"),
     ],
 )
-def test_a_redirect_is_followed_to_the_bytes_that_the_server_sent(
+def test_a_redirect_asks_for_the_bytes_that_were_sent(
     server: FaultyServer, target: Path, location: bytes, asked: str
 ) -> None:
     server.behaviour = f"redirect {location.decode('latin-1')}"

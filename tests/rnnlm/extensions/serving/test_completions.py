@@ -125,7 +125,7 @@ def reference_rows(heading: str) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
 
 
-def test_the_reference_has_every_field_of_the_api_and_of_ours_with_its_default_and_bounds() -> None:
+def test_the_reference_has_every_field_with_default_and_bounds() -> None:
     rows = {cells[0].strip("`"): cells for cells in reference_rows("Request")}
     fields, schema = CompletionRequest.model_fields, CompletionRequest.model_json_schema()["properties"]
     assert set(rows) == {*CompletionCreateParamsBase.__annotations__, "stream"} | set(fields)

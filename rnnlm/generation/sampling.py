@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import ModelError
+
 PROMPT_PIECE_TOKENS = 256  # tokens of a prompt read in one call
 
 
@@ -79,6 +81,8 @@ def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -
 
     Sampled on the CPU: apart from rounding, a seed gives the same text on a GPU.
     """
+    if not bool(logits.amax(dim=-1).isfinite().all()):  # -inf is a token that is never written
+        raise ModelError("the model's numbers are not finite after this text: its states or weights are too large")
     logits = without_excluded(logits, continuations, eos_id)
     sampled = [row for row, continuation in enumerate(continuations) if continuation.sampling.temperature > 0]
     if not sampled:

@@ -15,7 +15,7 @@ from rnnlm.storage.records import RunRecord
 CLEAR = "\x1b[2J"
 COMMANDS = [
     ["generate", "RUN", "--prompt", f"a {CLEAR}zz", "--maximum-tokens", "3"],
-    ["explain", "RUN", "--text", f"a {CLEAR}zz cat"],
+    ["explain", f"a {CLEAR}zz cat", "RUN"],
     ["tokenize", "RUN", "--show", "--text", f"a {CLEAR}zz cat"],
     ["rescore", "lists.jsonl", "--weight", "0.5", "--model", "RUN"],
     ["pairs", "pairs.csv", "--good", f"{CLEAR}", "--bad", "bad", "--model", "RUN"],

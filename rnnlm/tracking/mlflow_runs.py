@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
+from rnnlm.corpora.source_names import as_stored
 from rnnlm.display.model_shape import model_shape
 from rnnlm.runtime.current_user import who
 from rnnlm.storage.home import Home
@@ -148,7 +149,7 @@ def shown_tags(
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
     """Dotted path of each field → its value as JSON; strings without quotes."""
-    return {path: as_text(value) for path, value in flatten(config.model_dump(mode="json")).items()}
+    return {path: as_text(value) for path, value in flatten(as_stored(config).model_dump(mode="json")).items()}
 
 
 def as_text(value: Any) -> str:
@@ -158,7 +159,7 @@ def as_text(value: Any) -> str:
 
 def shown_parameters(config: PipelineConfig) -> dict[str, str]:
     """parameters() that differ from the defaults, for a logged model: MLflow shows all of them in one row."""
-    changed = flatten(config.model_dump(mode="json", exclude_defaults=True))
+    changed = flatten(as_stored(config).model_dump(mode="json", exclude_defaults=True))
     return {path: as_text(value)[:LONGEST_PARAMETER] for path, value in changed.items() if path != "force"}
 
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rnnlm.display.text_layout import terminal_text
+from rnnlm.display.text_layout import terminal_text, visible
 from rnnlm.errors import RnnlmError, TrackingError
 from rnnlm.storage.disk_errors import FEWEST_FILES, shortage, too_few_files
 
@@ -151,7 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def report_system_error(error: OSError) -> int:
     """Print what the system refused, in one line."""
-    where = f"{error.filename}: " if error.filename else ""
+    where = f"{visible(str(error.filename))}: " if error.filename else ""
     complain(f"{where}{error.strerror or error}; check the path, its permissions and the disk")
     return USER_ERROR
 

@@ -8,7 +8,8 @@ from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, SOURCE_CODE, TABLE_SUFF
 
 PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
 TAR_MARK = slice(257, 262)
-HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:(?:<\?xml.*?\?>|<!--.*?-->)\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S)
+# Without going back (?>…): a page may begin with many comments.
+HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?>(?:<\?xml.*?\?>|<!--.*?-->)\s*)*+<(?:!doctype\s+html|html)\b", re.I | re.S)
 PAGE_INSTEAD = "a server that sends a page may want a login"
 JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
 CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # text has none near its beginning: it may begin with ORC

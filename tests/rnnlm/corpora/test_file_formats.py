@@ -316,7 +316,7 @@ def test_a_source_that_is_not_a_file_or_folder_is_refused(home: Home, tmp_path: 
 PAGE = (
     b"<!DOCTYPE html><title>Sign in</title><nav>Home</nav><p>Sign in to go on.</p><p>Accept the terms.</p><p>End.</p>"
 )
-BEGINNINGS = [b"", b"\xef\xbb\xbf\n", b'<?xml version="1.0"?>\n', b"<!-- made\nby hand -->\n"]
+BEGINNINGS = [b"", b"<!-- a -->" * 40, b"\xef\xbb\xbf\n", b'<?xml version="1.0"?>\n', b"<!-- made\nby hand -->\n"]
 
 
 @pytest.mark.parametrize("name", ["page.txt", "page.txt.gz", "page", "page.zip", "page.log", "page.aspx"])
@@ -336,6 +336,11 @@ def test_a_page_instead_of_text_is_read_and_told(
 )
 def test_a_page_instead_of_a_table_is_named(home: Home, tmp_path: Path, name: str) -> None:
     refused(home, write(tmp_path / name, PAGE), f"is an HTML page and no {Path(name).suffix} file")
+
+
+def test_many_comments_that_open_no_page_are_text(home: Home, tmp_path: Path) -> None:
+    text = b"<!-- a -->" * 60 + b"<other>\n"
+    assert stored(home, write(tmp_path / "a.txt", text))["text"] == text.decode()
 
 
 @pytest.mark.parametrize("name", ["page.html", "page.htm", "page.xhtml", "page.md"])

@@ -81,8 +81,6 @@ def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -
 
     Sampled on the CPU: apart from rounding, a seed gives the same text on a GPU.
     """
-    if not bool(logits.amax(dim=-1).isfinite().all()):  # -inf is a token that is never written
-        raise ModelError("the model's numbers are not finite after this text: its states or weights are too large")
     logits = without_excluded(logits, continuations, eos_id)
     sampled = [row for row, continuation in enumerate(continuations) if continuation.sampling.temperature > 0]
     if not sampled:
@@ -117,10 +115,18 @@ def without_excluded(logits: Tensor, continuations: Sequence[Continuation], eos_
 
 
 def argmax_ids(logits: Tensor) -> list[int]:
-    """logits: (rows, V) → the first id of each row's maximum."""
+    """logits: (rows, V) → the first id of each row's maximum. ModelError if that is NaN or infinite."""
     # NumPy where possible: it compares eight numbers at a time, torch's argmax one by one.
-    on_cpu = logits.is_cpu and logits.dtype == torch.float32
-    ids: list[int] = (logits.numpy().argmax(axis=-1) if on_cpu else logits.argmax(dim=-1)).tolist()
+    if logits.is_cpu and logits.dtype == torch.float32:
+        values = logits.numpy()
+        found = values.argmax(axis=-1)
+        largest = values[np.arange(len(values)), found]
+    else:
+        places = logits.argmax(dim=-1, keepdim=True)
+        largest, found = logits.gather(-1, places).float().cpu().numpy(), places[:, 0].cpu().numpy()
+    if not np.isfinite(largest).all():
+        raise ModelError("the model's numbers are not finite after this text: its states or weights are too large")
+    ids: list[int] = found.tolist()
     return ids
 
 

@@ -90,6 +90,7 @@ def names_of(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return f"{parameter.metavar}{'' if parameter.nargs == 1 else '…'}"
     value = "" if parameter.is_flag else parameter.metavar
+    assert value is not None, f"{parameter.opts}: has no metavar"
     return f"{', '.join(parameter.opts)} {value}".strip()
 
 

@@ -22,6 +22,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rnnlm.display.text_layout import terminal_text, visible
 from rnnlm.errors import RnnlmError, TrackingError
 from rnnlm.storage.disk_errors import FEWEST_FILES, shortage, too_few_files
 
@@ -135,14 +136,14 @@ def main(arguments: list[str] | None = None) -> int:
     except typer.TyperException as error:
         return report_wrong_call(error)
     except (RnnlmError, TrackingError) as error:
-        print(f"rnnlm: {error}", file=sys.stderr)
+        complain(str(error))
         return USER_ERROR
     except OSError as error:  # a disk, a path or a pipe without a better message of its own
         return report_system_error(error)
     except Exception as error:  # of an import, before the command has begun
         if (reason := shortage(error)) is None:
             raise
-        print(f"rnnlm: {reason}", file=sys.stderr)
+        complain(reason)
         return USER_ERROR
     except Terminated:
         return report_interruption(signal.SIGTERM)
@@ -150,16 +151,21 @@ def main(arguments: list[str] | None = None) -> int:
 
 def report_system_error(error: OSError) -> int:
     """Print what the system refused, in one line."""
-    where = f"{ascii(str(error.filename))[1:-1]}: " if error.filename else ""
-    print(f"rnnlm: {where}{error.strerror or error}; check the path, its permissions and the disk", file=sys.stderr)
+    where = f"{visible(str(error.filename))}: " if error.filename else ""
+    complain(f"{where}{error.strerror or error}; check the path, its permissions and the disk")
     return USER_ERROR
+
+
+def complain(reason: str) -> None:
+    """Print why the command ends, on standard error. What it quotes does not control the terminal."""
+    print(f"rnnlm: {terminal_text(reason)}", file=sys.stderr)
 
 
 def check_open_files() -> None:
     """Exit with a sentence if this user may open too few files for a server and a training to end in order."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY and most < FEWEST_FILES:
-        print(f"rnnlm: {too_few_files()}", file=sys.stderr)
+        complain(too_few_files())
         sys.exit(USER_ERROR)
 
 
@@ -168,7 +174,7 @@ def check_current_folder() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        print(f"rnnlm: the current folder cannot be read ({error.strerror}): change to another (cd)", file=sys.stderr)
+        complain(f"the current folder cannot be read ({error.strerror}): change to another (cd)")
         sys.exit(USER_ERROR)
 
 
@@ -177,7 +183,7 @@ def flushed(code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        print(f"rnnlm: standard output: {error.strerror}", file=sys.stderr)
+        complain(f"standard output: {error.strerror}")
         code = code or USER_ERROR
     with contextlib.suppress(OSError):
         sys.stderr.flush()
@@ -204,7 +210,7 @@ def fill_standard_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     if 1 in closed:
-        print("rnnlm: standard output is closed, so what this command prints is lost", file=sys.stderr)
+        complain("standard output is closed, so what this command prints is lost")
 
 
 def build_group() -> TyperGroup:
@@ -229,13 +235,13 @@ def report_wrong_call(error: typer.TyperException) -> int:
             names = context.command.list_commands(context)
         near = difflib.get_close_matches(wrong[1], names, n=1)
         message = wrong[0] + (f"; did you mean {path} {near[0]}?" if near else "")
-    print(f"rnnlm: {message[:1].lower()}{message[1:]}; see {path} --help", file=sys.stderr)
+    complain(f"{message[:1].lower()}{message[1:]}; see {path} --help")
     return USER_ERROR
 
 
 def report_interruption(number: int) -> int:
     """Print one line. Returns the exit code of a program ended by the signal."""
-    print("rnnlm: interrupted; the same command resumes", file=sys.stderr)
+    complain("interrupted; the same command resumes")
     return 128 + number
 
 

@@ -185,7 +185,9 @@ def open_model(home: Home, wanted: str | None) -> Model:
 
 def shape(model: "LanguageModel") -> str:
     """Return a text such as `Elman network, 1 × 256, mixed with 5-gram counts`."""
-    counts = [] if model.mixture is None else [f"{model.mixture.counts.order}-gram counts"]
+    counts = (
+        [] if model.mixture is None or not model.mixture.shares.any() else [f"{model.mixture.counts.order}-gram counts"]
+    )
     if model.mixture is not None and model.mixture.is_alone:
         return counts[0]
     first, *others = model.networks

@@ -19,6 +19,7 @@ import typer
 from rich.markup import escape
 
 from flows.commands.option_groups import OptionGroup, PlainOption
+from rnnlm.display.text_layout import TerminalFormatter, terminal_text
 from rnnlm.errors import HomeError
 from rnnlm.storage.disk_errors import FULL, check_space, full_disk_explained
 from rnnlm.storage.home import Home, find_home
@@ -36,7 +37,7 @@ class Session:
 
     def print_result(self, text: str, value: Any) -> None:
         """Print `text` for people, or `value` as JSON with --json, on standard output. value: may hold records."""
-        self.print_line(json_of(value) if self.json else text)
+        self.print_line(json_of(value) if self.json else terminal_text(text))
 
     def print_line(self, text: str) -> None:
         """Print text on standard output. HomeError if that is on a full disk, which need not be the home's."""
@@ -102,7 +103,7 @@ def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ..
         group.callback(**help_of(function), invoke_without_command=True)(as_typer_command(function))
         app.add_typer(group, name=name)
     else:
-        app.add_typer(group, name=name, help=function.__doc__, no_args_is_help=True)
+        app.add_typer(group, name=name, help=flowing(function.__doc__ or ""), no_args_is_help=True)
     return typer.main.get_group(app).commands[name]
 
 
@@ -111,7 +112,12 @@ def help_of(function: Callable[..., None]) -> dict[str, Any]:
     text, _, examples = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     lines = examples.splitlines()
     title = "examples:" if len(lines) > 1 else "example:"
-    return {"help": text, "epilog": escape("\n\n".join([title, *(f"  {line}" for line in lines)]))}
+    return {"help": flowing(text), "epilog": escape("\n\n".join([title, *(f"  {line}" for line in lines)]))}
+
+
+def flowing(text: str) -> str:
+    """Return paragraphs without line breaks of their own: a terminal may be narrower or wider than the source."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 @dataclasses.dataclass
@@ -188,6 +194,13 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def log_to_terminal(line_format: str, anew: bool = False) -> None:
+    """Write warnings of all libraries to standard error. anew: also if a format was set before."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(TerminalFormatter(logging.Formatter(line_format)))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=anew)
+
+
 @contextlib.contextmanager
 def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Session]:
     """Set up home and environment. What libraries print, and their warnings, go to standard error."""
@@ -197,6 +210,6 @@ def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Sessio
     set_environment(home, stores=kind is not ReadingSession)
     out = sys.stdout
     if kind is not FlowSession:  # whose log lines Prefect shows
-        logging.basicConfig(level=logging.WARNING, format="rnnlm: %(message)s", stream=sys.stderr)
+        log_to_terminal("rnnlm: %(message)s")
     with contextlib.redirect_stdout(sys.stderr), full_disk_explained(home.root):
         yield kind(home=home, out=out, **flags)

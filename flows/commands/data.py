@@ -89,12 +89,10 @@ def tokenize_command(
     lines = text.removesuffix("\n").split("\n")
     rows = [tokenizer.encode(line) for line in lines]
     in_colour = session.out.isatty() and "NO_COLOR" not in os.environ
-    if not show:
-        shown = [" ".join(map(str, ids)) for ids in rows]
-    elif in_colour:
-        shown = [coloured(tokenizer, line) for line in lines]
-    else:
-        shown = ["|".join(tokenizer.pieces(ids)) for ids in rows]
+    if show and in_colour and not session.json:
+        session.print_line("\n".join(coloured(tokenizer, line) for line in lines))
+        return
+    shown = ["|".join(tokenizer.pieces(ids)) if show else " ".join(map(str, ids)) for ids in rows]
     value = [{"ids": ids, "pieces": tokenizer.pieces(ids)} for ids in rows]
     session.print_result("\n".join(shown), value[0] if len(value) == 1 else value)
 

@@ -1,12 +1,11 @@
 """Train as another node of a distributed run: the command join."""
 
 import logging
-import sys
 from typing import Annotated
 
 import typer
 
-from flows.commands.command import Session
+from flows.commands.command import Session, log_to_terminal
 
 HEADING = "Servers"
 
@@ -22,7 +21,7 @@ def join_command(
 
     rnnlm join node-0:29500
     """
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr, force=True)
+    log_to_terminal("%(message)s", anew=True)
     logging.getLogger("rnnlm").setLevel(logging.INFO)
     from rnnlm.extensions.distributed import join
 

@@ -16,7 +16,8 @@ def export_command(
     session: Session,
     model: Model = None,
     file_format: Annotated[
-        Literal["onnx", "arpa"], typer.Option("--format", help="onnx: the network; arpa: the counts.")
+        Literal["onnx", "arpa"],
+        typer.Option("--format", metavar="onnx|arpa", help="onnx: the network; arpa: the counts."),
     ] = "onnx",
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write, instead of onnx/model.onnx or model.arpa.")
@@ -35,7 +36,7 @@ def export_command(
         text = f"{counts.file}: {counts.file_bytes:,} bytes, {sum(counts.ngrams):,} n-grams of up to "
         text += f"{len(counts.ngrams)} tokens"
         if counts.without_network:
-            text += "\nthe counts alone: the network that they are mixed with is not exported"
+            text += "\nthe counts alone: the network beside them is not exported"
         session.print_result(text, counts)
         return
     from rnnlm.extensions.exports.onnx_graph import export_onnx

@@ -11,7 +11,7 @@ from flows.commands.command import Session
 from flows.commands.option_groups import fields
 from flows.commands.options import Model
 from rnnlm.config import GenerationConfig
-from rnnlm.display.text_layout import columns, visible
+from rnnlm.display.text_layout import columns
 from rnnlm.registry.model_lookup import (
     best_versions,
     list_models,
@@ -153,7 +153,7 @@ def generate_command(
 
 def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
     """Print prompt and continuation as one text. --json gives the exact characters."""
-    texts = ["\n".join(map(visible, sample.whole.strip().split("\n"))) for sample in samples]
+    texts = [sample.whole.strip() for sample in samples]
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
     session.print_result(separator.join(texts), samples[0] if len(samples) == 1 else samples)
 

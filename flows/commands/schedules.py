@@ -17,7 +17,7 @@ from flows.operations.prefect_query import FINISHED, PrefectQuery, health_proble
 from flows.operations.schedule_times import local_time
 from rnnlm.config.presets import SHORT_SETTINGS
 from rnnlm.corpora.source_names import absolute_source, corpus_name
-from rnnlm.display.text_layout import columns, labelled
+from rnnlm.display.text_layout import columns, labelled, terminal_text
 from rnnlm.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def trigger_command(
     if not wait:
         session.print_result(text, {"deployment": full, "flow_run_id": run_id})
         return
-    print(text, file=sys.stderr, flush=True)
+    print(terminal_text(text), file=sys.stderr, flush=True)
     state = follow_run(query, run_id)
     outcome = " ".join(part for part in (state["name"], state["message"]) if part)
     value = {"deployment": full, "flow_run_id": run_id, "state": state["name"], "message": state["message"]}
@@ -170,7 +170,7 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
             answered_at = time.monotonic()
             for log in reversed(query.logs(run_id, "rnnlm", **after)):
                 if log["id"] not in shown:
-                    print(log["message"], file=sys.stderr, flush=True)
+                    print(terminal_text(log["message"]), file=sys.stderr, flush=True)
                     shown.add(log["id"])
                     after = {"timestamp": {"after_": log["timestamp"]}}
             if run["state"]["type"] in FINISHED:

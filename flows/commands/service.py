@@ -21,8 +21,9 @@ from flows.service.home_processes import stop_home
 from flows.service.service_process import SERVICES, LogReader, last_lines, log_file
 from flows.service.supervisor import Supervisor, start_detached
 from flows.service.systemd_unit import install_unit
-from rnnlm.display.text_layout import labelled, shorten, text_tables
+from rnnlm.display.text_layout import labelled, shorten, terminal_text, text_tables
 from rnnlm.errors import ConfigError, RnnlmError
+from rnnlm.storage.disk_errors import check_database
 
 if TYPE_CHECKING:
     from flows.service.status import HomeStatus
@@ -67,6 +68,8 @@ def up_command(
             )
         session.print_result(f"already up\n{up_text(session, running)}", asdict(running))
         return
+    for database in (session.home.prefect / "prefect.db", session.home.mlflow_database):
+        check_database(database)
     if detach:
         running = wait_until_up(session, port, mlflow_port)
         session.print_result(up_text(session, running), asdict(running))
@@ -74,7 +77,7 @@ def up_command(
 
     def show(line: str) -> None:
         if not quiet:
-            print(line, file=sys.stderr, flush=True)
+            print(terminal_text(line), file=sys.stderr, flush=True)
 
     def when_ready(running: RunningHome) -> None:
         session.print_result(up_text(session, running), asdict(running))
@@ -220,5 +223,5 @@ def logs_command(
     while follow:
         for name, reader in readers.items():
             for line in reader.new_lines():
-                session.print_line(f"{name:<8} {line}")
+                session.print_line(terminal_text(f"{name:<8} {line}"))
         time.sleep(0.5)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from httpx import TransportError
 
 from rnnlm.display.progress import clear_bars
+from rnnlm.display.text_layout import TerminalFormatter
 from rnnlm.errors import RnnlmError
 from rnnlm.storage.disk_errors import is_full_disk, mentions_full_disk
 
@@ -104,8 +105,8 @@ def set_up_console(detail: Detail) -> None:
     """Set what Prefect's console handlers show; its handlers that send to the API stay as they are."""
     for handler in console_handlers():
         handler.filters = [is_news, detail.shows]
-        if detail is not Detail.ALL:
-            handler.setFormatter(logging.Formatter("%(message)s"))
+        line = handler.formatter if detail is Detail.ALL and handler.formatter else logging.Formatter("%(message)s")
+        handler.setFormatter(TerminalFormatter(line))
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.raiseExceptions = False  # otherwise the API handler prints every line that it could not send

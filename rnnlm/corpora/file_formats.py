@@ -8,7 +8,7 @@ from pathlib import Path
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.compression import OpenFile
 from rnnlm.corpora.document_formats import DocumentError, document_reader
-from rnnlm.corpora.format_detection import archive_kind, detect_format
+from rnnlm.corpora.format_detection import PAGE_INSTEAD, archive_kind, detect_format
 from rnnlm.corpora.local_files import nothing_left
 from rnnlm.corpora.reading_report import ReadingReport
 from rnnlm.corpora.source_files import Opener, SourceFile
@@ -170,6 +170,8 @@ class TextReader:
         label = opened.label
         kind = detect_format(opened.head, opened.plain_name) if self.config.format == "auto" else self.config.format
         encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
+        if kind == "html" and suffix_of(opened.plain_name) not in DOCUMENT_SUFFIXES:
+            self.report.note(label, f"an HTML page, of which the prose is read; {PAGE_INSTEAD}", "format")
         if kind in DOCUMENT_KINDS:
             reader = document_reader()
             data = read_document(opened, reader.MAXIMUM_BYTES[kind])

@@ -4,12 +4,13 @@ import re
 from typing import Literal
 
 from rnnlm.corpora.document_formats import DocumentError
-from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, TABLE_SUFFIXES, suffix_of
+from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, SOURCE_CODE, TABLE_SUFFIXES, suffix_of
 
 PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
 TAR_MARK = slice(257, 262)
-HTML_MARKS = (b"<!doctype html", b"<html")
-HTML_AS_TEXT = {"", ".txt", ".text"}  # suffixes with which people save pages
+# Without going back (?>…): a page may begin with many comments.
+HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?>(?:<\?xml.*?\?>|<!--.*?-->)\s*)*+<(?:!doctype\s+html|html)\b", re.I | re.S)
+PAGE_INSTEAD = "a server that sends a page may want a login"
 JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
 CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # text has none near its beginning: it may begin with ORC
 BINARY_FORMATS = (  # place of the mark, mark, what it is the mark of
@@ -64,8 +65,10 @@ def detect_format(head: bytes, name: str) -> str:
         if head[place : place + len(mark)] == mark:
             raise DocumentError(f"is {what}")
     suffix = suffix_of(name)
-    if suffix in HTML_AS_TEXT and head.lstrip().lower().startswith(HTML_MARKS):
-        return "html"
+    if DOCUMENT_SUFFIXES.get(suffix) not in ("html", "markdown") and suffix not in SOURCE_CODE and HTML.match(head):
+        if suffix in TABLE_SUFFIXES or suffix in DOCUMENT_SUFFIXES:
+            raise DocumentError(f"is an HTML page and no {suffix} file; {PAGE_INSTEAD}")
+        return "html"  # as people save pages
     if not suffix and JSON_BEGINNING.match(head):  # as part files of Spark
         return "jsonl"
     return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")

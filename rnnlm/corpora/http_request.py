@@ -4,9 +4,10 @@ import contextlib
 import ipaddress
 import math
 import socket
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import requests
 import urllib3
@@ -42,6 +43,13 @@ class TransientError(FetchError):
         self.after_seconds = after_seconds
 
 
+class RedirectsByHand(requests.Session):
+    """Leaves redirects to its caller: requests itself would refuse an answer whose Location is not UTF-8."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
+
+
 @contextlib.contextmanager
 def network_errors_explained(label: str) -> Iterator[None]:
     """Turn errors of requests and urllib3 into TransientError, or CorpusError for an invalid address."""
@@ -66,11 +74,12 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
     for _ in range(MAXIMUM_REDIRECTS + 1):
         if problem := proxy_problem(url):
             raise CorpusError(f"{asked}: {problem}")
-        response = requests.get(url, stream=True, timeout=timeout, allow_redirects=False, headers=headers)
+        with RedirectsByHand() as session:
+            response = session.get(url, stream=True, timeout=timeout, allow_redirects=False, headers=headers)
         if not response.is_redirect:
             break
         response.close()
-        target = urljoin(url, response.headers["Location"])
+        target = urljoin(url, redirect_target(response.headers["Location"]))
         refuse_redirect(asked, url, target)
         url = target
     else:
@@ -83,6 +92,15 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
         after = retry_after_seconds(response.headers.get("Retry-After"))
         raise TransientError(f"{asked}: the server answered {status}; run again later", after)
     raise CorpusError(f"{asked}: the server answered {status}, expected 200; check the address")
+
+
+def redirect_target(location: str) -> str:
+    """Return the address in a Location header as browsers read it: many servers send the bytes of a text unencoded."""
+    sent = location.encode("latin-1")  # as http.client reads a header
+    try:
+        return sent.decode("utf-8")
+    except UnicodeDecodeError:
+        return quote(sent, safe=string.printable)
 
 
 def refuse_redirect(asked: str, url: str, target: str) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from slugify import slugify
 
-from rnnlm.config import CorpusConfig
+from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.catalogue import CATALOGUE
 from rnnlm.corpora.local_files import WILDCARDS
 from rnnlm.corpora.split_names import COMPRESSED
@@ -56,6 +56,12 @@ def absolute_source(source: str) -> str:
         folder = hub_name(source).folder
         return f"{HUB_PREFIX}{folder.resolve()}" if folder else source
     return str(expanded(source).resolve())
+
+
+def as_stored(config: PipelineConfig) -> PipelineConfig:
+    """Return a configuration as files and registries keep it: other folders may have another text of this name."""
+    corpus = config.corpus.model_copy(update={"source": absolute_source(config.corpus.source)})
+    return config.model_copy(update={"corpus": corpus})
 
 
 def is_url(source: str) -> bool:

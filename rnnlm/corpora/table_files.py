@@ -207,6 +207,16 @@ def kind_of_column(schema: Any, parts: list[str], label: str) -> Any:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def unpacked_bytes(cells: Any) -> int:
+    """Return the bytes of a column's values, each where it stands: a dictionary has a text once for many rows."""
+    import pyarrow.compute
+
+    if not pa.types.is_dictionary(cells.type) or not any(is_kind(cells.type.value_type) for is_kind in TEXT_TYPES):
+        return int(cells.nbytes)
+    lengths = pyarrow.compute.binary_length(cells.dictionary.cast(pa.large_binary())).take(cells.indices)
+    return pyarrow.compute.sum(lengths.cast(pa.int64())).as_py() or 0
+
+
 def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Decoding, meter: Meter) -> list[Any]:
     """Return a column's values. Text and bytes are decoded here: Arrow does not check that a string is UTF-8."""
     import pyarrow.compute
@@ -214,7 +224,7 @@ def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Deco
     cells = batch.column(parts[0])
     for part in parts[1:]:
         cells = pyarrow.compute.struct_field(cells, part)
-    meter.add(cells.nbytes, label)
+    meter.add(unpacked_bytes(cells), label)
     is_text = any(is_kind(kind) for is_kind in TEXT_TYPES)
     try:
         if is_text:

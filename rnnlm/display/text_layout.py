@@ -1,8 +1,10 @@
 """Layout shared by reports: tables for the terminal and in Markdown, text and images inside Markdown."""
 
 import base64
+import logging
 import re
 import textwrap
+import unicodedata
 from collections.abc import Mapping
 from itertools import zip_longest
 from pathlib import Path
@@ -138,3 +140,21 @@ def visible(text: str) -> str:
     return "".join(
         character if character.isprintable() or character in JOINERS else repr(character)[1:-1] for character in text
     )
+
+
+def terminal_text(text: str) -> str:
+    """Return the text as a terminal may get it: visible(), but for line breaks, tabs and spaces of any width."""
+    return re.sub(
+        r"[^\n\t -~]", lambda found: found[0] if unicodedata.category(found[0]) == "Zs" else visible(found[0]), text
+    )
+
+
+class TerminalFormatter(logging.Formatter):
+    """Makes what another formatter writes fit for a terminal: messages quote texts and names of files."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        return terminal_text(self.inner.format(record))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import ModelError
 from ..models.language_model import LanguageModel
 from ..sequences.batches import EVALUATION_WINDOW, Batch
 from .full_softmax import LogNormalizer
@@ -62,6 +63,16 @@ def nll_of_network(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[n
             losses[read.cells] = log_normalizer.token_nll(read.hidden, read.target_ids).cpu().numpy()
             state = read.state
         yield losses[batch.mask.numpy().reshape(-1)]
+
+
+def finite(nll_nats: np.ndarray) -> np.ndarray:
+    """Return the losses of a text. ModelError if one is not finite: the network's numbers grow without a bound."""
+    if not np.isfinite(nll_nats).all():
+        raise ModelError(
+            "the model's loss on this text is not finite: its states or weights are too large;\n"
+            "train it again, with a smaller learning rate or another nonlinearity"
+        )
+    return nll_nats
 
 
 def nll_of_batches(model: LanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:

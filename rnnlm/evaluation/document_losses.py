@@ -30,6 +30,7 @@ from ..sequences.segmentation import (
 )
 from ..sequences.shift import contexts, shifted_rows
 from ..tokenizers.text_tokenizer import BOS, TextTokenizer
+from .batch_losses import finite
 from .shared_prefix_scoring import nll_of_rows_sharing_prefixes
 
 
@@ -118,7 +119,7 @@ def document_losses(
     tokens = sums_between(predicted, first_lines)
     _, token_ids = shifted_rows(rows)
     if known_nll is not None:
-        nll_nats = np.fromiter(islice(known_nll, rows.predicted_count), np.float32, rows.predicted_count)
+        nll_nats = finite(np.fromiter(islice(known_nll, rows.predicted_count), np.float32, rows.predicted_count))
     else:
         if model.mixture is not None and model.mixture.is_alone:
             nll_nats = np.zeros(rows.predicted_count, np.float32)

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..models.language_model import LanguageModel
 from ..sequences.batches import by_length, length_groups, padded
 from ..sequences.segmentation import TokenRows, ends
-from .batch_losses import read_windows
+from .batch_losses import finite, read_windows
 from .full_softmax import LogNormalizer, target_logits
 
 MAX_SHARED_PREFIX = 64  # tokens; longer common prefixes are not looked for
@@ -30,7 +30,7 @@ def nll_of_rows_sharing_prefixes(
 
     batch_size changes only rounding. tail_dtype: see LogNormalizer.
     """
-    return model.nll_of_networks([nll_of_network(one, rows, batch_size, tail_dtype) for one in model.networks])
+    return finite(model.nll_of_networks([nll_of_network(one, rows, batch_size, tail_dtype) for one in model.networks]))
 
 
 def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype) -> np.ndarray:

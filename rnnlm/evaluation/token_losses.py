@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from rnnlm.display.progress import Progress
-from rnnlm.evaluation.batch_losses import nll_of_each_batch
+from rnnlm.evaluation.batch_losses import finite, nll_of_each_batch
 from rnnlm.evaluation.shared_prefix_scoring import nll_of_rows_sharing_prefixes
 from rnnlm.models.devices import evaluation_device, float32_products
 from rnnlm.models.language_model import LanguageModel
@@ -109,7 +109,7 @@ def network_nll_of_split(
         parts = (nll_of_rows_sharing_prefixes(model, rows, batch_size) for rows in chunks(source))
     with Progress(what, source.predicted_count, "token") as progress:
         for nll in parts:
-            yield nll
+            yield finite(nll)
             progress.update(len(nll))
 
 

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import ModelError
+
 PROMPT_PIECE_TOKENS = 256  # tokens of a prompt read in one call
 
 
@@ -113,10 +115,18 @@ def without_excluded(logits: Tensor, continuations: Sequence[Continuation], eos_
 
 
 def argmax_ids(logits: Tensor) -> list[int]:
-    """Return the first id of each row's maximum. logits: (rows, V)."""
+    """Return the first id of each row's maximum. Raise ModelError if that is NaN or infinite. logits: (rows, V)."""
     # NumPy where possible: it compares eight numbers at a time, torch's argmax one by one.
-    on_cpu = logits.is_cpu and logits.dtype == torch.float32
-    ids: list[int] = (logits.numpy().argmax(axis=-1) if on_cpu else logits.argmax(dim=-1)).tolist()
+    if logits.is_cpu and logits.dtype == torch.float32:
+        values = logits.numpy()
+        found = values.argmax(axis=-1)
+        largest = values[np.arange(len(values)), found]
+    else:
+        places = logits.argmax(dim=-1, keepdim=True)
+        largest, found = logits.gather(-1, places).float().cpu().numpy(), places[:, 0].cpu().numpy()
+    if not np.isfinite(largest).all():
+        raise ModelError("the model's numbers are not finite after this text: its states or weights are too large")
+    ids: list[int] = found.tolist()
     return ids
 
 

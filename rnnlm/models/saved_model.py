@@ -20,6 +20,7 @@ from .mixture import load_mixture
 from .saved_config import MODEL_CONFIGURATION, check_config, read_object
 
 WEIGHTS = "model.safetensors"
+LARGEST_WEIGHT = 1e5  # those of trained models are below a thousand; a flipped bit makes 1e30 of one
 
 
 def read_saved_model(folder: Path) -> LanguageModel:
@@ -56,6 +57,8 @@ def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
             raise ValueError(f"{WEIGHTS}: {name} is of type {weight.dtype}, expected float32")
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(f"its weights are not finite ({ascii(name)[1:-1]:.80})")
+        if weight.numel() and float(weight.abs().max()) > LARGEST_WEIGHT:
+            raise ValueError(f"its weights are damaged: {ascii(name)[1:-1]:.80} has one of {weight.abs().max():.3g}")
     if MEMBERS in config:
         shares = weights[SHARES].double()
         if bool((shares < 0).any()) or abs(float(shares.sum()) - 1) > 1e-3:

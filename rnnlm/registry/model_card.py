@@ -7,6 +7,7 @@ from pathlib import Path
 from rnnlm.config import ModelConfig
 from rnnlm.config.kinds import kind_of
 from rnnlm.display.text_layout import markdown_code, markdown_table, markdown_text, visible
+from rnnlm.evaluation.count_shares import used_counts
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.models.count_model import FILE as COUNTS
@@ -199,10 +200,10 @@ def network_summary(run: RunRecord, dataset: DatasetRecord) -> str:
 
 
 def counts_summary(folder: Path) -> str:
-    """Read from the header of the file of the counts; "" if there is none."""
+    """Read from the header of the file of the counts; "" if the model uses none."""
     from safetensors import safe_open
 
-    if not (folder / COUNTS).exists():
+    if not used_counts(folder):
         return ""
     with safe_open(folder / COUNTS, framework="numpy") as file:
         sizes = [file.get_slice(name).get_shape()[0] for name in file.keys() if name.endswith(".words")]  # noqa: SIM118

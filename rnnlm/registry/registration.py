@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rnnlm.corpora.character_profile import count_characters, training_text
+from rnnlm.corpora.source_names import as_stored
 from rnnlm.registry.bundle import (
     CHARACTERS,
     CONFIGURATION,
@@ -180,7 +181,7 @@ def log_files(
         check_bundle(saved)
         evidence = saved / EVIDENCE
         evidence.mkdir()
-        write_json(evidence / CONFIGURATION, candidate.config.model_dump(mode="json"))
+        write_json(evidence / CONFIGURATION, as_stored(candidate.config).model_dump(mode="json"))
         if (text := training_text(corpus_folder(home, candidate.dataset))) is not None:
             write_json(evidence / CHARACTERS, count_characters(text))
         seen_documents = write_training_documents(candidate, evidence / TRAINING_DOCUMENTS)

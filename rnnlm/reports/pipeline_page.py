@@ -16,6 +16,7 @@ from rnnlm.display.text_layout import (
     text_tables,
     visible,
 )
+from rnnlm.evaluation.count_shares import used_counts
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.evaluation.seed_scores import seed_rows
 from rnnlm.registry.decision_text import unchanged_since
@@ -108,6 +109,11 @@ def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
     return "\n\n".join([*pages, gates, description])
 
 
+def as_used(model: ModelConfig, run: RunRecord) -> ModelConfig:
+    """Return the model without the counts whose shares are all 0."""
+    return model.model_copy(update={"counts": used_counts(run.model_folder)})
+
+
 def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig) -> str:
     """Return Markdown."""
     if run.started_from is not None:
@@ -116,7 +122,7 @@ def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig
         "run": Code(run.run_id),
         "started from": str(run.started_from or "random weights"),
         **{name: fact for _, section in training.sections() for name, fact in section.facts().items()},
-        "model": model_shape(model, len(run.members)),
+        "model": model_shape(as_used(model, run), len(run.members)),
         "epochs": training.epoch_count,
         "trained tokens": f"{run.trained_tokens:,}",
         **(
@@ -141,15 +147,12 @@ def pipeline_summary(record: PipelineRecord) -> str:
     config = PipelineConfig.model_validate(read_json(record.run.folder / "config.json"))
     corpus, dataset, run, stages = record.corpus, record.dataset, record.run, record.stages
     train_tokens = dataset.predicted_tokens["train"]
-    model = config.model
-    if model.has_network and record.evaluation.scores["test"].network is None:
-        model = model.model_copy(update={"counts": 0})  # the counts' shares are 0: the network is alone
     facts = {
         "corpus": f"{corpus.name}, sha256 {corpus.digest[:16]}, {corpus.corpus_bytes:,} bytes"
         + (f", {corpus.freshness}" if corpus.freshness else ""),
         "dataset": f"{dataset.dataset_id}, vocabulary {dataset.vocabulary_size:,}, {train_tokens:,} tokens to train on",
         "run": run.folder,
-        "trained": f"{model_shape(model, len(run.members))}; {run.trained_tokens:,} tokens "
+        "trained": f"{model_shape(as_used(config.model, run), len(run.members))}; {run.trained_tokens:,} tokens "
         f"({run.trained_tokens / train_tokens:.1f} epochs)",
         "started": f"from {run.started_from}" if run.started_from else "",
         **{name: fact for _, section in config.sections() for name, fact in section.facts().items()},

@@ -3,9 +3,10 @@
 import errno
 import resource
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ NO_MEMORY_TEXTS = (  # in names and texts of errors of Python, Arrow, DuckDB, to
 NEARLY_FULL_BYTES = 4 << 20  # SQLite's logs need some megabytes before anything is stored
 LEAST_OF_A_FLOW_BYTES = 12 << 20  # Prefect's database and its log, before anything of ours
 FEWEST_FILES = 64  # open at once, for a command that starts a server
+RESTORE = "Restore a backup into a new home (rnnlm restore), or move the database away to begin a new one."
 T = TypeVar("T")
 
 
@@ -59,7 +61,7 @@ def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
 
 @contextmanager
 def full_disk_explained(folder: Path) -> Iterator[None]:
-    """Turn what any library raises for a full disk, for too little memory or too few files into a HomeError.
+    """Turn what any library raises for a full disk, a damaged database, or too little memory or files into a HomeError.
 
     folder: on the disk that is written to.
     """
@@ -75,7 +77,7 @@ def full_disk_explained(folder: Path) -> Iterator[None]:
 
 
 def shortage(error: Exception, folder: Path | None = None) -> str | None:
-    """Say what this machine lacks, and what to do, if that is what the error says; else return None.
+    """Say what this machine lacks or has damaged, and what to do, if that is what the error says; else return None.
 
     folder: on the disk that was written to; None: none was.
     """
@@ -88,12 +90,32 @@ def shortage(error: Exception, folder: Path | None = None) -> str | None:
         return too_few_files()
     if isinstance(error, RnnlmError):
         return None
+    if damage := damage_of_database(error):
+        return f"mlflow.db or prefect/prefect.db of this home is damaged ({damage[:100]}).\n{RESTORE}"
     if errno.ENOMEM in codes or any(part in text for text in texts for part in NO_MEMORY_TEXTS):
         return (
             f"not enough memory ({' '.join(texts[0].split())[:100]}).\n"
             "End other programs, raise the limit (ulimit -v), or use a smaller text or model."
         )
     return None
+
+
+def damage_of_database(error: BaseException) -> str:
+    """Return what SQLite says of a file whose pages or schema are damaged; "" if the error is another one."""
+    found = (str(cause) for cause in causes_of(error) if type(cause) is sqlite3.DatabaseError)
+    return next(found, "")
+
+
+def check_database(path: Path) -> None:
+    """HomeError if there is a file that is no SQLite database, or one with a damaged schema."""
+    if not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.execute("select count(*) from sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        if damage := damage_of_database(error):  # a busy one, say, is not damaged
+            raise HomeError(f"{path}: is damaged ({damage[:100]}).\n{RESTORE}") from error
 
 
 def too_few_files() -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config import PipelineConfig
 from rnnlm.config.moved_settings import flatten
+from rnnlm.corpora.source_names import as_stored
 from rnnlm.display.model_shape import model_shape
 from rnnlm.runtime.current_user import who
 from rnnlm.storage.home import Home
@@ -134,7 +135,9 @@ def shown_tags(
     """Return the tags that MLflow shows in columns of its own: user, source, and the description, in Markdown."""
     deployment = origin.deployment if origin else ""
     data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
-    note = f"{model_shape(config.model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
+    # Whether counts are mixed with a network is known after training: the sentence on the scores tells it.
+    model = config.model.model_copy(update={"counts": 0}) if config.model.has_network else config.model
+    note = f"{model_shape(model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
     return {
         "mlflow.user": who().partition("@")[0],
@@ -146,7 +149,7 @@ def shown_tags(
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
     """Return each field's value by its dotted path, as JSON; strings without quotes."""
-    return {path: as_text(value) for path, value in flatten(config.model_dump(mode="json")).items()}
+    return {path: as_text(value) for path, value in flatten(as_stored(config).model_dump(mode="json")).items()}
 
 
 def as_text(value: Any) -> str:
@@ -159,7 +162,7 @@ def shown_parameters(config: PipelineConfig) -> dict[str, str]:
 
     MLflow shows all of them in one row.
     """
-    changed = flatten(config.model_dump(mode="json", exclude_defaults=True))
+    changed = flatten(as_stored(config).model_dump(mode="json", exclude_defaults=True))
     return {path: as_text(value)[:LONGEST_PARAMETER] for path, value in changed.items() if path != "force"}
 
 

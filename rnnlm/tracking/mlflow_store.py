@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from rnnlm.errors import ConfigError, TrackingError
 from rnnlm.runtime.proxies import proxy_problem
+from rnnlm.storage.disk_errors import RESTORE, damage_of_database
 from rnnlm.storage.home import Home
 from rnnlm.storage.redaction import redacted
 from rnnlm.tracking.stored_locations import mend_locations
@@ -199,12 +200,12 @@ def reaching_mlflow(home: Home) -> Iterator["MlflowClient"]:
     try:
         prepare_store(home)
         yield MlflowClient(tracking_uri=uri, registry_uri=registry_uri(home))
-    except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
+    except (MlflowException, RequestException, SQLAlchemyError, sqlite3.Error, OSError) as error:
         cause = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise TrackingError(
-            f"MLflow at {redacted(uri)} failed: {redacted(cause)}\n"
-            "Check that it runs and that MLFLOW_TRACKING_URI (unset: the home's mlflow.db) is its address."
-        ) from error
+        advice = "Check that it runs and that MLFLOW_TRACKING_URI (unset: the home's mlflow.db) is its address."
+        if damage_of_database(error):
+            advice = RESTORE
+        raise TrackingError(f"MLflow at {redacted(uri)} failed: {redacted(cause)}\n{advice}") from error
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rnnlm.config.section import result_settings
 from rnnlm.config.training_config import TrainingConfig
+from rnnlm.corpora.source_names import as_stored
 from rnnlm.evaluation.count_shares import fit_mixture
 from rnnlm.evaluation.token_losses import stored_network_nll
 from rnnlm.extension_points import plugged
@@ -144,7 +145,7 @@ def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: 
         return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
     clear_folder(folder, damage, force)
     folder.mkdir(exist_ok=True)
-    write_json(folder / "config.json", config.model_dump(mode="json"))
+    write_json(folder / "config.json", as_stored(config).model_dump(mode="json"))
     return None
 
 

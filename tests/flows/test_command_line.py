@@ -1,5 +1,6 @@
 """The `rnnlm` command as another program calls it: exit code, standard output, at most three lines of error."""
 
+import itertools
 import json
 import os
 import socket
@@ -52,6 +53,22 @@ def test_help_fits_80_columns_and_shows_an_example(monkeypatch: pytest.MonkeyPat
         assert max(map(len, page.splitlines())) <= 80, name
         assert "example" in page or name == "rnnlm probe", name  # probe only has subcommands
     assert all(preset in pages["rnnlm run"] for preset in preset_files())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_lines_of_help_end_where_the_next_word_does_not_fit(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", width)
+    broken = 0
+    for name, page in help_pages().items():
+        stripped = "\n".join(line.strip() for line in page.splitlines())
+        lines = stripped.partition("Usage:")[2].partition("\n\n")[2].partition("╭")[0].splitlines()
+        for line, following in itertools.pairwise(lines):
+            assert len(line) <= width
+            if line and following:
+                broken += 1
+                assert len(f" {line} {following.split()[0]}") >= width, f"{name}: {line}"
+    assert broken
 
 
 def test_the_overview_imports_no_command() -> None:

@@ -247,9 +247,6 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
     assert f"{facts['test_perplexity']:.2f}" in summary
     network = forced.evaluation.scores["test"].network
     assert ("mixed with" in summary) == (network is not None)
-    test = forced.evaluation.scores["test"].model_copy(update={"network": None})  # as of shares of 0
-    alone = forced.evaluation.model_copy(update={"scores": forced.evaluation.scores | {"test": test}})
-    assert "mixed with" not in pipeline_summary(forced.model_copy(update={"evaluation": alone}))
     champion = model_folder(home, "models:/rnnlm-toy@champion")
     assert (champion / "reference" / "line.parquet").is_file()  # training stored it, registration copied it
 

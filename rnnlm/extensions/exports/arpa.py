@@ -23,6 +23,7 @@ from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 
 NEVER = -99.0  # log₁₀ of a probability of 0, by convention
 SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
+UNKNOWN_IN_CAPITALS = "<UNK>"  # KenLM reads it as <unk>
 NGRAMS_AT_ONCE = 1 << 18
 
 
@@ -54,11 +55,26 @@ def export_arpa(folder: Path, file: Path) -> ArpaRecord:
 
 
 def spellings(pieces: Sequence[str]) -> list[str]:
-    """Tokens as an ARPA file spells them: without white space, and <s> and </s> for the ends of a sentence."""
-    words = [re.sub(r"\s", lambda found: f"<0x{ord(found[0]):02X}>", piece) or "<empty>" for piece in pieces]
-    for token_id, word in SPECIAL.items():
-        words[token_id] = word
+    """Tokens as an ARPA file spells them, no two alike: without white space, and <s> and </s> for a sentence's ends.
+
+    White space is written as its code, and so is the first character of a word that is spelled as another token.
+    """
+    words, taken = [], {*SPECIAL.values(), UNKNOWN_IN_CAPITALS}
+    for token_id, piece in enumerate(pieces):
+        word = SPECIAL.get(token_id)
+        if word is None:
+            # Readers also split at NUL, which is no white space of Python's.
+            word = re.sub(r"[\s\0]", lambda found: code_of(found[0]), piece) or "<empty>"
+            while word in taken:
+                word = code_of(word[0]) + word[1:]
+            taken.add(word)
+        words.append(word)
     return words
+
+
+def code_of(character: str) -> str:
+    """Return `<0x20>` for a space."""
+    return f"<0x{ord(character):02X}>"
 
 
 def write_arpa(counts: CountModel, words: Sequence[str], stream: IO[str]) -> list[int]:

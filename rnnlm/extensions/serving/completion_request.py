@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from rnnlm.config import Seed, Temperature, TopP
 from rnnlm.extensions.serving.messages import MAXIMUM_PROMPT, MAXIMUM_TOKENS
@@ -11,7 +12,18 @@ MAXIMUM_CHOICES = 128  # of one request
 
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAXIMUM_PROMPT)]
 TextPrompt = Annotated[str, Field(max_length=MAXIMUM_PROMPT)]
-Zero = Annotated[float, Field(ge=0, le=0)]  # of a field that would change the text
+
+
+def check_zero(value: float) -> float:
+    """Refuse a number other than 0."""
+    if value:
+        raise PydanticCustomError(
+            "unsupported", "expected 0: other numbers would change the text, and are not supported"
+        )
+    return value
+
+
+Zero = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 0}), AfterValidator(check_zero)]
 
 
 class FieldsOrDefaults(BaseModel):

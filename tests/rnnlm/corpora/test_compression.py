@@ -7,6 +7,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rnnlm.config import CorpusConfig
@@ -273,3 +275,19 @@ def test_what_is_intact_but_not_read_is_not_called_damaged(home: Home, tmp_path:
         packed[start : start + 2] = (9).to_bytes(2, "little")  # the method Deflate64
     message = refused(home, tmp_path / "a.zip", bytes(packed), "zip data of a kind that is not read")
     assert "damaged" not in message
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
+def test_a_dictionary_counts_as_often_as_its_text_is_repeated(home: Home, tmp_path: Path, kind: pa.DataType) -> None:
+    """In Arrow a batch of rows holds the text once, and its cells as Python objects would take 256 times the memory."""
+    words = pa.array(["the cat sees the dog . " * 4_000], pa.string()).cast(kind)
+    table = pa.table({"text": pa.DictionaryArray.from_arrays(pa.array([0, None] * 250, pa.int32()), words)})
+    stream = io.BytesIO()
+    pq.write_table(table, stream, compression="zstd")
+    refused(home, tmp_path / "a.parquet", stream.getvalue(), "unpacks to more than 200 times")
+    few = io.BytesIO()
+    pq.write_table(table.slice(0, 4), few, compression="zstd")
+    source = tmp_path / "few.parquet"
+    source.write_bytes(few.getvalue())
+    corpus = obtain_corpus(home, CorpusConfig(source=str(source)))
+    assert len((corpus.folder / "text.txt").read_text().split()) == 2 * 4_000 * 6  # words and the full stop

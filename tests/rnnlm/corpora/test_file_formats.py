@@ -311,3 +311,38 @@ def test_a_source_that_is_not_a_file_or_folder_is_refused(home: Home, tmp_path: 
     refused(home, "/dev/zero", "neither a file nor a folder")
     refused(home, "a" * 5000, "cannot be read|no such file")
     refused(home, "a\0b", "cannot be read|no such file")
+
+
+PAGE = (
+    b"<!DOCTYPE html><title>Sign in</title><nav>Home</nav><p>Sign in to go on.</p><p>Accept the terms.</p><p>End.</p>"
+)
+BEGINNINGS = [b"", b"<!-- a -->" * 40, b"\xef\xbb\xbf\n", b'<?xml version="1.0"?>\n', b"<!-- made\nby hand -->\n"]
+
+
+@pytest.mark.parametrize("name", ["page.txt", "page.txt.gz", "page", "page.zip", "page.log", "page.aspx"])
+@pytest.mark.parametrize("beginning", BEGINNINGS, ids=ascii)
+def test_a_page_instead_of_text_is_read_and_told(
+    home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, beginning: bytes
+) -> None:
+    path = write(tmp_path / name, beginning + PAGE)
+    assert stored(home, path)["text"] == "Sign in to go on.\n\nAccept the terms.\n\nEnd.\n\n"
+    assert (
+        f"{name} (an HTML page, of which the prose is read; a server that sends a page may want a login)" in caplog.text
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.parquet", "a.pdf", "a.docx", "a.epub", "a.rst"]
+)
+def test_a_page_instead_of_a_table_is_named(home: Home, tmp_path: Path, name: str) -> None:
+    refused(home, write(tmp_path / name, PAGE), f"is an HTML page and no {Path(name).suffix} file")
+
+
+def test_many_comments_that_open_no_page_are_text(home: Home, tmp_path: Path) -> None:
+    text = b"<!-- a -->" * 60 + b"<other>\n"
+    assert stored(home, write(tmp_path / "a.txt", text))["text"] == text.decode()
+
+
+@pytest.mark.parametrize("name", ["page.html", "page.htm", "page.xhtml", "page.md"])
+def test_a_page_by_its_name_needs_no_word(home: Home, tmp_path: Path, name: str) -> None:
+    assert obtain(home, write(tmp_path / name, PAGE)).left_out == ()

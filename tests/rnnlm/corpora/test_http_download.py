@@ -232,6 +232,24 @@ def test_unsafe_redirects_are_refused(url: str, target: str, refusal: str | None
             refuse_redirect(url, url, target)
 
 
+@pytest.mark.parametrize(
+    ("location", "asked"),
+    [
+        (b"/L\xc3\xb6schen%20a", "/L%C3%B6schen%20a"),  # raw UTF-8
+        (b"/L\xf6schen%20a", "/L%F6schen%20a"),  # raw Latin-1
+        (b"/a%2Fb?c=d&e=%FF", "/a%2Fb?c=d&e=%FF"),  # encoded by the server
+        (b"other/\xe6\x97\xa5", "/other/%E6%97%A5"),
+    ],
+)
+def test_a_redirect_asks_for_the_bytes_that_were_sent(
+    server: FaultyServer, target: Path, location: bytes, asked: str
+) -> None:
+    server.behaviour = f"redirect {location.decode('latin-1')}"
+    with pytest.raises(CorpusError, match="more than 5 redirects"):
+        get(server, target)
+    assert [path for path, _ in server.asked[:2]] == ["/text", asked]
+
+
 def test_a_refused_redirect_is_not_followed(server: FaultyServer, target: Path) -> None:
     server.behaviour = "redirect file:///etc/hostname"
     with pytest.raises(CorpusError, match="only http and https"):

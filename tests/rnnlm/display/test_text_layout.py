@@ -1,5 +1,7 @@
 """Tables line up on the terminal, and in Markdown a stranger's text stays text."""
 
+import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,12 +9,47 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rnnlm.display.text_layout import Code, markdown_code, markdown_table, shorten, visible
+from rnnlm.display.text_layout import (
+    Code,
+    TerminalFormatter,
+    markdown_code,
+    markdown_table,
+    shorten,
+    terminal_text,
+    visible,
+)
 
 
 def test_a_long_text_is_cut_and_cannot_steer_the_terminal() -> None:
     assert shorten("a\x1b[31mb") == "a\\x1b[31mb"
     assert shorten("x" * 80) == "x" * 71 + "…"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\nc", "a\tb\nc"),
+        ("a\x1b[2Jb\x9b2J\x7f\r\0", "a\\x1b[2Jb\\x9b2J\\x7f\\r\\x00"),
+        ("日本\u3000語, oui\u00a0!", "日本\u3000語, oui\u00a0!"),  # spaces of a language are part of its text
+        ("a\u202eb\u2066c\u2028d", "a\\u202eb\\u2066c\\u2028d"),  # overrides of the direction reach on
+        ("\udce9", "\\udce9"),
+        ("e\u0301 👩\u200d🔬", "e\u0301 👩\u200d🔬"),
+    ],
+    ids=ascii,
+)
+def test_text_for_a_terminal_keeps_lines_tabs_and_spaces(text: str, shown: str) -> None:
+    assert terminal_text(text) == shown
+    assert terminal_text(shown) == shown
+
+
+def test_a_log_line_cannot_steer_the_terminal() -> None:
+    try:
+        raise ValueError("\x1b[2J")
+    except ValueError:
+        record = logging.LogRecord("rnnlm", logging.WARNING, "", 1, "unknown: %s", ("\x1b[31m",), sys.exc_info())
+    shown = TerminalFormatter(logging.Formatter("%(message)s")).format(record)
+    assert shown.startswith("unknown: \\x1b[31m\nTraceback")
+    assert "\x1b" not in shown
 
 
 NAMES = [

@@ -12,15 +12,21 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from rnnlm.errors import RnnlmError
+from rnnlm.errors import ModelError, RnnlmError
+from rnnlm.evaluation.shared_prefix_scoring import nll_of_rows_sharing_prefixes
+from rnnlm.evaluation.token_losses import network_nll_of_split
 from rnnlm.extensions.exports.hugging_face import RnnlmConfig, RnnlmForCausalLM
+from rnnlm.generation.inference_weights import InferenceWeights
+from rnnlm.generation.sampling import Sampling, continue_batch
 from rnnlm.models.ensemble import joined
 from rnnlm.models.model_factory import load_model, save_model
 from rnnlm.models.saved_model import read_saved_model
 from rnnlm.models.training_provenance import read_training_provenance
+from rnnlm.sequences.segmentation import TokenRows
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import RunRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
+from tests.configs import random_model
 from tests.rnnlm.conftest import Storyteller
 
 pytestmark = pytest.mark.long
@@ -263,6 +269,9 @@ def weights_are_whole_numbers(tensors: dict[str, np.ndarray]) -> None:
         first_is(float("nan")),
         first_is(float("inf")),
         first_is(float("-inf")),
+        first_is(1e30),  # one bit of its exponent
+        first_is(-3e38),
+        first_is(2e5),
         a_weight_is_missing,
         a_weight_is_too_many,
         weights_are_whole_numbers,
@@ -272,7 +281,24 @@ def test_weights_that_training_does_not_give_are_reported(
     folder: Path, change: Callable[[dict[str, np.ndarray]], None]
 ) -> None:
     change_tensors(folder / "model.safetensors", change)
-    refused(folder, "not finite|model.safetensors")
+    refused(folder, "not finite|weights are damaged|model.safetensors")
+
+
+def test_states_that_grow_without_a_bound_are_reported() -> None:
+    """Finite weights of a network that is no contraction: its states leave the numbers after some tokens."""
+    model = random_model("elman", 50, nonlinearity="relu")
+    for cell in model.stack.cells:
+        cell.U.data.fill_(9e4)
+    row = torch.arange(4, 40)
+    source = TokenRows(np.arange(2, 40).astype(np.int32), np.array([0, 38]))
+    for use in (
+        lambda: nll_of_rows_sharing_prefixes(model, source, 4),
+        lambda: list(network_nll_of_split(model, source, "sentence")),
+        lambda: continue_batch(InferenceWeights(model), [row.tolist()], [Sampling(maximum_tokens=3)], 3),
+        lambda: continue_batch(InferenceWeights(model), [row.tolist()], [Sampling(maximum_tokens=3, temperature=0)], 3),
+    ):
+        with pytest.raises(ModelError, match="not finite"):
+            use()
 
 
 @pytest.mark.parametrize("shares", [None, [1.0], [0.5, float("nan")], [2.0, -1.0], [0.2, 0.2]], ids=str)

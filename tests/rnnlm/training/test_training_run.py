@@ -6,20 +6,26 @@ import math
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from rnnlm.config import PipelineConfig
+from rnnlm.corpora.download import obtain_corpus
 from rnnlm.evaluation.baselines import baselines
 from rnnlm.evaluation.batch_losses import nll_of_batches
 from rnnlm.models import devices
 from rnnlm.models.model_factory import load_model
+from rnnlm.pipeline import run_pipeline
+from rnnlm.registry.model_lookup import corpus_settings, model_folder
+from rnnlm.registry.version_tags import source_facts
 from rnnlm.sequences.tuning_sample import TuningSample
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.stages import is_complete, mark_complete
+from rnnlm.tracking.mlflow_store import reaching_mlflow
 from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_run import run_training
 from tests.configs import changed
@@ -64,6 +70,31 @@ def test_a_run_leaves_model_history_and_marker(
     assert pages[0].read_text().startswith("prompt: `the cat`")
     assert not (run.folder / "checkpoints").exists()
     assert json.loads((run.folder / "config.json").read_text()) == config.model_dump(mode="json")
+
+
+@pytest.mark.long
+def test_a_relative_source_is_stored_as_the_text_that_was_read(
+    tracked_home: Home, toy_config: PipelineConfig, toy_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resuming, mixing and comparing read stored settings in any folder, which may have another text of this name."""
+    other = toy_folder.parent / "elsewhere" / toy_folder.name
+    other.mkdir(parents=True)
+    (other / "train.txt").write_text("quite another text\n" * 99, encoding="utf-8")
+    monkeypatch.chdir(toy_folder.parent)
+    config = changed(toy_config, {"corpus.source": toy_folder.name, "registry.model_name": "rnnlm-relative"})
+    record = run_pipeline(tracked_home, config)
+    monkeypatch.chdir(other.parent)
+    stored = {
+        "run": json.loads((record.run.folder / "config.json").read_text())["corpus"]["source"],
+        "version": corpus_settings(model_folder(tracked_home, "rnnlm-relative"))["source"],
+    }
+    with reaching_mlflow(tracked_home) as client:
+        assert record.run.mlflow_run_id is not None
+        stored["MLflow"] = client.get_run(record.run.mlflow_run_id).data.params["corpus.source"]
+    assert stored == dict.fromkeys(stored, str(toy_folder.resolve()))
+    again = PipelineConfig.model_validate(json.loads((record.run.folder / "config.json").read_text()))
+    assert obtain_corpus(tracked_home, again.corpus).digest == record.corpus.digest
+    assert source_facts(tracked_home, again.corpus)["corpus_source"] == str(toy_folder.resolve())
 
 
 @pytest.mark.long

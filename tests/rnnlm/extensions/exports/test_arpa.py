@@ -1,6 +1,7 @@
 """An ARPA file has the probabilities of the counts, for a reader of its own and, where it is installed, for KenLM."""
 
 import importlib
+import importlib.util
 import itertools
 import math
 import random
@@ -13,9 +14,14 @@ import pytest
 from rnnlm.errors import ModelError
 from rnnlm.extensions.exports.arpa import export_arpa, spellings
 from rnnlm.models.count_model import CountModel
-from rnnlm.models.model_factory import save_model
+from rnnlm.models.model_factory import load_model, save_model
 from rnnlm.sequences.dataset_reader import StoredSplit
-from rnnlm.tokenizers.text_tokenizer import BOS, load_tokenizer
+from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.storage.home import Home
+from rnnlm.tokenizers.text_tokenizer import BOS, EOS, load_tokenizer
+from rnnlm.training.training_run import run_training
+from tests.configs import plain_config
+from tests.conftest import untracked
 from tests.rnnlm.conftest import Storyteller
 
 Entries = dict[tuple[str, ...], tuple[float, float]]  # n-gram → log₁₀ of its probability, of its back-off weight
@@ -89,6 +95,65 @@ def test_kenlm_reads_the_file(storyteller: Storyteller, tmp_path: Path) -> None:
         sentence = " ".join(words[token] for token in row[1:-1])
         got = [found for found, _, _ in model.full_scores(sentence)]
         assert got == pytest.approx(expected_scores(mixture.counts, row), abs=1e-4)
+
+
+ODD_LINES = (
+    "<s> a cat sat </s>",  # as a corpus for SRILM has it
+    "<s> <s> a dog </s>",
+    "<UNK> <unk> a <pad> <bos> cat <eos> sat",
+    "<0x3C>s> a <0x3C>/s> <0x3C>0x3C>s> <empty> dog",
+    "\0 a\0cat <0x00> a<0x00>cat sat",
+    "\\data\\ \\end\\ \\1-grams: ngram 1=7",
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["word", "char", "bpe"])
+def test_markers_in_the_text_are_words_of_their_own(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.txt").write_text("".join(f"{line}\n" for line in ODD_LINES * 20), encoding="utf-8")
+    home = Home(tmp_path / "home")
+    settings = {"corpus.source": str(tmp_path / "odd.txt"), "tokenizer.kind": kind, "model.kind": "kneser-ney"}
+    config = plain_config(settings)
+    run = run_training(home, config, prepare_dataset(home, config), untracked)
+    record = export_arpa(run.model_folder, tmp_path / "odd.arpa")
+    listed = [line.split("\t")[1] for line in record.file.read_text(encoding="utf-8").split("\n") if "\t" in line]
+    assert len(listed) == len(set(listed)) == sum(record.ngrams)
+    tokenizer = load_tokenizer(run.model_folder)
+    words = spellings(tokenizer.pieces(range(tokenizer.vocabulary_size)))
+    mixture = load_model(run.model_folder).mixture
+    assert mixture is not None
+    entries = read_arpa(record.file)
+    order = mixture.counts.order
+    for row in [[BOS, *tokenizer.encode(line), EOS] for line in ODD_LINES]:
+        spelled = [words[token] for token in row]
+        got = [
+            score(entries, tuple(spelled[max(0, end - order + 1) : end]), spelled[end]) for end in range(1, len(row))
+        ]
+        assert got == pytest.approx(expected_scores(mixture.counts, row), abs=1e-5)
+        assert scores_by_kenlm(record.file, spelled) in (None, pytest.approx(got, abs=1e-4))
+
+
+def scores_by_kenlm(file: Path, words: Sequence[str]) -> list[float] | None:
+    """log₁₀ of each word's probability as the package kenlm has it; None without the package, which compiles."""
+    if importlib.util.find_spec("kenlm") is None:
+        return None
+    model = importlib.import_module("kenlm").Model(str(file))
+    return [found for found, _, _ in model.full_scores(" ".join(words[1:-1]))]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        (["<s>", "</s>", "<unk>", "<UNK>"], ["<0x3C>s>", "<0x3C>/s>", "<0x3C>unk>", "<0x3C>UNK>"]),
+        (["<0x3C>s>", "<s>"], ["<0x3C>s>", "<0x3C>0x3C>s>"]),
+        ([" ", "<0x20>"], ["<0x20>", "<0x3C>0x20>"]),
+        (["<empty>", ""], ["<empty>", "<0x3C>empty>"]),
+        (["None", "None"], ["None", "<0x4E>one"]),  # ids that a pretrained vocabulary leaves out
+        (["a\0b", "\u3000", "\x85"], ["a<0x00>b", "<0x3000>", "<0x85>"]),
+    ],
+)
+def test_no_two_tokens_are_spelled_alike(pieces: list[str], expected: list[str]) -> None:
+    assert spellings(["<pad>", "<unk>", "<bos>", "<eos>", *pieces]) == ["<pad>", "<unk>", "<s>", "</s>", *expected]
 
 
 def test_a_network_alone_has_no_counts_to_export(storyteller: Storyteller, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def endless_model(toy_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     model = load_model(folder)
     model.mixture = None
     with torch.no_grad():
-        model.head.bias[EOS] = -1e6
+        model.head.bias[EOS] = -1e4
     save_model(model, folder)
     return folder
 

@@ -1,5 +1,7 @@
 """OpenAI's completions API as existing clients use it: the package `openai`, and the harness's `local-completions`."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,12 @@ import openai
 import pytest
 from lm_eval.api.instance import Instance
 from lm_eval.models.openai_completions import LocalCompletionsAPI
+from openai.types.completion_create_params import CompletionCreateParamsBase
+from pydantic import BaseModel
 
 from rnnlm.extensions.harness.recurrent_lm import RecurrentLM
-from rnnlm.extensions.serving.completions import StopText
+from rnnlm.extensions.serving.completion_request import CompletionRequest
+from rnnlm.extensions.serving.completions import Choice, Completion, StopText, Usage
 from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.extensions.serving.text_scorer import score_text
 from tests.rnnlm.extensions.serving.live_server import LiveServer, serving
@@ -94,8 +99,9 @@ def test_null_is_the_default_of_the_fields_that_a_text_rests_on(live: LiveServer
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"logit_bias": {"10": -100}}, "logit_bias"),
-        ({"frequency_penalty": 0.5}, "frequency_penalty"),
+        ({"logit_bias": {"10": -100}}, "logit_bias: expected 0: other numbers would change the text"),
+        ({"frequency_penalty": 0.5}, "frequency_penalty: expected 0"),
+        ({"presence_penalty": -2}, "presence_penalty: expected 0"),
         ({"best_of": 2}, "best_of"),
         ({"suffix": "end"}, "suffix"),
         ({"max_tokens": 3.5}, "max_tokens"),
@@ -108,6 +114,43 @@ def test_what_would_change_the_text_is_refused(live: LiveServer, fields: dict[st
     answer = live.client.post("/v1/completions", json=GREEDY | fields)
     assert answer.status_code in (404, 422)
     assert told in str(answer.json()["error"])
+
+
+REFERENCE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "serving.md"
+
+
+def reference_rows(heading: str) -> list[list[str]]:
+    """The cells of each row of the table below a heading."""
+    table = REFERENCE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
+
+
+def test_the_reference_has_every_field_with_default_and_bounds() -> None:
+    rows = {cells[0].strip("`"): cells for cells in reference_rows("Request")}
+    fields, schema = CompletionRequest.model_fields, CompletionRequest.model_json_schema()["properties"]
+    assert set(rows) == {*CompletionCreateParamsBase.__annotations__, "stream"} | set(fields)
+    for name, (_, default, _, here) in rows.items():
+        if name not in fields:
+            assert (default, here) == ("none", "ignored")
+            continue
+        value = fields[name].default
+        assert json.loads(default.strip("`")) == (value.model_dump() if isinstance(value, BaseModel) else value)
+        bounded = [schema[name], *schema[name].get("anyOf", []), schema[name].get("additionalProperties", {})]
+        for one in bounded:
+            for bound in (one[key] for key in ("minimum", "maximum") if key in one):
+                assert f"{bound:,f}".rstrip("0").rstrip(".") in here
+
+
+def test_the_reference_has_every_field_of_an_answer() -> None:
+    rows = {name: cells[1] for cells in reference_rows("Answer") for name in re.findall(r"`(\w+)`", cells[0])}
+    left_out = {name for name, here in rows.items() if here == "left out"}
+    assert set(rows) - {"completion_tokens_details", "prompt_tokens_details"} == set(
+        openai.types.Completion.model_fields
+    )
+    assert set(Completion.model_fields) == set(openai.types.Completion.model_fields) - left_out
+    assert set(Usage.model_fields) == set(openai.types.CompletionUsage.model_fields) - left_out
+    for ours, theirs in ((Choice, "choices"), (Usage, "usage")):
+        assert set(ours.model_fields) <= set(re.findall(r"`(\w+)`", rows[theirs]))
 
 
 def test_a_stream_ends_with_its_usage_if_it_is_asked_for(client: openai.OpenAI) -> None:

@@ -1,0 +1,106 @@
+"""A command on a damaged mlflow.db or prefect.db names the file, in at most three lines, and leaves it as it is."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from flows.command_line import main
+from rnnlm.errors import HomeError
+from rnnlm.storage.disk_errors import check_database
+from rnnlm.storage.home import Home
+from tests.registrar import Registrar
+
+
+def zeroed_header(data: bytearray) -> None:
+    data[:100] = bytes(100)
+
+
+def flipped_schema(data: bytearray) -> None:
+    data[data.index(b"CREATE TABLE ")] ^= 1
+
+
+def other_file(data: bytearray) -> None:
+    data[:] = b"this is no database\n" * 500
+
+
+def cut_to_half(data: bytearray) -> None:
+    del data[len(data) // 2 :]
+
+
+DAMAGES = [zeroed_header, flipped_schema, other_file, cut_to_half]
+COMMANDS = [
+    ["models"],
+    ["models", "show", "rnnlm-toy"],
+    ["models", "--best"],
+    ["generate", "rnnlm-toy", "--prompt", "the"],
+    ["explain", "the cat", "rnnlm-toy"],
+    ["tokenize", "rnnlm-toy", "--text", "the"],
+    ["promote", "rnnlm-toy/1"],
+    ["rollback", "rnnlm-toy"],
+    ["export", "rnnlm-toy", "--format", "arpa"],
+    ["prune"],
+    ["runs"],
+    ["status"],
+]
+
+
+def damage_file(path: Path, damage: Callable[[bytearray], None]) -> bytes:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma wal_checkpoint(truncate)")
+        connection.execute("pragma journal_mode = delete")
+    data = bytearray(path.read_bytes())
+    damage(data)
+    path.write_bytes(data)
+    return bytes(data)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.usefixtures("restored_environment")
+def test_a_damaged_registry_is_named(
+    registered: Registrar, home: Home, capsys: pytest.CaptureFixture[str], damage: Callable[[bytearray], None]
+) -> None:
+    assert registered is not None
+    data = damage_file(home.mlflow_database, damage)
+    for command in COMMANDS:
+        capsys.readouterr()
+        code = main(command)  # an error that is not ours would be raised here
+        told = capsys.readouterr().err
+        if code:
+            assert "mlflow.db" in told, command
+            assert len(told[told.index("rnnlm: ") :].strip().splitlines()) <= 3, command
+    assert home.mlflow_database.read_bytes()[-4_000:] == data[-4_000:]
+
+
+@pytest.mark.parametrize("damage", [zeroed_header, flipped_schema, other_file])
+def test_a_damaged_database_is_refused_before_a_server_starts(
+    tmp_path: Path, damage: Callable[[bytearray], None]
+) -> None:
+    path = tmp_path / "prefect.db"
+    check_database(path)  # there is none
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table flow (id text)")
+        connection.execute("pragma journal_mode = wal")
+    check_database(path)
+    damage_file_of = bytearray(path.read_bytes().replace(b"create table", b"CREATE TABLE"))
+    damage(damage_file_of)
+    path.write_bytes(damage_file_of)
+    with pytest.raises(HomeError, match=r"prefect\.db: is damaged .*\n.*rnnlm restore"):
+        check_database(path)
+    assert path.read_bytes() == damage_file_of
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("restored_environment")
+def test_a_run_on_a_damaged_prefect_database_ends_with_a_sentence(
+    home: Home, toy_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.make(home.prefect)
+    (home.prefect / "prefect.db").write_bytes(b"this is no database\n" * 500)
+    assert main(["prepare", "--corpus", str(toy_folder), "--quiet"]) == 2
+    assert "prefect.db: is damaged (file is not a database)" in capsys.readouterr().err
+    assert main(["up", "--detach"]) == 2
+    assert "prefect.db: is damaged" in capsys.readouterr().err

@@ -91,7 +91,7 @@ UV = INTERPRETER.replace('if [ "$1" = -c ]', 'if [ "$1" = --version ]; then echo
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder with what `make setup` reads, and a folder `bin` with the programs that it calls, but no Python."""
+    """Make a folder with what `make setup` reads, and a folder `bin` with the programs that it calls, but no Python."""
     folder = tmp_path / "checkout"
     (folder / "bin").mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
@@ -104,7 +104,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def make(checkout: Path, target: str, interpreters: dict[str, tuple[int, ...]], *options: str) -> tuple[str, str]:
-    """Return what `make` prints and complains of, on a machine with these interpreters: name → version."""
+    """Return what `make` prints and complains of. interpreters: those of the machine, with the version of each."""
     for name, version in interpreters.items():
         file = checkout / "bin" / name
         program = UV if name == "uv" else INTERPRETER
@@ -166,7 +166,7 @@ def test_uv_brings_an_interpreter_where_none_is_found(checkout: Path) -> None:
 
 
 def installed(said: str) -> list[str]:
-    """The installed projects, in the order of the commands: . is the program."""
+    """Return the installed projects, in the order of the commands: . is the program."""
     return re.findall(r'pip install .* --editable "(.*)"', said)
 
 

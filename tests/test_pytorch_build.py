@@ -34,7 +34,7 @@ CUDA_12, CUDA_13 = SMI.format("CUDA Version: 12.6    "), SMI.format("CUDA Versio
 
 
 def write_wheel(folder: Path, version: str) -> None:
-    """A wheel of a package torch that has nothing in it, in the folder of an index."""
+    """Write a wheel of a package torch that has nothing in it, in the folder of an index."""
     folder = folder / "torch"
     folder.mkdir(parents=True, exist_ok=True)
     information, record = f"torch-{version}.dist-info", []

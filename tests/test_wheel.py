@@ -45,7 +45,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def last_release(tmp_path: Path) -> Path:
-    """The bin folder of an environment with the checkout of the last release, whose wheel had no presets."""
+    """Return the bin folder of an environment with the checkout of the last release, whose wheel had no presets."""
     archive = subprocess.run(["git", "archive", LAST_RELEASE], cwd=ROOT, capture_output=True)
     if archive.returncode:
         pytest.skip(f"needs the commit {LAST_RELEASE} of the repository")

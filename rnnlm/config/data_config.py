@@ -1,4 +1,4 @@
-"""From the source to stored sequences: corpus, tokenizer, sequences, and the checks before training."""
+"""Settings from the source to stored sequences: corpus, tokenizer, sequences, and the checks before training."""
 
 from typing import Annotated, Any, Literal
 

@@ -40,11 +40,11 @@ class Cell(nn.Module):
         self.state_size = state_size
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute one time step. x: (b, input), state: (b, S) → output (b, H), new state (b, S)."""
+        """Compute one time step: output (b, H) and new state (b, S). x: (b, input), state: (b, S)."""
         raise NotImplementedError
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Compute all time steps. x: (b, t, input), state: (b, S) → outputs (b, t, H), last state (b, S).
+        """Compute all time steps: outputs (b, t, H) and last state (b, S). x: (b, t, input), state: (b, S).
 
         Without a state the texts begin at zero.
         """

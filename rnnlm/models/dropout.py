@@ -104,7 +104,7 @@ def draw_masks_on_device(model: LanguageModel, dropout: Dropout, rows: range, se
 def masked_hidden(
     model: LanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Compute model.hidden() with dropout. token_ids: (b, t) int64 → (b, t, H or E), state (b, L, S)."""
+    """Compute model.hidden() with dropout: (b, t, H or E) and the state (b, L, S). token_ids: (b, t) int64."""
     if masks is None:
         return model.hidden(token_ids, state)
     x: Tensor = model.embedding(token_ids)

@@ -49,7 +49,7 @@ class ElmanCell(Cell):
         nn.init.zeros_(self.b)
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
-        """Compute h' of one time step. x: (b, input), h: (b, H) → (b, H)."""
+        """Compute h', (b, H), of one time step. x: (b, input), h: (b, H)."""
         recurrent = h @ self.U if self.U.ndim == 2 else h * self.U
         return getattr(torch, self.nonlinearity)(x @ self.W + recurrent + self.b)
 

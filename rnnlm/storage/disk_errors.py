@@ -107,7 +107,7 @@ def damage_of_database(error: BaseException) -> str:
 
 
 def check_database(path: Path) -> None:
-    """HomeError if there is a file that is no SQLite database, or one with a damaged schema."""
+    """Raise HomeError if there is a file that is no SQLite database, or one with a damaged schema."""
     if not path.exists():
         return
     try:

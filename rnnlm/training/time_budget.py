@@ -70,7 +70,7 @@ class Size(Record):
 
 
 def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> PipelineConfig:
-    """The configuration with the size and length that suit its minutes, or with the default ones.
+    """Return the configuration with the size and length that suit its minutes, or with the default ones.
 
     They are chosen once for this dataset and these settings. So a run that was killed, and the next one on the same
     text, find the same numbers, however fast the machine is by then.
@@ -111,7 +111,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
 
 
 def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
-    """Where no loss was chosen: the exact one on a GPU, which computes all logits faster than it looks up a sample."""
+    """Choose a loss where none was chosen: on a GPU the exact one, because all logits cost less there than a sample."""
     loss = config.training.loss
     on_gpu = loss.kind is None and choose_device(config.training.device).type == "cuda"
     chosen = loss.model_copy(update={"kind": "exact"}) if on_gpu else loss.resolved()
@@ -119,9 +119,10 @@ def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
 
 
 def is_open(config: PipelineConfig) -> bool:
-    """False if the length is given in other words, for counts alone, and for a run that continues from another model.
+    """Return True if a size and a length are to be chosen for the minutes.
 
-    Such a run has a learning rate and a length of its own, and has to have the same size every night.
+    A length given in other words leaves nothing open, nor do counts alone, nor a run that continues from another model:
+    it has a learning rate and a length of its own, and has to have the same size every night.
     """
     training = config.training
     is_given = training.epochs is not None or training.maximum_tokens is not None
@@ -130,7 +131,7 @@ def is_open(config: PipelineConfig) -> bool:
 
 
 def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callable[[PipelineConfig], float]) -> Size:
-    """The largest network that reads enough tokens in the minutes, and how it is trained.
+    """Return the largest network that reads enough tokens in the minutes, and how it is trained.
 
     speed_of: trained tokens per second of a configuration.
     """
@@ -166,7 +167,7 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
 
 
 def enough_tokens(in_time: float, text_tokens: int) -> float:
-    """Smallest number of tokens that a network must read; one that cannot is too large.
+    """Return the smallest number of tokens that a network must read. One that cannot is too large.
 
     in_time: tokens that DEFAULT_UNITS units read in the minutes. In four times the time a network must read only twice
     as many, so that it grows with the time (Hoffmann et al. 2022). For a longer text the number is somewhat larger.
@@ -175,7 +176,7 @@ def enough_tokens(in_time: float, text_tokens: int) -> float:
 
 
 def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> int:
-    """The largest of ascending values that fits, or the first. Tried from values[start] on, upwards or downwards."""
+    """Return the largest of ascending values that fits, or the first. Values are tried from values[start] on."""
     place = start
     while place + 1 < len(values) and fits(values[place]) and fits(values[place + 1]):
         place += 1
@@ -185,7 +186,7 @@ def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> i
 
 
 def dropout_for(readings: float) -> float:
-    """More, the more parameters there are for each token of the text, and the more often it is read.
+    """Return the dropout, which grows with the parameters for each token of the text, and how often it is read.
 
     readings: memorable parameters · epochs / tokens of the text.
     """
@@ -193,27 +194,30 @@ def dropout_for(readings: float) -> float:
 
 
 def with_units(config: PipelineConfig, units: int) -> PipelineConfig:
-    """The configuration whose speed is measured."""
+    """Return the configuration whose speed is measured."""
     model = config.model.model_copy(update={"hidden_size": units})
     training = config.training.model_copy(update={"precision": precision_of(config.training)})
     return config.model_copy(update={"model": model, "training": training})
 
 
 def precision_of(training: TrainingConfig) -> Precision:
-    """bfloat16 where the device multiplies such numbers itself, because it reads more tokens in the same time."""
+    """Return bfloat16 where the device multiplies such numbers itself: it reads more tokens in the same time."""
     if training.precision is not None:
         return training.precision
     return "bfloat16" if multiplies_bfloat16(choose_device(training.device)) else "float32"
 
 
 def precision_without_minutes(training: TrainingConfig) -> Precision:
-    """The same on a GPU; on a processor float32, so that a given length has the same result on each."""
+    """Return bfloat16 on a GPU that has it.
+
+    On a processor float32, so that a given length has the same result on each.
+    """
     on_gpu = training.precision is None and choose_device(training.device).type == "cuda"
     return precision_of(training) if on_gpu else training.product_precision
 
 
 def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:
-    """Trained tokens per second of one process on this machine."""
+    """Return the number of tokens that one process trains per second on this machine."""
     unigram = unigram_log_probabilities(dataset)
     model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram)
     return training_speed(model, config, dataset, choose_device(config.training.device), MEASURED_SECONDS)
@@ -222,7 +226,7 @@ def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:
 def training_speed(
     model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, device: torch.device, seconds: float
 ) -> float:
-    """Trained tokens per second in this process, without validation and checkpoints.
+    """Return the number of tokens that this process trains per second, without validation and checkpoints.
 
     The model is changed.
     """
@@ -249,12 +253,15 @@ def training_speed(
 
 
 def steps_between_waits(device: torch.device) -> int:
-    """Training waits seldom, so that Python prepares the next steps while a GPU computes."""
+    """Return the number of steps after which to wait.
+
+    Training waits seldom, so that Python prepares steps meanwhile.
+    """
     return 16 if device.type == "cuda" else 1
 
 
 def repeated_batches(config: PipelineConfig, dataset: DatasetRecord, device: torch.device) -> Iterator[Batch]:
-    """Each token has as many targets as in training."""
+    """Yield batches for ever. Each token has as many targets as in training."""
     further = further_targets(config.training)
     count = 1 if further is None else 1 + further.count
     held_by = holder(config.training, dataset, device)

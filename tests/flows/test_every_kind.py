@@ -1,4 +1,4 @@
-"""From a corpus to a service, with other kinds of models than the configured one: a recurrent one, and attention."""
+"""Other kinds of models than the configured one go from a corpus to a service: a recurrent one, and attention."""
 
 from pathlib import Path
 

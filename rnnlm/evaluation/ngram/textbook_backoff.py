@@ -50,7 +50,7 @@ def words_of(path: Path) -> Iterator[str]:
 
 
 def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
-    """Number the words of the stream from 1 in order of appearance.
+    """Assign numbers to the words of the stream from 1 on, in order of appearance.
 
     The ids are (words,) uint32; the second list holds the word of id - 1.
     """

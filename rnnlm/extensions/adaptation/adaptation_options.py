@@ -44,7 +44,7 @@ class AdaptationOptions(Section):
         return self.dynamic or self.cache or self.interpolate is not None
 
     def check_settings(self, name: str, wanted: bool) -> None:
-        """ConfigError for settings of an adaptation that is not asked for, or that --tune chooses itself."""
+        """Raise ConfigError for settings of an adaptation that is not asked for, or that --tune chooses itself."""
         for field in sorted(self.model_fields_set):
             if not field.startswith(f"{name}_"):
                 continue

@@ -104,9 +104,10 @@ class AdaptationTable(Record):
 def compare_on_corpus(
     home: Home, folder: Path, config: CorpusConfig, wanted: Adaptations, split: Split | None = None
 ) -> AdaptationTable:
-    """The plain perplexity of a model on a split of a corpus beside those with test-time adaptation.
+    """Compare the plain perplexity of a model on a split of a corpus with those under test-time adaptation.
 
-    ConfigError if an adaptation needs the other splits and the scored split is not `test`. ModelError for counts alone.
+    Raise ConfigError if an adaptation needs the other splits and the scored split is not `test`, ModelError for counts
+    alone.
     """
     opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
     if opened.model.mixture is not None and opened.model.mixture.is_alone:
@@ -122,7 +123,7 @@ def compare_on_corpus(
 def measure_adaptations(
     model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations
 ) -> AdaptationTable:
-    """Perplexity on a whole split of the plain model and with each wanted adaptation.
+    """Measure perplexity on a whole split, of the plain model and with each wanted adaptation.
 
     ConfigError if the model diverges.
     """
@@ -171,7 +172,7 @@ class AdaptiveReader:
         return scores
 
     def score_static(self, split: Split) -> SequentialScores:
-        """The scores of the network that does not learn."""
+        """Return the scores of the network that does not learn."""
         if self.cache is None:
             return SequentialScores(static_log_probabilities(self.model, self.dataset, split), np.zeros(0))
         return replace(self, dynamic=None).score(split)
@@ -192,7 +193,7 @@ def choose_settings(model: LanguageModel, dataset: DatasetRecord, wanted: Adapta
 
 
 def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]) -> Variant:
-    """A row with the mean of network, cache and counts, whose shares are fitted on the validation split.
+    """Return a row with the mean of network, cache and counts, whose shares are fitted on the validation split.
 
     on_valid, here: log-probabilities of the three, (tokens,) each; those of the cache are empty if there is none.
     """
@@ -204,7 +205,7 @@ def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]
 
 
 def static_log_probabilities(model: LanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
-    """(tokens,) float64 natural log-probabilities of the plain network, in the order of the text."""
+    """Return the log-probabilities of the plain network, (tokens,) float64, in the order of the text."""
     return -joined_nll(network_nll_of_split(model, StoredSplit(dataset, split), dataset.mode)).astype(np.float64)
 
 
@@ -225,7 +226,7 @@ def refuse_divergence(log_probabilities: np.ndarray, config: DynamicConfig, tune
 def tuned_dynamic(
     model: LanguageModel, valid: RowSource, mode: Mode, start: DynamicConfig, gradient_rms: GradientRms | None = None
 ) -> DynamicConfig:
-    """`start` with the rate and the decay that score the validation text best."""
+    """Return `start` with the rate and the decay that score the validation text best."""
 
     def loss(rate: float, decay: float, tokens: int) -> float:
         config = start.model_copy(update={"rate": rate, "decay": decay})
@@ -240,7 +241,7 @@ def tuned_dynamic(
 
 
 def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: CacheConfig) -> CacheConfig:
-    """`start` with the size, the theta and the share that score the validation text best."""
+    """Return `start` with the size, the theta and the share that score the validation text best."""
     segments_read = list(read_in_order(model, valid, mode, TUNING_TOKENS))
     of_network = joined_scores(segment.log_probabilities for segment in segments_read)
     shares: dict[tuple[int, float], float] = {}
@@ -261,7 +262,7 @@ def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: Cache
 
 
 def best_of(name: str, grid: tuple[float, ...], loss: Callable[[float], float]) -> float:
-    """The value of an ascending grid with the lowest loss; a warning if it is at an edge of the grid."""
+    """Return the value of an ascending grid with the lowest loss. Warn if it is at an edge of the grid."""
     best = min(grid, key=loss)
     warn_of_edge(name, best, grid)
     return best

@@ -41,7 +41,7 @@ class DynamicModel:
             self.decays = [(config.decay * r).clamp(max=1.0) for r in gradient_rms]
 
     def learn(self, nll: Tensor) -> None:
-        """nll: (t,) nats of a segment's tokens under the current weights."""
+        """Learn from a segment. nll: (t,) nats of its tokens under the current weights."""
         share = len(nll) / self.segment_length
         gradients = torch.autograd.grad(nll.mean(), self.weights)
         with torch.no_grad():
@@ -53,7 +53,7 @@ class DynamicModel:
 
 
 def measure_gradient_rms(model: LanguageModel, train: Iterable[Batch], segment_length: int) -> GradientRms:
-    """Root mean square of each weight's gradient over the first training segments, divided by the mean over weights."""
+    """Return the root mean square of each weight's gradient over the first training segments, divided by their mean."""
     weights = trainable(model)
     squares = [torch.zeros_like(weight) for weight in weights]
     state = None

@@ -80,12 +80,12 @@ def read_in_order(
 
 
 def joined_scores(parts: Iterable[Tensor]) -> np.ndarray:
-    """(t,) log-probabilities of each segment → (tokens,) float64 of all; empty if there are none."""
+    """Join the log-probabilities of each segment, (t,), to (tokens,) float64. Without segments it is empty."""
     return torch.cat([torch.zeros(0), *parts]).double().numpy()
 
 
 def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:
-    """Every predicted token once, in the order of the text, `length` at a time: batches of one row.
+    """Yield every predicted token once, in the order of the text, `length` at a time: batches of one row.
 
     A sentence begins with a state of zeros, as in training, and its last segment may be shorter. A stream is cut as
     one text, regardless of its stored blocks.
@@ -115,7 +115,9 @@ class NeuralCache:
         self.words = torch.zeros(0, dtype=torch.int64)  # (n,)
 
     def log_probabilities(self, states: Tensor, words: Tensor, otherwise: Tensor) -> Tensor:
-        """states (t, H) and the words (t,) that follow them → (t,) log-probabilities, -inf for a word not in the cache.
+        """Return the log-probabilities of the words, (t,), that follow the states, (t, H).
+
+        -inf for a word not in the cache.
 
         otherwise: (t,), returned while the cache is empty, at the first token of a text. Each state sees only earlier
         ones, in the cache or among `states`; afterwards all are in the cache.

@@ -15,7 +15,7 @@ CONFIDENCE, RESAMPLES = 0.95, 10_000  # two-sided, of each pair
 
 
 class PairDifference(Record):
-    """By how many bits per byte `first` costs more than `second` on the same documents, with a 95 % interval."""
+    """The bits per byte by which `first` costs more than `second` on the same documents, with a 95 % interval."""
 
     first: str
     second: str

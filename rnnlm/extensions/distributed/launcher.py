@@ -90,7 +90,7 @@ class Launch:
 
 
 def loopback_interface() -> str:
-    """lo on Linux, lo0 on macOS."""
+    """Return lo on Linux, lo0 on macOS."""
     interfaces = psutil.net_if_addrs().items()
     return next(name for name, addresses in interfaces if any(one.address == "127.0.0.1" for one in addresses))
 

@@ -55,7 +55,7 @@ def export_arpa(folder: Path, file: Path) -> ArpaRecord:
 
 
 def spellings(pieces: Sequence[str]) -> list[str]:
-    """Tokens as an ARPA file spells them, no two alike: without white space, and <s> and </s> for a sentence's ends.
+    """Spell tokens for an ARPA file, no two alike: without white space, and <s> and </s> for a sentence's ends.
 
     White space is written as its code, and so is the first character of a word that is spelled as another token.
     """
@@ -78,7 +78,7 @@ def code_of(character: str) -> str:
 
 
 def write_arpa(counts: CountModel, words: Sequence[str], stream: IO[str]) -> list[int]:
-    """Returns the number of n-grams of each order. words: the spelling of each token id."""
+    """Write the model, and return the number of n-grams of each order. words: the spelling of each token id."""
     ngrams = list(ngrams_by_order(counts))
     stream.write("\\data\\\n")
     stream.writelines(f"ngram {order}={len(rows)}\n" for order, rows in enumerate(ngrams, start=1))
@@ -91,7 +91,7 @@ def write_arpa(counts: CountModel, words: Sequence[str], stream: IO[str]) -> lis
 
 
 def ngrams_by_order(counts: CountModel) -> Iterator[np.ndarray]:
-    """(N, order) token ids, in the order of the text: all counted n-grams, all contexts, and all single tokens."""
+    """Yield the token ids of all counted n-grams, contexts and single tokens, (N, order), in the text's order."""
     contexts = context_tokens(counts)
     for length, level in enumerate(counts.levels):
         ending = np.repeat(contexts[length], sizes_of(level.first_word), axis=0)
@@ -104,7 +104,7 @@ def ngrams_by_order(counts: CountModel) -> Iterator[np.ndarray]:
 
 
 def context_tokens(counts: CountModel) -> list[np.ndarray]:
-    """For each length (C, length): the tokens of every context, the last one first."""
+    """Return the tokens of every context, the last one first, for each length, (C, length)."""
     found = [np.zeros((1, 0), np.int64)]
     for above, level in pairwise(counts.levels):
         parents = np.repeat(found[-1], sizes_of(above.first_child), axis=0)
@@ -113,14 +113,14 @@ def context_tokens(counts: CountModel) -> list[np.ndarray]:
 
 
 def sizes_of(first: np.ndarray) -> np.ndarray:
-    """(n,) number of values in each range; first: (n + 1,) place of its first value."""
+    """Return the number of values in each range, (n,). first: (n + 1,), the place of its first value."""
     places = first.astype(np.int64)
     sizes: np.ndarray = places[1:] - places[:-1]
     return sizes
 
 
 def lines(counts: CountModel, words: Sequence[str], ngrams: np.ndarray) -> Iterable[str]:
-    """ngrams: (N, order) → probability, tab, n-gram and, below the highest order, tab, back-off weight."""
+    """Yield probability, tab, n-gram and, below the highest order, tab and back-off weight. ngrams: (N, order)."""
     order = ngrams.shape[1]
     contexts = np.pad(ngrams[:, :-1][:, ::-1], [(0, 0), (0, counts.order - order)])
     with np.errstate(divide="ignore"):  # <s> is never predicted
@@ -134,7 +134,7 @@ def lines(counts: CountModel, words: Sequence[str], ngrams: np.ndarray) -> Itera
 
 
 def back_off_weights(counts: CountModel, ngrams: np.ndarray) -> np.ndarray:
-    """(N,) log₁₀ of gamma of each n-gram as a context; 0 if it is none."""
+    """Return log₁₀ of gamma of each n-gram as a context, (N,), or 0 if it is none."""
     nodes, known = np.zeros(len(ngrams), np.int64), np.ones(len(ngrams), bool)
     for length, tokens in enumerate(ngrams.T[::-1], start=1):
         places, found = counts.children(length - 1, nodes, tokens)

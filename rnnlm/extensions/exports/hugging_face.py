@@ -64,7 +64,7 @@ class RnnlmOutput(ModelOutput):
 
 
 def refuse_lm_eval_hf_model() -> None:
-    """ModelError if lm_eval's `hf` model is among the callers.
+    """Raise ModelError if lm_eval's `hf` model is among the callers.
 
     Its figures would be wrong: it adds a second `<bos>` and lets the model predict it, or leaves line ends, unknown
     words and white space out. Its arguments do not differ from those of other callers, so the call stack must tell.
@@ -196,7 +196,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         logits_to_keep: int = 0,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """With a state only the last token is passed: the prefix is already in the state."""
+        """Pass only the last token if there is a state: the prefix is already in it."""
         carried = state if use_cache else None
         return {
             "input_ids": input_ids if carried is None else input_ids[:, -1:],
@@ -216,7 +216,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         return model_kwargs
 
     def _reorder_cache(self, state: Tensor, beam_idx: Tensor) -> Tensor:
-        """Each beam continues from the state of the beam it came from."""
+        """Let each beam continue from the state of the beam that it came from."""
         return state.index_select(0, beam_idx)
 
 

@@ -95,7 +95,7 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
 
 
 def check_size(model: LanguageModel, folder: Path) -> None:
-    """ModelError if the model does not fit into one ONNX file, a protobuf message of at most 2 GiB."""
+    """Raise ModelError if the model does not fit into one ONNX file, a protobuf message of at most 2 GiB."""
     size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     if size > LARGEST_BYTES:
         raise ModelError(
@@ -120,7 +120,7 @@ def prepare_folder(file: Path, tokenizer: Path) -> None:
 
 
 def build_program(model: LanguageModel) -> Any:
-    """torch's ONNXProgram, exported with torch.export."""
+    """Build torch's ONNXProgram with torch.export."""
     # Two rows, because torch.export would take a batch of one for a constant. The values do not matter.
     example = (torch.full((2, 1), EOS), model.stack.initial_state(2))
     batch = {0: torch.export.Dim("batch")}
@@ -144,7 +144,7 @@ def build_program(model: LanguageModel) -> Any:
 
 @torch.inference_mode()
 def largest_difference(model: LanguageModel, file: Path) -> float:
-    """Largest difference between logits of onnxruntime and torch for the same random ids, each with its own state.
+    """Return the largest difference between logits of onnxruntime and torch for the same random ids.
 
     Relative to the largest logit if that is above 1. Infinite if onnxruntime predicts a token that is never predicted.
     """

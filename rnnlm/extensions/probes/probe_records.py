@@ -22,7 +22,7 @@ class GradientFlowRecord(StageRecord):
 
 
 class RightByPosition(Record):
-    """By position p = 0, 1, … of the predicted token, over rows of at least that length.
+    """Figures for each position p = 0, 1, … of the predicted token, over rows of at least that length.
 
     right: share of rows whose most likely token at p is correct, given all tokens before it.
     exact: share of rows that are correct at every position from given_tokens to p; None before given_tokens. Greedy

@@ -27,21 +27,21 @@ class BatchScorer:
     column: str
 
     def __call__(self, batch: Mapping[str, Sequence[str | None]]) -> dict[str, list[Any]]:
-        """BATCH_COLUMNS of the batch's texts; rows without text have nulls, as in `rnnlm score`."""
+        """Return BATCH_COLUMNS of the batch's texts. Rows without text have nulls, as in `rnnlm score`."""
         scores = self.scores(batch[self.column])
         return {name: scores[name].to_pylist() for name in BATCH_COLUMNS}
 
     def scores(self, texts: Sequence[str | None]) -> pa.Table:
-        """A table of SCORES_SCHEMA without texts, one row per text."""
+        """Return a table of SCORES_SCHEMA without texts, one row for each text."""
         documents = [InputDocument(number, "", number, None, text) for number, text in enumerate(texts)]
         return cached_scorer(self.model, BATCH_SETTINGS)(documents_table(documents))
 
     def log_probabilities(self, texts: Sequence[str]) -> list[float]:
-        """The natural logarithm of each text's probability, its line ends included."""
+        """Return the natural logarithm of each text's probability, its line ends included."""
         found: list[float] = self.scores(texts)["log_probability"].to_pylist()
         return found
 
 
 def batch_scorer(model: str | None = None, column: str = "text") -> BatchScorer:
-    """A scorer for a registered name, a run's id or a model folder. ModelError if there is none."""
+    """Make a scorer for a registered name, a run's id or a model folder. Raise ModelError if there is none."""
     return BatchScorer(find_model(find_home(), model), column)

@@ -112,7 +112,7 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
 
 
 def score_facts(config: ScoringConfig, files: tuple[InputFile, ...], model: FoundModel) -> dict[str, Any]:
-    """Everything that the scores depend on."""
+    """Return everything that the scores depend on."""
     return {
         "stage": STAGE_VERSIONS["scoring"],
         "model_digest": model.digest,
@@ -178,7 +178,7 @@ def cached_scorer(model: FoundModel, config: ScoringConfig) -> Scorer:
 def score_shards(
     folder: Path, config: ScoringConfig, files: tuple[InputFile, ...], model: FoundModel, open_engine: OpenEngine
 ) -> list[Path]:
-    """One file per shard, in order; existing ones are kept."""
+    """Write one file for each shard, in order. Existing ones are kept."""
     shards: list[Path] = []
     start, tokens = time.monotonic(), 0
     growth = shard_growth(total_bytes(files))
@@ -207,7 +207,7 @@ def score_shards(
 
 
 def worthwhile_processes(config: ScoringConfig, files: tuple[InputFile, ...]) -> int:
-    """One for a GPU."""
+    """Return the number of processes that are worth their start: one for a GPU."""
     if choose_device(config.device).type != "cpu":
         return 1
     return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS

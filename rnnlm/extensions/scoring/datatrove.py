@@ -43,7 +43,7 @@ class BitsPerByteFilter(BaseFilter):
         return [self.verdict(value) for value in bits]
 
     def verdict(self, bits_per_byte: float | None) -> bool | tuple[bool, str]:
-        """True, or False with the reason."""
+        """Return True, or False with the reason."""
         if bits_per_byte is None:
             return False, NO_SCORE
         if bits_per_byte < self.lowest:
@@ -59,7 +59,7 @@ class BitsPerByteStats(BaseStats):
     name = "rnnlm bits per byte"
 
     def __init__(self, output_folder: DataFolderLike, model: str | None = None, **settings: Any) -> None:
-        """settings: those of datatrove's BaseStats."""
+        """Prepare the step. settings: those of datatrove's BaseStats."""
         super().__init__(output_folder, **settings)
         self.scorer = batch_scorer(model)
 

@@ -50,7 +50,10 @@ Cell = tuple[str | None, str | None]  # id and text
 
 
 def read_documents(files: Iterable[InputFile], config: ScoringConfig) -> Iterator[InputDocument]:
-    """All documents of the files, always in the same order. CorpusError if a file is unreadable or lacks a column."""
+    """Yield all documents of the files, always in the same order.
+
+    Raise CorpusError if one is unreadable or lacks a column.
+    """
     number = 0
     for file in files:
         if file.kind == "text":
@@ -63,7 +66,9 @@ def read_documents(files: Iterable[InputFile], config: ScoringConfig) -> Iterato
 
 
 def shard_growth(input_bytes: int) -> int:
-    """How many times larger than a small input's its shards are: one of 1 GiB has twice the size, of 64 GiB 16 times.
+    """Return how many times larger than a small input's its shards are.
+
+    One of 1 GiB has twice the size, of 64 GiB 16 times.
 
     So a large input has thousands of shards, not millions. Beyond that they would take too much memory.
     """
@@ -71,7 +76,7 @@ def shard_growth(input_bytes: int) -> int:
 
 
 def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int = 1) -> Iterator[pa.Table]:
-    """Consecutive documents, up to shard_documents or about SHARD_CHARACTERS, times growth. A document is never cut.
+    """Yield consecutive documents, up to shard_documents or about SHARD_CHARACTERS, times growth. None is ever cut.
 
     Each is a table of INPUT_SCHEMA.
     """
@@ -88,13 +93,13 @@ def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int
 
 
 def documents_table(documents: Sequence[InputDocument]) -> pa.Table:
-    """A table of INPUT_SCHEMA."""
+    """Make a table of INPUT_SCHEMA."""
     columns = zip(*documents, strict=True) if documents else [()] * len(INPUT_SCHEMA)
     return pa.table([*map(pa.array, columns, INPUT_SCHEMA.types)], schema=INPUT_SCHEMA)
 
 
 def text_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
-    """One document per line or per paragraph, as in a corpus."""
+    """Yield one document for each line or paragraph, as in a corpus."""
     with file_reader(file) as reader:
         lines = single_lines(reader.pieces_of_file(reader.files[0]))
         if config.document == "line":
@@ -104,7 +109,7 @@ def text_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 
 
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
-    """One document per row of a table, in order. A column within objects or structs is named `data.body`."""
+    """Yield one document for each row of a table, in order. A column within objects or structs is named `data.body`."""
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     try:
         for text, *ids in table_rows(file, wanted):
@@ -114,7 +119,7 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 
 
 def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None, ...]]:
-    """The columns' cells of each row as text. NoColumnError if the table lacks a column."""
+    """Yield the columns' cells of each row as text. Raise NoColumnError if the table lacks a column."""
     with file_reader(file) as reader, reader.opener.outermost(reader.files[0]) as table:
         for where, cells in reader.rows(table, file.kind, columns, sparse=True):
             texts = (cell_text(cell, where) for cell in cells)
@@ -122,7 +127,7 @@ def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None
 
 
 def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
-    """One document per row of the configured query's result, in order. NUL becomes U+FFFD, as in text."""
+    """Yield one document for each row of the configured query's result, in order. NUL becomes U+FFFD, as in text."""
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     with open_database(file.path) as connection:
         assert config.query is not None  # ScoringConfig validates it
@@ -150,7 +155,7 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 
 
 def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
-    """The result of a query, which must be one select over the database's own tables; else CorpusError.
+    """Return the result of a query, which must be one select over the database's own tables, or raise CorpusError.
 
     The configuration is locked first: no other files but a dataset's parts, no network, no extensions, no variables of
     this program.
@@ -175,7 +180,7 @@ def allow_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
 
 @contextmanager
 def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection for one query. CorpusError with DuckDB's message if reading fails."""
+    """Open a connection for one query. Raise CorpusError with DuckDB's message if reading fails."""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="rnnlm-score-") as spill,

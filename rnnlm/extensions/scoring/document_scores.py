@@ -39,7 +39,7 @@ SCORES_SCHEMA = pa.schema(
 
 
 def chosen_tail_dtype(config: ScoringConfig) -> torch.dtype:
-    """Precision of products with rare classes: as set, or what suits the device."""
+    """Return the precision of products with rare classes: as set, or what suits the device."""
     if config.precision != "auto":
         return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
     return tail_dtype(choose_device(config.device))
@@ -56,7 +56,10 @@ class Scorer:
         self.pieces = pa.array(tokenizer.pieces(range(tokenizer.vocabulary_size)), pa.string())
 
     def __call__(self, shard: pa.Table, known_nll: Iterator[float] | None = None) -> pa.Table:
-        """A table of SCORES_SCHEMA, one row per document. shard: of INPUT_SCHEMA. known_nll: see document_losses."""
+        """Score a shard: a table of SCORES_SCHEMA, one row for each document.
+
+        shard: of INPUT_SCHEMA. known_nll: see document_losses.
+        """
         texts = [with_line_end(text or "") for text in shard["text"].to_pylist()]
         losses = document_losses(
             self.model, self.tokenizer, texts, self.cut, self.config.batch_size, self.tail_dtype, known_nll
@@ -79,7 +82,10 @@ class Scorer:
 
 
 def surprising(losses: DocumentLosses, pieces: pa.Array, count: int) -> pa.Array:
-    """The `count` most expensive tokens of each document; the first of equals. pieces: each token id's spelling."""
+    """Return the `count` most expensive tokens of each document, the first of equals.
+
+    pieces: each token id's spelling.
+    """
     firsts = ends(losses.tokens)
     owners = np.repeat(np.arange(len(losses)), losses.tokens)
     nats = np.maximum(losses.nll_nats, 0) + np.float32(0)  # no -0.0: the bits of positive floats ascend as they do

@@ -1,4 +1,4 @@
-"""Drift: how far the bits per byte of scored texts are from those of the model's own validation text."""
+"""The drift of scored texts: how far their bits per byte are from those of the model's own validation text."""
 
 import math
 from itertools import accumulate
@@ -78,7 +78,7 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
 
 
 def drift_events(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> tuple[NightEvent, ...]:
-    """SCORES_DRIFTED about the model, if there is drift."""
+    """Return SCORES_DRIFTED about the model, if there is drift."""
     found = drift.distributions
     if not drift.drifted or found is None:
         return ()
@@ -123,7 +123,7 @@ def distributions(output: Path, reference: Path) -> Distributions:
 
 
 def chance_distance(first: int, second: int) -> float:
-    """The distance that two samples of one continuous distribution exceed with probability CHANCE.
+    """Return the distance that two samples of one continuous distribution exceed with probability CHANCE.
 
     sqrt(-ln(CHANCE / 2) / 2) * sqrt((n + m) / (n m)), which holds for large samples (Smirnov 1948).
     """
@@ -131,7 +131,7 @@ def chance_distance(first: int, second: int) -> float:
 
 
 def draw_distributions(found: Distributions, unit: str, picture: Path) -> None:
-    """Above, the share of documents in each bin; below, the cumulative share, on which the distance is read.
+    """Draw the share of documents in each bin and, below, the cumulative share, on which the distance is read.
 
     The first and the last bin include everything beyond them.
     """

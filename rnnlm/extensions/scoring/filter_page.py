@@ -34,7 +34,7 @@ def filter_page(config: FilterConfig, found: FilterRecord) -> Page:
 
 
 def count_rows(found: FilterRecord) -> TableRows:
-    """One row per reason, the kept documents first."""
+    """Return one row for each reason, the kept documents first."""
     documents, size = (sum(row[name] for row in found.counts) for name in ("documents", "bytes"))
     return [
         {
@@ -50,7 +50,7 @@ def count_rows(found: FilterRecord) -> TableRows:
 
 
 def histogram(bins: TableRows) -> TableRows:
-    """A bar per two bins."""
+    """Return a bar for every two bins."""
     pairs = list(zip(bins[::2], bins[1::2], strict=True))
     bars = [(one["low"], one["scored"] + two["scored"], one["reference"] + two["reference"]) for one, two in pairs]
     scale = BAR_WIDTH / max((kept + dropped for _, kept, dropped in bars), default=1)

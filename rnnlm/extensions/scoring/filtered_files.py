@@ -54,7 +54,7 @@ class Verdict(NamedTuple):
     reason: str | None  # why the document is dropped; None: it is kept
 
     def columns(self) -> dict[str, Any]:
-        """The added columns: the score and, of a dropped document, the reason."""
+        """Return the added columns: the score and, of a dropped document, the reason."""
         score = None if self.bits_per_byte is None else round(self.bits_per_byte, SCORE_DIGITS)
         score = score if score is None or math.isfinite(score) else None  # JSON has no other numbers
         return {SCORE: score} if self.reason is None else {SCORE: score, REASON: self.reason}
@@ -71,7 +71,7 @@ class OutputFolder:
     above: Path  # the folder that holds all input files
 
     def target(self, file: InputFile, *, as_json: bool = False) -> Path:
-        """The file's name, in the same subfolder. as_json: NAME.jsonl, in the same compression.
+        """Return the file's name, in the same subfolder. as_json: NAME.jsonl, in the same compression.
 
         Of a name that becomes too long for a file, the beginning and a digest stay.
         """
@@ -86,7 +86,7 @@ class OutputFolder:
 
 
 def output_folder(name: str, files: Sequence[InputFile], option: str) -> OutputFolder:
-    """ConfigError if the folder is a file, or holds the inputs themselves."""
+    """Return the folder for filtered files. Raise ConfigError if it is a file, or holds the inputs themselves."""
     folder = expanded(name).resolve()
     parents = [file.path.resolve().parent for file in files]
     above = Path(os.path.commonpath(parents)) if parents else folder
@@ -137,7 +137,7 @@ def filter_file(
 
 
 def paired(documents: Iterable[T], verdicts: Verdicts, label: str) -> Iterator[tuple[T, Verdict]]:
-    """Each document with its verdict."""
+    """Yield each document with its verdict."""
     for document in documents:
         yield document, verdict_on_next(verdicts, label)
     if next(verdicts, None) is not None:
@@ -156,7 +156,7 @@ def changed(label: str) -> CorpusError:
 
 
 def matched(lines: Iterator[str], as_read: Iterator[str], label: str) -> Iterator[tuple[str, str]]:
-    """Each line as it stands, and as it was read for scoring."""
+    """Yield each line as it stands, and as it was read for scoring."""
     try:
         yield from zip(lines, as_read, strict=True)
     except ValueError:
@@ -164,7 +164,7 @@ def matched(lines: Iterator[str], as_read: Iterator[str], label: str) -> Iterato
 
 
 def documents_in(both: Iterator[tuple[str, str]], config: ScoringConfig) -> Iterator[tuple[str, str]]:
-    """The documents of a plain text, as they stand and as they were read."""
+    """Yield the documents of a plain text, as they stand and as they were read."""
     if config.document == "line":
         yield from both
         return
@@ -232,7 +232,7 @@ def filter_csv(
 
 
 def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path, drop: Path) -> None:
-    """Row group by row group."""
+    """Filter a Parquet file row group by row group."""
     with pq.ParquetFile(table) as source, ExitStack() as files:
         metadata = source.metadata
         groups = metadata.num_row_groups
@@ -256,7 +256,7 @@ def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path,
 
 @contextmanager
 def atomic_output(final: Path | None) -> Iterator[Path]:
-    """A path to write to, which becomes `final`; what is written for None is discarded."""
+    """Give a path to write to, which becomes `final`. What is written for None is discarded."""
     if final is None:
         yield Path(os.devnull)
         return
@@ -270,7 +270,7 @@ def atomic_output(final: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def text_writer(path: Path, compression: str | None, script: Script) -> Iterator[TextIO]:
-    """A file in a compression of compression_of(); the same text gives the same bytes."""
+    """Give a file in a compression of compression_of(). The same text gives the same bytes."""
     with path.open("wb") as file:
         raw: Any = file
         if compression == "gzip":

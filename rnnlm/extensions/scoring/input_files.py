@@ -46,9 +46,9 @@ class Inputs:
 
 
 def find_inputs(config: ScoringConfig) -> Inputs:
-    """The files that config.input names.
+    """Find the files that config.input names.
 
-    CorpusError if there are none, unless they may be missing, and if none of the files there are text or tables.
+    Raise CorpusError if there are none, unless they may be missing, and if none of the files there are text or tables.
     """
     if config.may_be_missing and not any_files(config.input):
         return Inputs(())
@@ -58,7 +58,7 @@ def find_inputs(config: ScoringConfig) -> Inputs:
 
 
 def readable_inputs(name: str, encoding: str = "utf-8", quoting: Quoting | Literal["auto"] = "auto") -> Inputs:
-    """The texts and tables among the files of a name. CorpusError if there are none."""
+    """Find the texts and tables among the files of a name. Raise CorpusError if there are none."""
     found = named_files(name)
     files: list[InputFile] = []
     left_out = list(found.left_out)
@@ -79,7 +79,7 @@ def readable_inputs(name: str, encoding: str = "utf-8", quoting: Quoting | Liter
 
 
 def any_files(name: str) -> bool:
-    """Whether anything is there: the file, a file directly in the folder, or a match of the glob."""
+    """Return True if anything is there: the file, a file directly in the folder, or a match of the glob."""
     path = expanded(name)
     if path.is_dir():
         return any(one.is_file() and not one.name.startswith(".") for one in path.iterdir())
@@ -87,7 +87,7 @@ def any_files(name: str) -> bool:
 
 
 def named_files(name: str) -> Found:
-    """A file, the files directly in a folder, or the matches of a glob, without those whose names are not of text."""
+    """Find a file, the files directly in a folder, or the matches of a glob, if their names may be of text."""
     path = expanded(name)
     if path.is_file():
         return Found((path,))
@@ -101,9 +101,9 @@ def named_files(name: str) -> Found:
 def examined(
     path: Path, encoding: str = "utf-8", quoting: Quoting | Literal["auto"] = "auto"
 ) -> tuple[InputFile, list[LeftOut]]:
-    """The file with what its content says, and notes on how it is read.
+    """Return the file with what its content says, and notes on how it is read.
 
-    DocumentError if it is an archive or a document, EncodingError if its bytes are no text.
+    Raise DocumentError if it is an archive or a document, EncodingError if its bytes are no text.
     """
     with file_reader(InputFile(path, "text", encoding)) as reader, reader.opener.outermost(reader.files[0]) as opened:
         if archive_kind(opened.head, opened.plain_name):
@@ -124,7 +124,7 @@ def examined(
 
 @contextmanager
 def file_reader(file: InputFile) -> Iterator[TextReader]:
-    """Reads a text or a table, which may be compressed.
+    """Give a reader of a text or a table, which may be compressed.
 
     NUL, half a surrogate pair and bytes of no encoding become U+FFFD: scores are there to find such text.
     """
@@ -142,14 +142,14 @@ def file_reader(file: InputFile) -> Iterator[TextReader]:
 
 
 def table(file: InputFile, row: str) -> InputFile:
-    """The file, a table with one `row` (such as "pair") per row. CorpusError if it is text."""
+    """Return the file, a table with one `row` (such as "pair") per row. Raise CorpusError if it is text."""
     if file.kind == "text":
         raise CorpusError(f"{file.label}: expected a table (JSON Lines, csv, tsv or Parquet) with one {row} per row")
     return file
 
 
 def input_states(files: tuple[InputFile, ...]) -> list[Any]:
-    """Path, size and modification time of each file, to detect changed inputs.
+    """Return path, size and modification time of each file, to detect changed inputs.
 
     A database's newest rows may be in the write-ahead log beside it.
     """

@@ -1,4 +1,4 @@
-"""Minimal pairs: does a model give the good sentence a higher probability than the bad one?
+"""Pairs of a good and a bad sentence, of which a model should give the good one the higher probability.
 
 Linzen, Dupoux and Goldberg (2016); BLiMP (Warstadt and others 2020), whose files are read as they are.
 """
@@ -45,7 +45,7 @@ class PairScores(Record):
 
 
 def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: str | None) -> PairScores:
-    """Accuracy by group. good, bad: the columns of the sentences. CorpusError if a file lacks them."""
+    """Return the accuracy by group. good, bad: the columns of the sentences. Raise CorpusError if a file lacks them."""
     counts: dict[str, list[int]] = {}  # pairs, right, shorter right
     pairs = (pair for file in readable_inputs(source).files for pair in read_pairs(file, good, bad, group))
     while batch := list(islice(pairs, PAIRS_AT_ONCE)):
@@ -62,7 +62,7 @@ def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: st
 
 
 def read_pairs(file: InputFile, good: str, bad: str, group: str | None) -> Iterator[SentencePair]:
-    """The pairs of a table. Without `group` the first of GROUP_COLUMNS that it has names the group."""
+    """Yield the pairs of a table. Without `group` the first of GROUP_COLUMNS that it has names the group."""
     column = group or first_column(table(file, "pair"), GROUP_COLUMNS)
     try:
         for number, (good_text, bad_text, *name) in enumerate(table_rows(file, [good, bad, *filter(None, [column])])):
@@ -74,7 +74,7 @@ def read_pairs(file: InputFile, good: str, bad: str, group: str | None) -> Itera
 
 
 def first_column(file: InputFile, columns: tuple[str, ...]) -> str | None:
-    """The first of the columns that the table has."""
+    """Return the first of the columns that the table has."""
     for column in columns:
         try:
             next(table_rows(file, [column]), None)
@@ -98,7 +98,7 @@ def pair_accuracy(group: str, pairs: int, right: int, shorter_right: int) -> Pai
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """95 % interval of a proportion (Wilson 1927); unlike the normal one it holds near 0 and 1."""
+    """Return the 95 % interval of a proportion (Wilson 1927). Unlike the normal one it holds near 0 and 1."""
     share, spread = successes / trials, NORMAL_95**2 / trials
     centre = (share + spread / 2) / (1 + spread)
     half = math.sqrt(spread * (share * (1 - share) + spread / 4)) / (1 + spread)

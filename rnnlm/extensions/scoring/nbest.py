@@ -36,7 +36,7 @@ class RescoredText(Record):
 
 
 def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[RescoredText]:
-    """The best hypothesis of each list, in the order of the file; the first one wins a tie."""
+    """Return the best hypothesis of each list, in the order of the file. The first one wins a tie."""
     if not math.isfinite(weight):
         raise ConfigError(f"--weight {weight}: expected a finite number")
     best: dict[str, RescoredText] = {}
@@ -52,7 +52,10 @@ def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[Rescor
 
 
 def read_hypotheses(path: Path) -> Iterator[Hypothesis]:
-    """The rows of a table with the columns id, text and score. CorpusError for a row without a number as score."""
+    """Yield the rows of a table with the columns id, text and score.
+
+    Raise CorpusError for a score that is no number.
+    """
     for file in readable_inputs(str(path)).files:
         rows = table_rows(table(file, "hypothesis"), ["id", "text", "score"])
         try:
@@ -63,7 +66,7 @@ def read_hypotheses(path: Path) -> Iterator[Hypothesis]:
 
 
 def finite(score: str | None, where: str) -> float:
-    """The number that is spelled. CorpusError if there is none, or none to rank by, such as NaN."""
+    """Return the number that is spelled. Raise CorpusError if there is none, or none to rank by, such as NaN."""
     found = printable(score or "nothing")
     try:
         number = float(score or "")

@@ -61,7 +61,10 @@ def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force
 
 
 def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
-    """The file of a model's reference scores, computed if it is missing. DatasetError without the model's dataset."""
+    """Find the file of a model's reference scores, computed if it is missing.
+
+    Raise DatasetError without its dataset.
+    """
     model = find_model(home, reference)
     stored = model.folder / FOLDER / f"{unit}.parquet"
     if is_reference(stored, model):
@@ -82,7 +85,7 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
 
 
 def is_reference(path: Path, model: FoundModel) -> bool:
-    """True for scores of this model, made by this version of the code."""
+    """Return True for scores of this model, made by this version of the code."""
     if not path.is_file():
         return False
     try:
@@ -95,7 +98,7 @@ def is_reference(path: Path, model: FoundModel) -> bool:
 def write_reference(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, path: Path, nll_nats: np.ndarray | None = None
 ) -> None:
-    """A table of SCORES_SCHEMA without texts and surprising tokens. nll_nats: the split's losses, if known."""
+    """Write a table of SCORES_SCHEMA without texts and surprising tokens. nll_nats: the split's losses, if known."""
     config = ScoringConfig(input="-", document=unit, keep_text=False, surprising_tokens=0)
     score = model.load(config)
     schema = SCORES_SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
@@ -111,7 +114,7 @@ def write_reference(
 def validation_texts(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, *, known: bool = False
 ) -> tuple[Iterator[str], int]:
-    """Non-blank lines or whole documents; and n if it is only every n-th of them.
+    """Return non-blank lines or whole documents, and n if it is only every n-th of them.
 
     known: their losses are known, so REFERENCE_BYTES does not apply.
     """
@@ -131,7 +134,7 @@ def validation_texts(
 
 
 def sampled_every(count: int, byte_count: int) -> int:
-    """n, to take every n-th of `count` documents as the reference; 1 takes all."""
+    """Return n, to take every n-th of `count` documents as the reference. 1 takes all."""
     for_bytes = min(-(-byte_count // REFERENCE_BYTES), count // ENOUGH_DOCUMENTS)
     return max(1, -(-count // REFERENCE_DOCUMENTS), for_bytes)
 

@@ -57,7 +57,7 @@ def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> Non
 
 
 def refuse_foreign_table(connection: duckdb.DuckDBPyConnection, output: Path) -> None:
-    """ConfigError if the database has a table or view `scores` that rnnlm did not write."""
+    """Raise ConfigError if the database has a table or view `scores` that rnnlm did not write."""
     tables = {name for (name,) in connection.execute(statement("scoring/read_table_names")).fetchall()}
     if "scores" in tables and "scores_provenance" not in tables:
         raise ConfigError(
@@ -82,7 +82,7 @@ def write_output(output: Path, shards: list[Path], provenance: Provenance) -> No
 
 
 def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> None:
-    """One row group per shard."""
+    """Write one row group for each shard."""
     schema = SCORES_SCHEMA.with_metadata({PROVENANCE: json.dumps(provenance, sort_keys=True)})
     with (
         atomic_file(output) as partial,
@@ -93,7 +93,7 @@ def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> N
 
 
 def write_database(output: Path, shards: list[Path], provenance: Provenance) -> None:
-    """In one transaction: if it is killed the file is unchanged. Other tables are never touched."""
+    """Write the scores in one transaction: if it is killed the file is unchanged. Other tables are never touched."""
     with connected(output, read_only=False) as connection:
         refuse_foreign_table(connection, output)
         connection.begin()
@@ -124,7 +124,7 @@ def read_provenance(output: Path) -> Provenance | None:
 
 @contextmanager
 def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with the output as `scores`; it spills beside the output."""
+    """Give a connection with the output as `scores`, which spills beside the output."""
     if output.suffix == ".parquet":
         with duckdb.connect(config=SCORES_SETTINGS | {"temp_directory": str(spill_of(output))}) as connection:
             connection.read_parquet(literal(output)).create_view("scores")
@@ -136,7 +136,7 @@ def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def connected(database: Path, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-    """HomeError if another program has the file open, or it is not a DuckDB file."""
+    """Open a connection. Raise HomeError if another program has the file open, or it is not a DuckDB file."""
     try:
         connection = duckdb.connect(
             str(database),

@@ -80,7 +80,10 @@ class ScoringConfig(EngineConfig):
     @model_validator(mode="before")
     @classmethod
     def ray_scores_on_cpus(cls, values: Any) -> Any:
-        """Its pieces ask the cluster for CPU cores, and the machine of the command may have another device."""
+        """Choose the CPU for Ray.
+
+        Its pieces ask the cluster for CPU cores, and this machine may have another device.
+        """
         if isinstance(values, dict) and values.get("engine") == "ray":
             if values.get("device", "auto") not in ("auto", "cpu"):
                 raise ValueError("engine=ray scores on CPU cores; for another device use engine=local")

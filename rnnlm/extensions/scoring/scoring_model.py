@@ -24,13 +24,13 @@ class FoundModel:
     origin: TrainingProvenance
 
     def load(self, config: ScoringConfig) -> Scorer:
-        """The model on the configured device, with its tokenizer."""
+        """Load the model on the configured device, with its tokenizer."""
         model = load_model(self.folder, str(choose_device(config.device)))
         return Scorer(model, load_tokenizer(self.folder), self.origin.cut, config)
 
 
 def find_model(home: Home, reference: str | None) -> FoundModel:
-    """The model that full_reference() names; else ModelError."""
+    """Find the model that full_reference() names. Raise ModelError if there is none."""
     reference = full_reference(home, reference)
     return model_in(model_folder(home, reference), reference)
 

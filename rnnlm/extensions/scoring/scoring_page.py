@@ -68,7 +68,7 @@ def drift_line(drift: Drift) -> str:
 
 
 def quantile_rows(found: Distributions) -> TableRows:
-    """Bits per byte, one row per level."""
+    """Return bits per byte, one row for each level."""
     return [
         {
             "of the documents": f"{row['level']:.0%}",
@@ -80,7 +80,7 @@ def quantile_rows(found: Distributions) -> TableRows:
 
 
 def strange_rows(strange: tuple[StrangeDocument, ...], unit: str) -> TableRows:
-    """One row per way of being strange. Lines, paragraphs and rows are numbered from 1."""
+    """Return one row for each way of being strange. Lines, paragraphs and rows are numbered from 1."""
     several = len({document.source for document in strange}) > 1
     return [
         {
@@ -99,7 +99,7 @@ def usual_size(size: float) -> str:
 
 
 def excerpt(text: str, marks: tuple[tuple[int, int], ...], width: int) -> str:
-    """About `width` characters of the text around its first mark. Marked ranges are in »guillemets«."""
+    """Return about `width` characters of the text around its first mark. Marked ranges are in »guillemets«."""
     parts, end = [], 0
     for start, stop in marks:
         parts += [visible(text[end:start]), "»", visible(text[start:stop]), "«"]

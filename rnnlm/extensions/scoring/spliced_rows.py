@@ -32,7 +32,7 @@ class Script(NamedTuple):
     mark: str = ""
 
     def lines(self, opened: OpenFile, label: str) -> Iterator[str]:
-        """The lines after the byte-order mark with their line ends, divided where reading divides them."""
+        """Yield the lines after the byte-order mark with their line ends, divided where reading divides them."""
         reader = io.TextIOWrapper(opened, self.codec, self.errors, newline="")
         try:
             reader.read(len(self.mark))
@@ -41,7 +41,7 @@ class Script(NamedTuple):
             raise CorpusError(f"{label}: cannot be copied ({error.reason}); convert it to UTF-8") from error
 
     def carried(self, text: str) -> str:
-        """Text as it is carried; characters that the file's encoding lacks become escapes."""
+        """Return the text as it is carried. Characters that the file's encoding lacks become escapes."""
         if self.codec != "latin-1":
             return text
         return text.encode(self.encoding, "backslashreplace").decode("latin-1")
@@ -51,7 +51,10 @@ JSON_SCRIPT = Script("utf-8", "utf-8", "strict")
 
 
 def script_of(file: InputFile, head: bytes) -> Script:
-    """The script of a file. head: its first bytes. CorpusError for an encoding whose line ends are not as in ASCII."""
+    """Return the script of a file. Raise CorpusError for an encoding whose line ends are not as in ASCII.
+
+    head: the file's first bytes.
+    """
     mark = next((mark for mark in BYTE_ORDER_MARKS if head.startswith(mark)), b"")
     count = 2 if mark and head.startswith(mark * 2) else 1  # of two joined files; reading leaves out both
     wide = re.fullmatch(r"utf-(?:16|32)(?:-[lb]e)?", codecs.lookup(file.encoding).name)
@@ -67,7 +70,7 @@ def script_of(file: InputFile, head: bytes) -> Script:
 
 
 def with_members(line: str, members: Mapping[str, str]) -> str:
-    """The line of a JSON object with members, whose values are JSON: in the places of theirs, or at the end."""
+    """Put members, whose values are JSON, into the line of a JSON object: in the places of theirs, or at the end."""
     added = dict(members)
     if any(name in line for name in members) or "\\u" in line:  # else it has none of these names
         parts, end = [], 0
@@ -84,7 +87,10 @@ def with_members(line: str, members: Mapping[str, str]) -> str:
 
 
 def member_values(line: str) -> Iterator[tuple[str, int, int]]:
-    """The name of each member of a JSON object, and where its value begins and ends. Members of members are none."""
+    """Yield the name of each member of a JSON object, and where its value begins and ends.
+
+    Members of members are none.
+    """
     depth = start = 0
     text = name = ""
     for token in JSON_TOKEN.finditer(line):
@@ -101,7 +107,7 @@ def member_values(line: str) -> Iterator[tuple[str, int, int]]:
 
 
 def with_cells(record: str, heads: list[str], values: Mapping[str, str], dialect: Dialect) -> str:
-    """A row with cells of a csv file: in the columns of these names, or after the last heading.
+    """Put cells into a row of a csv file: in the columns of these names, or after the last heading.
 
     A row that is too short is filled with empty cells. Cells beyond the last heading stay at the end.
     """
@@ -115,7 +121,7 @@ def with_cells(record: str, heads: list[str], values: Mapping[str, str], dialect
 
 
 def with_columns(rows: pa.Table, fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> pa.Table:
-    """The rows with these columns: in the places of columns of their names, or at the end."""
+    """Return the rows with these columns: in the places of columns of their names, or at the end."""
     schema = schema_with(rows.schema, fields)
     added = {field.name: column for field, column in zip(fields, columns, strict=True)}
     own = [*rows.columns, *[None] * (len(schema) - rows.num_columns)]
@@ -125,7 +131,7 @@ def with_columns(rows: pa.Table, fields: Sequence[pa.Field], columns: Sequence[p
 
 
 def schema_with(schema: pa.Schema, fields: Sequence[pa.Field]) -> pa.Schema:
-    """The schema with these fields: in the places of fields of their names, or at the end."""
+    """Return the schema with these fields: in the places of fields of their names, or at the end."""
     for field in fields:
         places = schema.get_all_field_indices(field.name)
         for place in places:

@@ -46,7 +46,7 @@ class StrangeDocument(Record):
 
 
 def find_strange_documents(scoring: ScoringRecord, count: int) -> tuple[StrangeDocument, ...]:
-    """The strangest first. The output must hold the texts; empty if nothing was scored."""
+    """Return the strangest documents first. The output must hold the texts. It is empty if nothing was scored."""
     if scoring.output is None:
         return ()
     with reading_scores(scoring.output) as connection:
@@ -70,13 +70,13 @@ def strange_document(row: dict[str, Any], model_folder: Path) -> StrangeDocument
 
 
 def number_start(text: str, place: int, number: str) -> int:
-    """Where the number of the word at `place`, from 1, begins."""
+    """Return where the number of the word at `place`, from 1, begins."""
     words = text.split(" ")
     return sum(len(word) + 1 for word in words[: place - 1]) + words[place - 1].find(number)
 
 
 def surprising_marks(text: str, surprising: list[dict[str, Any]], model_folder: Path) -> tuple[tuple[int, int], ...]:
-    """Ranges of the words with a token that costs nearly as much as the most surprising one."""
+    """Return the ranges of the words with a token that costs nearly as much as the most surprising one."""
     if not surprising:
         return ()
     positions = list(token_positions(*reader_of(model_folder), with_line_end(text)))
@@ -88,5 +88,5 @@ def surprising_marks(text: str, surprising: list[dict[str, Any]], model_folder: 
 
 @lru_cache(maxsize=1)
 def reader_of(model_folder: Path) -> tuple[Any, Any]:
-    """The tokenizer of a model, and how it cuts text into rows."""
+    """Return the tokenizer of a model, and how it cuts text into rows."""
     return load_tokenizer(model_folder), read_training_provenance(model_folder).cut

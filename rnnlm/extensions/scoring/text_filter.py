@@ -55,7 +55,7 @@ class FilterRecord(Record):
 
 
 def scoring_of(config: FilterConfig) -> ScoringConfig:
-    """The scoring that decides."""
+    """Return the scoring that decides."""
     folder = expanded(config.output)
     settings = config.model_dump(include=set(ScoringConfig.model_fields))
     return ScoringConfig(**settings | {"output": str(folder.with_name(f"{folder.name}.scores.parquet"))})
@@ -87,7 +87,7 @@ def check_filter(config: FilterConfig) -> None:
 
 
 def has_an_object_per_line(file: InputFile) -> bool:
-    """Judged by the first line that is not blank. True for an empty file."""
+    """Return True if the first line that is not blank is an object, or if the file is empty."""
     with file_reader(file) as reader:
         lines = single_lines(without_long_lines(reader.pieces_of_file(reader.files[0]), file.label, *JSON_ADVICE))
         line = next((line for line in lines if not line.isspace()), "{}")
@@ -98,7 +98,7 @@ def has_an_object_per_line(file: InputFile) -> bool:
 
 
 def output_folders(config: FilterConfig, files: Sequence[InputFile]) -> tuple[OutputFolder, OutputFolder | None]:
-    """The folders of the kept and of the dropped documents."""
+    """Return the folders of the kept and of the dropped documents."""
     dropped = output_folder(config.dropped, files, "--dropped") if config.dropped else None
     return output_folder(config.output, files, "--output"), dropped
 
@@ -143,7 +143,7 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
 def find_rules(
     home: Home, config: FilterConfig, scoring: ScoringRecord, connection: duckdb.DuckDBPyConnection
 ) -> tuple[str, ...]:
-    """The conditions that all must hold, with thresholds rounded outwards to four digits."""
+    """Return the conditions that all must hold, with thresholds rounded outwards to four digits."""
     rules = [config.keep] if config.keep else []
     if config.keep_quantiles:
         reference = find_reference(home, str(scoring.model_folder), config.document)
@@ -167,7 +167,7 @@ def decide(connection: duckdb.DuckDBPyConnection, rules: tuple[str, ...]) -> Non
 
 
 def verdicts_by_source(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Iterator[Verdict]]]:
-    """The verdicts on the documents of each file that has any, in the order of the files and documents."""
+    """Yield the verdicts on the documents of each file that has any, in the order of the files and documents."""
     found = connection.table("decisions").select("source", "bits_per_byte", "reason")
     batches = found.to_arrow_reader(VERDICTS_AT_ONCE)
     decided = (Verdict(*row) for batch in batches for row in zip(*map(pa.Array.to_pylist, batch.columns), strict=True))
@@ -175,7 +175,10 @@ def verdicts_by_source(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[
 
 
 def count_bins(connection: duckdb.DuckDBPyConnection) -> TableRows:
-    """Kept and dropped documents by bits per byte, between the quantiles 0.005 and 0.995; [] without a scored one."""
+    """Count kept and dropped documents by bits per byte, between the quantiles 0.005 and 0.995.
+
+    [] without a scored one.
+    """
     connection.execute(statement("scoring/create_decided_shares"))
     ends = table(connection, "scoring/measure_decided_ends", {"levels": PLOTTED_LEVELS})[0]["ends"]
     if ends is None:
@@ -185,7 +188,7 @@ def count_bins(connection: duckdb.DuckDBPyConnection) -> TableRows:
 
 
 def draw_decisions(bins: TableRows, picture: Path) -> None:
-    """A histogram of the bits per byte. The first and the last bin include everything beyond them."""
+    """Draw a histogram of the bits per byte. The first and the last bin include everything beyond them."""
     figure, (axes,) = new_figure((8, 3.6))
     if bins:
         width = bins[1]["low"] - bins[0]["low"]

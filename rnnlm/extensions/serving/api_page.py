@@ -19,7 +19,7 @@ BOUND_WORDS = {  # of a JSON schema
 
 
 def api_page(document: dict[str, Any], address: str) -> str:
-    """Each route with commands to copy, then each message with its fields and their bounds.
+    """Write each route with commands to copy, then each message with its fields and their bounds.
 
     address: of the service, such as http://127.0.0.1:8000.
     """
@@ -37,12 +37,12 @@ def api_page(document: dict[str, Any], address: str) -> str:
 
 
 def code_parts(text: str) -> list[tuple[str, bool]]:
-    """Parts of a docstring, each with whether it stands between backticks."""
+    """Return the parts of a docstring, each with whether it stands between backticks."""
     return [(part, index % 2 == 1) for index, part in enumerate(re.split("`([^`]+)`", text))]
 
 
 def curl_command(url: str, request: Any, with_token: bool) -> str:
-    """A command for the shell. request: the JSON to send; None: a GET."""
+    """Return a command for the shell. request: the JSON to send; None: a GET."""
     lines = [f"curl -s{'N' * bool(request and request.get('stream'))} {shlex.quote(url)}"]
     if with_token:
         lines.append(f'-H "{TOKEN_HEADER}"')
@@ -52,7 +52,7 @@ def curl_command(url: str, request: Any, with_token: bool) -> str:
 
 
 def field_notes(schema: dict[str, Any], is_required: bool) -> str:
-    """The default, the bounds and the description of a field."""
+    """Return the default, the bounds and the description of a field."""
     notes = [] if is_required else [f"default {json.dumps(schema.get('default'))}"]
     notes += [f"{words} {schema[name]:,.15g}" for name, words in BOUND_WORDS.items() if name in schema]
     return "; ".join([*notes, *filter(None, [schema.get("description")])])

@@ -87,7 +87,7 @@ STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-strea
 
 
 def build_app(service: Service) -> FastAPI:
-    """The application of one service. Starts and stops the service's threads."""
+    """Build the application of one service, which starts and stops the service's threads."""
     config = service.config
 
     @contextlib.asynccontextmanager
@@ -176,7 +176,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
 
 
 async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel]) -> Response:
-    """The answer. Cancels the work as soon as the client disconnects."""
+    """Return the answer, and cancel the work as soon as the client disconnects."""
     task, gone = asyncio.create_task(work), asyncio.create_task(disconnected(client))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -198,7 +198,7 @@ async def disconnected(client: Request) -> None:
 
 
 async def events(parts: AsyncGenerator[BaseModel, None], end: str = "") -> AsyncIterator[str]:
-    """Server-sent events `data: {…}`, one for each part. An error on the way is sent as a Problem."""
+    """Yield server-sent events `data: {…}`, one for each part. An error on the way is sent as a Problem."""
     try:
         async with contextlib.aclosing(parts):
             async for part in parts:
@@ -216,12 +216,12 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
     @app.get("/health")
     async def health() -> Health:
-        """The process is alive."""
+        """Say that the process is alive."""
         return Health()
 
     @app.get("/ready", responses={503: PROBLEMS[503]})
     async def ready() -> Readiness:
-        """Whether the service can answer, and with which model."""
+        """Say whether the service can answer, and with which model."""
         if not service.batcher.is_alive:
             raise HTTPException(503, "the batcher has stopped")
         current, reloader = service.current, service.reloader
@@ -238,7 +238,7 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, 401: PROBLEMS[401]})
     async def metrics_text() -> Response:
-        """Metrics for Prometheus."""
+        """Return metrics for Prometheus."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/", include_in_schema=False)
@@ -256,14 +256,14 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """422 without the input, which may be long, secret or not valid JSON (NaN, say)."""
+    """Answer 422 without the input, which may be long, secret or not valid JSON (NaN, say)."""
     assert isinstance(error, RequestValidationError)
     detail = [{name: problem[name] for name in ("loc", "msg", "type")} for problem in error.errors()]
     return problem(request, 422, detail, "; ".join(f"{field_of(one['loc'])}: {one['msg']}" for one in detail))
 
 
 def field_of(place: tuple[int | str, ...]) -> int | str:
-    """The field of the body in which a problem is; what is not in one is named by its last place."""
+    """Return the field of the body in which a problem is. Outside of fields, the last part of the place names it."""
     return place[1] if place[0] == "body" and len(place) > 1 and isinstance(place[1], str) else place[-1]
 
 
@@ -283,7 +283,7 @@ async def not_served(request: Request, error: Exception) -> Response:
 def problem(
     request: Request, status: int, detail: Any, message: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """An error's answer; on OpenAI's paths also under `error`, where its clients look for a message."""
+    """Answer with an error. On OpenAI's paths it is also under `error`, where its clients look for a message."""
     body = {"detail": detail}
     if request.url.path.startswith("/v1/"):
         kind = "invalid_request_error" if status < 500 else "server_error"

@@ -71,7 +71,7 @@ class ModelList(BaseModel):
 
 
 def served_names(loaded: LoadedModel) -> list[str]:
-    """The label and, of a registered version, the model's name."""
+    """Return the label and, of a registered version, the model's name."""
     registered = loaded.label.startswith("models:/")
     return [loaded.label.split("/")[1], loaded.label] if registered else [loaded.label]
 
@@ -81,7 +81,7 @@ def served_models(loaded: LoadedModel) -> ModelList:
 
 
 def served_model(loaded: LoadedModel, name: str) -> ModelEntry:
-    """HTTPException for another model's name."""
+    """Return the entry of the served model. Raise HTTPException for another model's name."""
     check_served(loaded, name)
     return ModelEntry(id=name)
 
@@ -98,7 +98,10 @@ class ChoiceWriter:
     def __init__(
         self, service: Service, loaded: LoadedModel, request: CompletionRequest, prompt: str | list[int], index: int
     ) -> None:
-        """HTTPException for token ids that the model does not have; BusyError if the queue is full."""
+        """Prepare a choice.
+
+        Raise HTTPException for token ids that the model does not have, BusyError if the queue is full.
+        """
         self.loaded = loaded
         self.service, self.request, self.index = service, request, index
         if isinstance(prompt, str):
@@ -125,7 +128,7 @@ class ChoiceWriter:
             self.stream = service.generate(wanted, self.prompt_ids, loaded)
 
     async def parts(self) -> AsyncGenerator[Choice, None]:
-        """The choice in parts; the last one has the finish reason."""
+        """Yield the choice in parts. The last one has the finish reason."""
         if self.request.echo:
             yield Choice(index=self.index, text=self.prompt, logprobs=await self.prompt_logprobs())
         if self.stream is None:
@@ -207,7 +210,7 @@ def joined(parts: list[Logprobs]) -> Logprobs:
 
 
 def writers(service: Service, request: CompletionRequest) -> list[ChoiceWriter]:
-    """One writer per choice, all of them submitted to the model that is current now.
+    """Submit all choices to the model that is current now. Return a writer for each.
 
     HTTPException for another model's name or too many choices.
     """
@@ -234,7 +237,7 @@ def empty_completion(made: list[ChoiceWriter]) -> Completion:
 
 
 async def complete(made: list[ChoiceWriter]) -> Completion:
-    """The whole answer. Cancelling it takes the prompts out of the batch."""
+    """Return the whole answer. Cancelling it takes the prompts out of the batch."""
     tasks = [asyncio.create_task(whole_choice(writer)) for writer in made]
     try:
         choices = await asyncio.gather(*tasks)
@@ -246,7 +249,7 @@ async def complete(made: list[ChoiceWriter]) -> Completion:
 
 
 def usage_of(made: list[ChoiceWriter]) -> Usage:
-    """The tokens of all choices, once they are written."""
+    """Return the tokens of all choices, once they are written."""
     prompt_tokens, written = sum(len(one.prompt_ids) for one in made), sum(one.written for one in made)
     return Usage(prompt_tokens=prompt_tokens, completion_tokens=written, total_tokens=prompt_tokens + written)
 
@@ -260,7 +263,7 @@ async def whole_choice(writer: ChoiceWriter) -> Choice:
 
 
 async def completion_events(made: list[ChoiceWriter]) -> AsyncGenerator[Completion, None]:
-    """A Completion per part, choice by choice; then one with the usage, if the request asks for it."""
+    """Yield a Completion for each part, choice by choice, then one with the usage if the request asks for it."""
     completion = empty_completion(made)
     try:
         for writer in made:

@@ -39,7 +39,7 @@ class GenerateRequest(Message):
 
 
 def text_form(value: Any) -> str:
-    """The tag of one text or a list, so that an error names the list's item and not the other form, too."""
+    """Return the tag of one text or a list, so that an error names the list's item and not the other form, too."""
     return "list" if isinstance(value, list) else "text"
 
 

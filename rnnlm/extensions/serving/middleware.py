@@ -9,7 +9,7 @@ from rnnlm.runtime.own_origin import LOOPBACK_NAMES, problem
 
 
 def allowed_hosts(host: str, is_loopback: bool) -> list[str]:
-    """The names that a request's Host header may have.
+    """Return the names that a request's Host header may have.
 
     On loopback only loopback's own names, which defeats DNS rebinding. A public address may have any name; there the
     token keeps others out.

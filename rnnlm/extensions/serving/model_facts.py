@@ -21,7 +21,10 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
 def read_model_facts(
     home: Home, label: str, folder: Path, model: LanguageModel, tokenizer: TextTokenizer
 ) -> ModelFacts:
-    """label: models:/NAME/3 or a folder; folder: the model's. Facts that cannot be found are None or empty."""
+    """Collect facts about a model. Those that cannot be found are None or empty.
+
+    label: models:/NAME/3 or a folder; folder: the model's.
+    """
     tags = registered_version(home, label).facts if label.startswith("models:/") else {}
     run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
     provenance = read_json(folder / "rnnlm.json") or {}
@@ -43,20 +46,20 @@ def read_model_facts(
 
 
 def held_out_scores(run: Path) -> dict[str, Any]:
-    """The SplitScore of the run's test split; empty if the run was not evaluated."""
+    """Return the SplitScore of the run's test split, or {} if the run was not evaluated."""
     evaluation = read_stored_json(run / "evaluation.json")
     return evaluation.get("test", {}) if isinstance(evaluation, dict) else {}
 
 
 def corpus_bytes(home: Home, provenance: dict[str, Any]) -> int | None:
-    """None if the corpus is not in this home."""
+    """Return the size of the corpus, or None if it is not in this home."""
     digest = provenance.get("corpus_digest")
     corpus = read_json(inside(home.corpora, digest[:16]) / "corpus.json") if isinstance(digest, str) else None
     return corpus.get("corpus_bytes") if isinstance(corpus, dict) else None
 
 
 def example_prompt(run: Path, tokenizer: TextTokenizer) -> str:
-    """The first prompt of the run's samples that the tokenizer knows in full; empty if there is none."""
+    """Return the first prompt of the run's samples that the tokenizer knows in full, or "" if there is none."""
     samples = read_stored_json(run / "samples.json")
     prompts = [str(sample.get("prompt", "")) for sample in samples] if isinstance(samples, list) else []
     known = (prompt for prompt in prompts if SPECIAL_TOKENS[UNK] not in prompt and not tokenizer.unknown_words(prompt))

@@ -20,7 +20,7 @@ from rnnlm.tracking.mlflow_store import is_empty
 
 @dataclass(frozen=True, eq=False)  # compared by identity
 class LoadedModel:
-    """Immutable: a request keeps the model that it started with."""
+    """A loaded model, which never changes: a request keeps the one that it started with."""
 
     label: str  # models:/NAME/3, or the folder
     model: LanguageModel
@@ -44,7 +44,7 @@ class ModelReference:
     alias: str = ""
 
     def label(self) -> str:
-        """LoadedModel.label of the current model. ModelError if the alias names no version."""
+        """Return LoadedModel.label of the current model. Raise ModelError if the alias names no version."""
         if self.folder is not None:
             return str(self.folder)
         version = None if is_empty(self.home) else find_version(self.home, self.name, self.alias, None)
@@ -54,7 +54,7 @@ class ModelReference:
 
 
 def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
-    """The model that full_reference() names. ModelError if there is no such model, or several."""
+    """Find the model that full_reference() names. Raise ModelError if there is no such model, or several."""
     if wanted is not None and expanded(wanted).is_dir():  # the registry need not be there
         return ModelReference(home, folder=model_folder(home, wanted))
     reference = full_reference(home, wanted)

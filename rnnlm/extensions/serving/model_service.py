@@ -54,11 +54,11 @@ class Service:
         self.batcher.close()
 
     async def score(self, request: ScoreRequest) -> Scored | ScoredTexts:
-        """BusyError as in in_turn()."""
+        """Score a text. Raise BusyError as in_turn() does."""
         return await self.in_turn(lambda loaded, check: score_request(loaded, request, check), len(request.texts))
 
     async def explain(self, request: ExplainRequest) -> Explained:
-        """BusyError as in in_turn()."""
+        """Explain a text. Raise BusyError as in_turn() does."""
         return await self.in_turn(lambda loaded, check: explain_text(loaded, request, check))
 
     async def in_turn(self, work_on_text: Callable[[LoadedModel, Check], AnswerT], text_count: int = 1) -> AnswerT:
@@ -179,7 +179,7 @@ class GenerationStream:
         self._job.over = True
 
     async def result(self) -> Generated:
-        """All of parts() in one message."""
+        """Return all of parts() in one message."""
         tokens: list[Token] = []
         async for part in self.parts():
             if isinstance(part, Generated):
@@ -189,7 +189,7 @@ class GenerationStream:
 
 
 def unknown_spans(tokenizer: TextTokenizer, text: str) -> list[Span]:
-    """Where the tokenizer's unknown_words() are in the text."""
+    """Return where the tokenizer's unknown_words() are in the text."""
     return [
         Span(start=start, end=end)
         for token_id, start, end in tokenizer.spans(text)

@@ -89,7 +89,7 @@ class Batcher:
         return self._thread.is_alive() and not self._closed
 
     def submit(self, job: GenerationJob) -> None:
-        """Queue a job. BusyError if the queue is full or the service is shutting down."""
+        """Queue a job. Raise BusyError if the queue is full or the service is shutting down."""
         with self._changed:
             if self._closed:
                 raise BusyError("the service is shutting down")
@@ -148,7 +148,7 @@ class Batcher:
             self._attempt([reader], partial(self._read, reader))
 
     def _attempt(self, jobs: list[GenerationJob], work: Callable[[], None]) -> None:
-        """A failure ends these jobs, not the thread."""
+        """Do the work. A failure ends these jobs, not the thread."""
         try:
             work()
         except Exception as error:

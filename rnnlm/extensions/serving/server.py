@@ -30,7 +30,7 @@ def serve_model(home: Home, wanted: str | None, config: ServingConfig, announce:
 
 
 def uvicorn_server(service: Service) -> uvicorn.Server:
-    """A server to run on a listening socket."""
+    """Make a server to run on a listening socket."""
     config = service.config
     protocol: Any = functools.partial(HeaderDeadlineProtocol, config.maximum_header_seconds)
     return uvicorn.Server(

@@ -57,7 +57,7 @@ class ServingConfig(Section):
 
 @contextlib.contextmanager
 def bound_socket(config: ServingConfig) -> Iterator[socket.socket]:
-    """A listening socket. ConfigError if the address is not available."""
+    """Give a listening socket. Raise ConfigError if the address is not available."""
     try:
         family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
         listener = socket.create_server((config.host, config.port), family=family, backlog=1_024)

@@ -40,7 +40,7 @@ TopTokens = list[tuple[int, float]]  # (token id, probability), most probable fi
 
 
 def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
-    """A copy with the same weights that calls `check` before each window that it, or each network of it, reads.
+    """Return a copy with the same weights that calls `check` before each window that it, or a network of it, reads.
 
     An exception from `check` ends the work.
     """
@@ -59,7 +59,7 @@ def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageMo
 
 
 def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None]) -> Scored | ScoredTexts:
-    """score_text() of the text, or of each text of the list.
+    """Score the text, or each text of the list.
 
     check: called between windows of a text; its exceptions are re-raised, a BusyError with the text's index.
     """
@@ -81,7 +81,7 @@ def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[]
 def score_text(
     loaded: LoadedModel, text: str, alternatives: int = 0, check: Callable[[], None] | None = None
 ) -> Scored:
-    """Losses as in document_losses(), with each token's position in the text and its alternatives.
+    """Score a text as document_losses() does, with each token's position in the text and its alternatives.
 
     check: called between windows of the text; its exceptions are re-raised.
     """
@@ -112,7 +112,7 @@ def score_text(
 
 
 def sums_of_text(loaded: LoadedModel, loss: DocumentLoss) -> dict[str, Any]:
-    """The fields of an answer that speak of the whole text."""
+    """Return the fields of an answer that speak of the whole text."""
     return {
         "model": loaded.label,
         "log_probability_nats": -loss.summed_nll_nats,
@@ -148,7 +148,7 @@ def predicted_tokens(loaded: LoadedModel, text: str, count: int) -> Iterator[Pre
 
 
 def row_logits(loaded: LoadedModel, row: Tensor) -> Iterator[Tensor]:
-    """The logits of the tokens that follow each token of the row but the last, in pieces of (n, V)."""
+    """Yield the logits of the tokens that follow each token of the row but the last, in pieces of (n, V)."""
     input_ids, state = shifted(row)[0], None
     read = iter(histories(input_ids[None].numpy(), loaded.model.context_length)[0])
     for piece in input_ids.split(EVALUATION_WINDOW):
@@ -180,7 +180,7 @@ def score_ids(loaded: LoadedModel, token_ids: list[int], count: int, check: Call
 
 
 def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[], None] | None = None) -> Explained:
-    """check: called before each step; its exceptions are re-raised."""
+    """Explain a text. check: called before each step; its exceptions end the work."""
     explanation = explain(loaded.model, loaded.tokenizer, loaded.cut, request.text, request.alternatives, check)
     _, layers, hidden_size = explanation.states.shape
     units = shown_units(layers, hidden_size)
@@ -211,6 +211,6 @@ def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[
 
 
 def shown_units(layers: int, hidden_size: int) -> list[int]:
-    """Evenly spread units, the same of each layer."""
+    """Return evenly spread units, the same of each layer."""
     count = min(hidden_size, max(1, UNITS_SHOWN // layers))
     return [int(unit) for unit in np.linspace(0, hidden_size - 1, count).round()]

@@ -17,14 +17,14 @@ class IncrementalDecoder:
     """
 
     def __init__(self, tokenizer: TextTokenizer, prompt_ids: Sequence[int] = ()) -> None:
-        """After a prompt, the first token also adds the space between the two, if there is one."""
+        """Begin a text. After a prompt, the first token also adds the space between the two, if there is one."""
         self.tokenizer = tokenizer
         self.ids = list(prompt_ids[-PROMPT_TOKENS:])
         self.context = 0  # ids before it are no longer needed
         self.written = len(self.ids)  # ids before it were returned or are in the prompt
 
     def add(self, token_id: int) -> str:
-        """The text that the token adds; "" while its character is incomplete."""
+        """Return the text that the token adds, or "" while its character is incomplete."""
         if token_id not in NEVER_FROM_TEXT:  # special tokens have no text and would hide the token before
             self.ids.append(token_id)
         before = self.tokenizer.decode(self.ids[self.context : self.written])

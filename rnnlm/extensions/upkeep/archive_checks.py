@@ -30,7 +30,7 @@ DATABASE_SECONDS = 600  # for a check; a schema can be made so that it takes an 
 
 
 def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:
-    """HomeError for a manifest that no backup has written. length: bytes of the archive."""
+    """Raise HomeError for a manifest that no backup has written. length: bytes of the archive."""
     problem = problem_of_manifest(manifest, length)
     if problem is not None:
         raise HomeError(
@@ -62,7 +62,7 @@ def problem_of_manifest(manifest: Manifest, length: int) -> str | None:
 
 
 def problem_of_name(name: str, manifest: Manifest) -> str | None:
-    """The reason why backup.py writes no file of this name."""
+    """Return the reason why backup.py writes no file of this name, or None."""
     if (problem := problem_of(name)) is not None:
         return problem
     parts = name.split("/")
@@ -79,7 +79,7 @@ def problem_of_name(name: str, manifest: Manifest) -> str | None:
 
 
 def check_database(database: Path, name: str) -> None:
-    """HomeError for a file that is no database of MLflow or Prefect, or runs something when it is written to.
+    """Raise HomeError for a file that is no database of MLflow or Prefect, or runs something when it is written to.
 
     database: a copy of the file; name: in the archive.
     """

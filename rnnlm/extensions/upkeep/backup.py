@@ -105,7 +105,7 @@ def check_source(home: Home, folder: Path) -> None:
 
 
 def databases(home: Home) -> Iterator[str]:
-    """Their paths in the home. A server's database has its own backups."""
+    """Yield the databases' paths in the home. A server's database has its own backups."""
     if is_embedded(home) and home.mlflow_database.exists():
         yield MLFLOW_DATABASE
     if (home.root / PREFECT_DATABASE).exists():
@@ -113,7 +113,7 @@ def databases(home: Home) -> Iterator[str]:
 
 
 def not_covered(home: Home, own_prefect: str | None = None) -> tuple[str, ...]:
-    """Stores that the backup lacks because they are not in the home."""
+    """Return the stores that the backup lacks because they are not in the home."""
     found = []
     if not is_embedded(home):
         found.append(
@@ -170,7 +170,7 @@ def add_files(writer: ArchiveWriter, home: Home, inventory: Inventory) -> list[s
 
 
 def chosen_files(home: Home, inventory: Inventory) -> Iterator[tuple[Path, str | None]]:
-    """The files to copy, each with its sha256 if a marker says it.
+    """Yield the files to copy, each with its sha256 if a marker says it.
 
     Those of registered versions and their lineage, all corpora, and the artifacts of all MLflow runs. Without an
     embedded registry: all finished runs and what they need.
@@ -187,7 +187,9 @@ def chosen_files(home: Home, inventory: Inventory) -> Iterator[tuple[Path, str |
 
 
 def files_below(path: Path) -> Iterator[tuple[Path, str | None]]:
-    """The file, or all files of the folder, with their digests from the COMPLETE markers in it; also missing ones.
+    """Yield the file, or all files of the folder, with their digests from the COMPLETE markers in it.
+
+    Also missing ones.
 
     Hidden files are partial writes and are left out.
     """

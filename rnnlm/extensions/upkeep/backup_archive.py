@@ -82,7 +82,7 @@ class ArchiveWriter:
         return self.files[name]
 
     def append(self, name: str, size: int, reader: "HashingReader | io.BytesIO") -> int:
-        """Returns the place of the first byte."""
+        """Append a file, and return the place of its first byte."""
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, 0o600
         self.tar.addfile(info, reader)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ class ArchiveWriter:
 
 
 def read_manifest(archive: Path) -> Manifest:
-    """HomeError if the file is no backup, was cut off, or its manifest is damaged in both places."""
+    """Read the manifest. Raise HomeError if the file is no backup, was cut off, or both manifests in it are damaged."""
     if archive.is_dir():
         raise HomeError(f"{archive}: is a folder, expected the file of a backup; {listed(archive)}")
     if archive.exists() and not archive.is_file():
@@ -134,7 +134,7 @@ def listed(folder: Path) -> str:
 
 
 def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
-    """The file's bytes, a piece at a time. DamagedFileError, after the last one, if they differ from its sha256."""
+    """Yield the file's bytes, a piece at a time. Raise DamagedFileError, after the last one, if the sha256 differs."""
     digest, left = hashlib.sha256(), file.bytes
     try:
         with archive.open("rb") as stream:
@@ -150,7 +150,7 @@ def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
 
 
 def find_archive_damage(archive: Path, manifest: Manifest) -> tuple[str, ...]:
-    """Names of files that differ from their sha256."""
+    """Return the names of files that differ from their sha256."""
     damaged = []
     for name, file in manifest.files.items():
         try:

@@ -55,7 +55,7 @@ def version_key(version: RegistryVersion) -> Key:
 
 
 def lineage(version: RegistryVersion) -> tuple[Key, ...]:
-    """The items that a version needs to be loaded, shown, evaluated, explained, compared with, and rolled back to."""
+    """Return the items that a version needs to be loaded, shown, evaluated, explained, compared, and rolled back to."""
     named = (
         ("model", version.facts.get("logged_model_id", "")),
         ("mlflow-run", version.mlflow_run_id),
@@ -67,7 +67,7 @@ def lineage(version: RegistryVersion) -> tuple[Key, ...]:
 
 
 def files_of(home: Home) -> Iterator[Item]:
-    """The items that are files and folders of the home."""
+    """Yield the items that are files and folders of the home."""
     notes, decisions = notes_by_corpus(home), decisions_by_dataset(home)
     needs: dict[str, Callable[[Path], Iterable[Key]]] = {  # kind → the function for its needs; others have none
         "run": needs_of_run,
@@ -97,7 +97,7 @@ def files_of(home: Home) -> Iterator[Item]:
 
 
 def needs_of_run(path: Path) -> Iterator[Key]:
-    """Its dataset and its MLflow run, and while it is unfinished the model that it continues from."""
+    """Yield the run's dataset and its MLflow run, and while it is unfinished the model that it continues from."""
     started = read_json(path / STARTED) or {}
     if dataset := started.get("dataset_id"):
         yield ("dataset", dataset)
@@ -108,7 +108,7 @@ def needs_of_run(path: Path) -> Iterator[Key]:
 
 
 def needs_of_dataset(path: Path, decisions: list[Key]) -> Iterator[Key]:
-    """Its description, the decisions about it, and its corpus."""
+    """Yield the dataset's description, the decisions about it, and its corpus."""
     yield ("description", path.name)
     yield from decisions
     if digest := (read_json(path / "dataset.json") or {}).get("corpus_digest"):
@@ -116,13 +116,13 @@ def needs_of_dataset(path: Path, decisions: list[Key]) -> Iterator[Key]:
 
 
 def needs_of_start(path: Path) -> Iterator[Key]:
-    """The copied model that a decision names."""
+    """Yield the copied model that a decision names."""
     if path.suffix == ".json" and (start := (read_stored_json(path) or {}).get("start")):
         yield ("start", start["model_sha256"][:16])
 
 
 def notes_by_corpus(home: Home) -> dict[str, list[Key]]:
-    """Corpus → the notes that name it."""
+    """Return the notes that name each corpus."""
     found: dict[str, list[Key]] = {}
     for path in entries(home.notes):
         digest = (read_json(path) or {}).get("digest", "")
@@ -131,7 +131,7 @@ def notes_by_corpus(home: Home) -> dict[str, list[Key]]:
 
 
 def decisions_by_dataset(home: Home) -> dict[str, list[Key]]:
-    """Dataset → the decisions of rnnlm/registry/starting_model.py about it."""
+    """Return the decisions of rnnlm/registry/starting_model.py about each dataset."""
     found: dict[str, list[Key]] = {}
     for path in entries(home.starts):
         if path.suffix == ".json":
@@ -141,12 +141,12 @@ def decisions_by_dataset(home: Home) -> dict[str, list[Key]]:
 
 
 def entries(folder: Path) -> list[Path]:
-    """Sorted; none if the folder is missing."""
+    """Return the folder's entries, sorted, or none if it is missing."""
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def last_used(path: Path) -> float:
-    """The newest modification time of a file or folder and its direct entries. stages.mark_used sets it."""
+    """Return the newest modification time of a file or folder and its direct entries. stages.mark_used sets it."""
     times = []
     for place in (path, *entries(path)):
         try:

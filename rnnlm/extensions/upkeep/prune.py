@@ -71,7 +71,7 @@ def prune_home(
 
 
 def totals(items: Iterable[Item], removed: set[Key]) -> list[KindTotal]:
-    """One row per kind that exists, in the order of ITEM_KINDS."""
+    """Return one row for each kind that exists, in the order of ITEM_KINDS."""
     found = list(items)
     rows = []
     for kind in ITEM_KINDS:
@@ -125,7 +125,7 @@ def remove_planned_versions(home: Home, inventory: Inventory, plan: RetentionPla
 
 
 def remove_item(home: Home, item: Item) -> bool:
-    """True if it is gone; False if a process holds its lock or has used it since the inventory was taken.
+    """Remove an item. Return False if a process holds its lock or has used it since the inventory was taken.
 
     Versions are removed before, all of a registered model under one lock.
     """

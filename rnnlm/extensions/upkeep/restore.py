@@ -72,7 +72,7 @@ def restore_home(home: Home, archive: Path) -> RestoreRecord:
 
 
 def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
-    """HomeError for a sound file that is no database as MLflow or Prefect make it. place: a folder for a copy."""
+    """Raise HomeError for a sound file that is no database as MLflow or Prefect make it. place: a folder for a copy."""
     for name in (MLFLOW_DATABASE, PREFECT_DATABASE):
         if (file := manifest.files.get(name)) is None:
             continue
@@ -86,7 +86,7 @@ def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
 
 
 def nearest_folder(path: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
+    """Return the folder, or the nearest one above it that exists."""
     return next(folder for folder in (path, *path.parents) if folder.is_dir())
 
 
@@ -121,7 +121,7 @@ def write_pieces(archive: Path, file: BackedUpFile, target: Path) -> None:
 
 
 def check_home(home: Home, identity: dict[str, str]) -> None:
-    """HomeError if something is in the home, unless it is from an unfinished restore of the same backup."""
+    """Raise HomeError if something is in the home, unless it is from an unfinished restore of the same backup."""
     if read_json(home.root / RESTORING) == identity:
         return
     places = ("corpora", "datasets", "runs", "artifacts", MLFLOW_DATABASE, PREFECT_DATABASE)
@@ -138,6 +138,6 @@ def occupied(path: Path) -> bool:
 
 
 def in_order(manifest: Manifest) -> list[tuple[str, BackedUpFile]]:
-    """The registry last: until then no model is listed."""
+    """Return the files with the registry last: until then no model is listed."""
     last = (PREFECT_DATABASE, MLFLOW_DATABASE)
     return sorted(manifest.files.items(), key=lambda entry: last.index(entry[0]) + 1 if entry[0] in last else 0)

@@ -28,7 +28,10 @@ class RetentionPlan(Record):
 def plan_retention(
     inventory: Inventory, config: RetentionConfig, now: float, in_use_since: float | None = None
 ) -> RetentionPlan:
-    """in_use_since: when the oldest living flow run started; what was used since then may be read by one."""
+    """Plan what is kept.
+
+    in_use_since: when the oldest living flow run started, which may read what was used since then.
+    """
     recent = recent_time(config, now, in_use_since)
     kept: dict[Key, str] = {}
     for key, reason in roots(inventory, config, now, recent):
@@ -38,7 +41,7 @@ def plan_retention(
 
 
 def recent_time(config: RetentionConfig, now: float, in_use_since: float | None) -> float:
-    """The time since which every used item is kept."""
+    """Return the time since which every used item is kept."""
     recent = now - config.recent_hours * 3600
     return recent if in_use_since is None else min(recent, in_use_since)
 
@@ -85,7 +88,7 @@ def by_name(versions: Iterable[RegistryVersion]) -> dict[str, list[RegistryVersi
 
 
 def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) -> dict[int, str]:
-    """Number → why, of the versions of one registered model."""
+    """Return why versions of one registered model are kept, by their numbers."""
     kept: dict[int, str] = {}
     for version in versions:
         if version.aliases:
@@ -112,7 +115,7 @@ def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) 
 
 
 def rollback_chain(versions: Sequence[RegistryVersion], champion: int | None, longest: int) -> list[int]:
-    """The versions that one, two, … rollbacks would make champion, at most `longest`."""
+    """Return the versions that one, two, … rollbacks would make champion, at most `longest`."""
     history = read_history(versions)
     living = {version.number for version in versions}
     chain: list[int] = []
@@ -131,7 +134,7 @@ def rollback_to(version: int) -> Change:
 def removable_versions(
     versions: Sequence[RegistryVersion], planned: Iterable[Item], config: RetentionConfig
 ) -> set[int]:
-    """The planned versions that may still be removed: an alias may have moved since the plan was made."""
+    """Return the planned versions that may still be removed: an alias may have moved since the plan was made."""
     still = set(kept_versions(versions, config))
     keys = {item.key for item in planned}
     return {version.number for version in versions if version_key(version) in keys and version.number not in still}

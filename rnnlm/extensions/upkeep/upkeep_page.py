@@ -11,7 +11,7 @@ NOTHING = "nothing in this home yet: rnnlm run"
 
 
 def prune_text(pruned: PruneRecord) -> str:
-    """For the terminal: a table, and the versions that are kept with the reason."""
+    """Lay out for the terminal a table, and the versions that are kept with the reason."""
     rows = prune_rows(pruned)
     if not rows:
         return NOTHING
@@ -21,7 +21,7 @@ def prune_text(pruned: PruneRecord) -> str:
 
 
 def prune_report(pruned: PruneRecord) -> str:
-    """Markdown."""
+    """Lay out the same in Markdown."""
     rows = prune_rows(pruned)
     kept = [{"version": name, "kept because": why} for name, why in sorted(pruned.kept.items())]
     title = "Would be removed" if pruned.dry_run else "Removed"
@@ -29,7 +29,7 @@ def prune_report(pruned: PruneRecord) -> str:
 
 
 def prune_rows(pruned: PruneRecord) -> TableRows:
-    """A row for each kind, each database and their sum. Empty if there is no more than this command's own lock."""
+    """Return a row for each kind, each database and their sum, or none if there is only this command's own lock."""
     if all(total.kind == "lock" for total in pruned.totals):
         return []
     goes = "would go" if pruned.dry_run else "removed"
@@ -88,7 +88,7 @@ def restore_text(restored: RestoreRecord) -> str:
 
 
 def size(count: int) -> str:
-    """'3.1 MB'; one decimal, units of 1000."""
+    """Return a size such as '3.1 MB', with one decimal and units of 1000."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:

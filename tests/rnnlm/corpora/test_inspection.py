@@ -103,7 +103,7 @@ def test_inspection_shows_the_error_of_a_run(home: Home, tmp_path: Path, capsys:
 def test_what_ends_a_run_in_the_middle_of_a_text_is_said(
     home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, reason: str
 ) -> None:
-    """By inspect and by prepare, with the same reason; what is packed also beside another file."""
+    """Both inspect and prepare refuse it with the same reason; what is packed also beside another file."""
     source = write(tmp_path / "texts" / name, data)
     for place in (source, source.parent) if source.suffix == ".gz" else (source,):
         assert reason in " ".join(shown(capsys, str(place)).split())

@@ -82,7 +82,7 @@ def test_a_paragraph_of_up_to_fifty_lines_is_one_document() -> None:
 def test_a_growing_number_of_files_leaves_text_that_is_unseen(
     home: Home, tmp_path: Path, before: int, after: int
 ) -> None:
-    """From fewer than 50 files to fewer than 100, and from these to more, a model always meets unseen text."""
+    """A model always meets unseen text, from fewer than 50 files to fewer than 100, and from these to more."""
     folder = tmp_path / "folder"
     folder.mkdir()
 

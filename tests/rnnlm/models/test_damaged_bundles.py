@@ -136,7 +136,7 @@ def test_a_damaged_file_is_reported(folder: Path, name: str, harm: str) -> None:
 
 @pytest.mark.parametrize("change", CONFIGURATIONS, ids=str)
 def test_a_hostile_configuration_is_reported(folder: Path, change: dict[str, Any]) -> None:
-    """By rnnlm, and by the reader that a registered model carries."""
+    """Both rnnlm and the reader that a registered model carries refuse it."""
     change_json(folder / "config.json", change)
     refused(folder)
     with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):

@@ -98,7 +98,7 @@ def test_a_diagonal_is_a_matrix_without_its_other_elements(nonlinearity: str, ba
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("backend", ["loop", "fused"])
 def test_residual_layers_add_to_their_normalized_input(nonlinearity: str, backend: str) -> None:
-    """By hand, step by step; learning and not. The states that are carried are the layers' own."""
+    """The states are those computed by hand, step by step, learning and not. Carried ones are the layers' own."""
 
     def normalised(below: Tensor, norm: nn.Module) -> Tensor:
         centred = below - below.mean(dim=1, keepdim=True)

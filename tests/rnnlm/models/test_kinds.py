@@ -131,7 +131,7 @@ def test_padding_changes_nothing(kind: ModelKind) -> None:
 
 @pytest.mark.parametrize(("ours", "theirs"), [(GRUCell, nn.GRU), (LSTMCell, nn.LSTM)])
 def test_gated_cells_are_those_of_torch(ours: type[GRUCell | LSTMCell], theirs: type[nn.RNNBase]) -> None:
-    """By the definition and by the kernel, in values and gradients."""
+    """The definition and the kernel agree in values and gradients."""
     cell = ours(3, 5)
     fill(cell)
     reference = theirs(3, 5, batch_first=True).double()  # type: ignore[call-arg]

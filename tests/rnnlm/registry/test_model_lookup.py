@@ -62,7 +62,7 @@ def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Ho
 def test_a_flipped_bit_in_a_finished_run_is_found(
     toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """By every name of the run, and also after it was found sound once, which is remembered by size and times."""
+    """Every name of the run is refused, also after it was found sound once, which is remembered by size and times."""
     file = toy_run.folder / name
     if not file.exists():
         pytest.skip("the toy model has no counts")

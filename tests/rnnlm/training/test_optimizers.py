@@ -79,7 +79,7 @@ def test_clipping_by_hand(limit: float | None, scale: float) -> None:
 
 
 def test_weight_decay_applies_to_matrices_only() -> None:
-    """With zero gradients a step leaves vectors, and multiplies matrices by 1 - rate * decay."""
+    """A step with zero gradients leaves vectors, and multiplies matrices by 1 - rate * decay."""
     model = network(layers=2)
     model.head.bias.data.fill_(0.7)
     before = {name: value.detach().clone() for name, value in model.named_parameters()}

@@ -55,7 +55,7 @@ class Machine:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Steps as small as these only wait for a second one."""
+    """Use one thread: steps as small as these only wait for a second one."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 
 def speed_of(at_256_units: float) -> Callable[[PipelineConfig], float]:
-    """A machine whose speed falls in proportion to the units."""
+    """Return the speeds of a machine on which they fall in proportion to the units."""
     return lambda config: at_256_units * 256 / config.model.units
 
 

@@ -236,7 +236,7 @@ def test_stopping_a_run_changes_no_weight(
 def test_a_warm_start_has_its_own_budget_and_learning_rate(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
-    """With no learning to speak of the result is the earlier model."""
+    """The result is the earlier model if there is no learning to speak of."""
     settings = {
         "training.epochs": 5,
         "training.warm_start.epochs": 2,

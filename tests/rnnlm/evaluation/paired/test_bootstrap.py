@@ -207,7 +207,7 @@ def test_a_small_but_steady_difference_is_seen() -> None:
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_bounds_widen_with_the_correlation_of_neighbours(correlation: float) -> None:
-    """If each value keeps a share c of the one before, the mean varies sqrt((1 + c) / (1 - c)) times as much."""
+    """The mean varies sqrt((1 + c) / (1 - c)) times as much if each value keeps a share c of the one before."""
     draw = np.random.default_rng(0)
     found = []
     for _ in range(200):

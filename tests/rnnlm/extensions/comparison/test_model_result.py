@@ -72,7 +72,7 @@ def test_the_best_settings_are_those_that_are_best_after_all_tokens() -> None:
 
 
 def test_time_to_a_perplexity_is_read_off_the_curve() -> None:
-    """From 80 to 20: 40 is half of the way in the logarithm, 150 tokens; 10 tokens a second."""
+    """Between 80 and 20, 40 is half of the way in the logarithm, 150 tokens; 10 tokens a second."""
     assert result_of(1.0).seconds_to(40.0) == pytest.approx(15.0)
     assert tokens_to(((100.0, 80.0), (200.0, 20.0)), 100.0) == 100.0
     assert tokens_to(((100.0, 80.0), (200.0, 20.0)), 19.0) is None

@@ -102,7 +102,7 @@ SETTINGS = {
 def test_two_processes_reach_the_perplexity_of_one(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, kill: bool
 ) -> None:
-    """With the same global batch, also if one of them is killed on the way; equal to within rounding."""
+    """The global batch is the same, also if a process is killed on the way. Results are equal to within rounding."""
     config = changed(toy_config, SETTINGS)
     one = run_training(home, config, toy_dataset, Following(home).open)
     tracker = Following(home, kill)

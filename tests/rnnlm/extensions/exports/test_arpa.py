@@ -43,7 +43,7 @@ def read_arpa(file: Path) -> Entries:
 
 
 def score(entries: Entries, context: tuple[str, ...], word: str) -> float:
-    """log₁₀ p(word | context), by Katz's recursion."""
+    """Return log₁₀ p(word | context), by Katz's recursion."""
     if (*context, word) in entries:
         return entries[*context, word][0]
     return entries.get(context, (0.0, 0.0))[1] + score(entries, context[1:], word)
@@ -134,7 +134,7 @@ def test_markers_in_the_text_are_words_of_their_own(kind: str, tmp_path: Path) -
 
 
 def scores_by_kenlm(file: Path, words: Sequence[str]) -> list[float] | None:
-    """log₁₀ of each word's probability as the package kenlm has it; None without the package, which compiles."""
+    """Return log₁₀ of each word's probability by the package kenlm, or None without it."""
     if importlib.util.find_spec("kenlm") is None:
         return None
     model = importlib.import_module("kenlm").Model(str(file))

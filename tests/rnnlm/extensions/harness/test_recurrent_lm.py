@@ -84,7 +84,7 @@ def test_the_harness_finds_it_by_name(home: Home, stream_folder: Path) -> None:
 def test_every_kind_answers_every_type_of_request(
     home: Home, stream_folder: Path, tmp_path: Path, kind: ModelKind
 ) -> None:
-    """From a folder, which says of which kind its model is."""
+    """The folder says of which kind its model is."""
     folder = shutil.copytree(stream_folder, tmp_path / "model")
     network = random_model(kind, load_tokenizer(folder).vocabulary_size)
     network.head.bias.data[[UNK, EOS]] -= 100.0  # so that its answer is words, which are tokens again

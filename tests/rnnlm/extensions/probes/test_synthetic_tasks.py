@@ -38,7 +38,7 @@ def test_parity_and_counting_are_those_of_the_ones_so_far() -> None:
 
 
 def test_after_a_closed_bracket_the_answer_is_what_may_be_closed_next() -> None:
-    """With a stack, as in any textbook. ( [ ) ] are 4 5 6 7."""
+    """A stack tells the answer, as in any textbook. ( [ ) ] are 4 5 6 7."""
     deepest, asked_of = 0, set()
     for brackets, answers in made(dyck_rows, 200, 30):
         stack: list[int] = []

@@ -25,7 +25,7 @@ def documented(name: str) -> str:
 
 @pytest.fixture(autouse=True)
 def network_alone(toy_run: RunRecord) -> None:
-    """With counts the sentences of the toy grammar cost less than any text that people write."""
+    """Leave out the counts: with them the toy grammar's sentences cost less than any text that people write."""
     (toy_run.model_folder / FILE).unlink()
     mark_complete(toy_run.folder, apart_from=UNMARKED)
 

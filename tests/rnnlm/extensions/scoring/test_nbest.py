@@ -21,7 +21,10 @@ def scorer(home: Home, toy_run: RunRecord) -> BatchScorer:
 
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
-    """Two utterances, from files `words` and `ac_cost` of nbest-to-linear; the recognizer prefers the worse text."""
+    """Write two utterances, from files `words` and `ac_cost` of nbest-to-linear.
+
+    The recognizer prefers the worse text.
+    """
     words = {"utt1-1": BAD, "utt1-2": GOOD, "utt2-1": GOOD, "utt2-2": BAD}
     costs = {"utt1-1": 10.0, "utt1-2": 12.0, "utt2-1": 7.5, "utt2-2": 9.0}
     rows = [

@@ -19,7 +19,7 @@ Find = Callable[[list[str]], tuple[StrangeDocument, ...]]
 
 
 def usual_lines(count: int = 400) -> list[str]:
-    """Lines that differ in a subject, an identifier, a duration and a size, which may be 0 or have few digits."""
+    """Return lines that differ in a subject, an identifier, a duration and a size, which may be 0."""
     draw = random.Random(1)
     lines = []
     for _ in range(count):

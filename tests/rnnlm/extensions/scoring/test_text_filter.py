@@ -58,13 +58,16 @@ def filtered(home: Home, tmp_path: Path, toy_run: RunRecord) -> Filter:
 
 
 def rows_of(line_count: int = len(LINES)) -> list[dict[str, Any]]:
-    """Rows as people have them: a blank text, a null, numbers that Python would write differently, nested values."""
+    """Return rows as people have them.
+
+    A blank text, a null, numbers that Python would write differently, nested values.
+    """
     rows = [{"n": 1.5e3 * n, "text": line, "tags": {"a": [n, None]}} for n, line in enumerate(LINES[:line_count])]
     return [*rows, {"n": 0.1, "text": None, "tags": {"a": []}}]
 
 
 def sides(found: FilterRecord) -> tuple[int, int]:
-    """Numbers of kept and of dropped documents."""
+    """Return the numbers of kept and of dropped documents."""
     counts = {row["reason"]: row["documents"] for row in found.counts}
     kept = counts.pop(None, 0)
     return kept, sum(counts.values())

@@ -121,7 +121,7 @@ class Browser:
         wait_until(moved, 20, f"the pointer is on {selector}")
 
     def colours(self, scheme: str) -> None:
-        """light or dark, as the system would say."""
+        """Set the colours to light or dark, as the system would say."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def resize(self, width: int, height: int) -> None:

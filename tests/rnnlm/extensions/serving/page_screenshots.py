@@ -33,7 +33,7 @@ def draw_pages(browser: Browser, live: LiveServer, folder: Path, prompt: str) ->
 
 
 def draw_whole(browser: Browser, picture: Path) -> None:
-    """In a window as high as the page."""
+    """Draw the page in a window as high as the page."""
     width = browser.value("window.innerWidth")
     browser.resize(width, 300)
     browser.resize(width, browser.value("document.documentElement.scrollHeight"))

@@ -120,7 +120,7 @@ REFERENCE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "servin
 
 
 def reference_rows(heading: str) -> list[list[str]]:
-    """The cells of each row of the table below a heading."""
+    """Return the cells of each row of the table below a heading."""
     table = REFERENCE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     return [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
 

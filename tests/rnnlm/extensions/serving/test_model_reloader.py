@@ -34,7 +34,7 @@ Crown = Callable[[], int]
 def three_versions(
     tmp_path_factory: pytest.TempPathFactory, chain_template: tuple[Home, Chain], mlflow_template: Path
 ) -> Home:
-    """Versions 1, 2 and 3 of a small model that was not trained, none of them champion."""
+    """Register versions 1, 2 and 3 of a small model that was not trained, none of them champion."""
 
     def three_small_models(folder: Path) -> Home:
         with home_in(folder) as home:

@@ -30,7 +30,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(started: Browser, live: LiveServer) -> Iterator[Browser]:
-    """At the page; afterwards it has complained of nothing and asked for nothing from elsewhere."""
+    """Give a browser at the page, which has complained of nothing and asked for nothing from elsewhere afterwards."""
     started.complaints.clear()
     started.requested.clear()
     started.open(live.address)

@@ -29,7 +29,7 @@ class Asked:
         batcher.submit(self.job)
 
     def all(self) -> list[object]:
-        """Every event, the last of them the end."""
+        """Return every event, the last of them the end."""
         found: list[object] = []
         while not found or isinstance(found[-1], SampledToken):
             found.append(self.events.get(timeout=20))

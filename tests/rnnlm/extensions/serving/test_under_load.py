@@ -35,7 +35,7 @@ ASKED = [{"prompt": "the cat", "temperature": 0.0, "maximum_tokens": 5}, {"text"
 
 @pytest.fixture
 def champion(registered: Registrar) -> str:
-    """Its registered name."""
+    """Return the champion's registered name."""
     return registered().name
 
 

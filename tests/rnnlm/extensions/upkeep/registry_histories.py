@@ -87,7 +87,7 @@ def age_versions(home: Home, days: float) -> None:
 
 
 def random_history(home: Home, seed: int, nights: int = 10) -> None:
-    """Two models, promotions, rollbacks, and aliases of a person's own, over `nights` days."""
+    """Make up two models, promotions, rollbacks, and aliases of a person's own, over `nights` days."""
     draw = random.Random(seed)
     for night in range(nights):
         name = draw.choice(["rnnlm-a", "rnnlm-a", "rnnlm-b"])
@@ -107,7 +107,7 @@ def random_history(home: Home, seed: int, nights: int = 10) -> None:
 
 
 def check_aliases(home: Home) -> int:
-    """Every version with an alias loads, verifies and has its lineage. Returns how many there are."""
+    """Check that every version with an alias loads, verifies and has its lineage. Return how many there are."""
     held = [version for version in read_store(home).versions if version.aliases]
     with reaching_mlflow(home) as client:
         for version in held:

@@ -84,7 +84,7 @@ def planned(inventory: Inventory, **settings: Any) -> RetentionPlan:
 
 @st.composite
 def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
-    """Promotions of any version, and rollbacks as roll_back makes them."""
+    """Draw promotions of any version, and rollbacks as roll_back makes them."""
     changes: list[Change] = []
     for promoted in draw(st.lists(st.sampled_from([None, *numbers]), max_size=10)):  # None: a rollback
         current = changes[-1].version if changes else None
@@ -96,7 +96,7 @@ def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> Inventory:
-    """Several registered models; promotions and rollbacks in any order, by hand too; shared runs and datasets."""
+    """Draw several registered models: promotions and rollbacks in any order, by hand too; shared runs and datasets."""
     versions: list[RegistryVersion] = []
     for name in draw(st.lists(st.sampled_from(["rnnlm-a", "rnnlm-b", "other"]), min_size=1, max_size=3, unique=True)):
         numbers = draw(st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True).map(sorted))

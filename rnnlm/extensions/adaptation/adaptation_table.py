@@ -67,7 +67,7 @@ class Adaptations:
 
     @property
     def needs_other_splits(self) -> bool:
-        """True if something is fitted on the validation split or counted on the training split."""
+        """Return True if something is fitted on the validation split or counted on the training split."""
         scaled = self.dynamic is not None and self.dynamic.scaled
         return self.tune or scaled or self.kneser_ney
 

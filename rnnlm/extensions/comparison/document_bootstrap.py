@@ -26,7 +26,7 @@ class PairDifference(Record):
 
     @property
     def is_clear(self) -> bool:
-        """True if the interval does not contain zero."""
+        """Return True if the interval does not contain zero."""
         return not self.lower <= 0 <= self.upper
 
 

@@ -28,7 +28,7 @@ class ModelReloader:
 
     @property
     def is_alive(self) -> bool:
-        """False if the thread should be checking the alias but has died."""
+        """Return False if the thread should be checking the alias but has died."""
         return self.reference.folder is not None or self._thread.is_alive()
 
     def stop(self) -> None:

@@ -11,9 +11,9 @@ FOLDERS = ("benchmarks", "deploy", "docs", "flows", "rnnlm", "tasks", "tests")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # A shape, a parameter's name, a mapping, or half of a sentence.
 GLOSS = re.compile(
-    r"\(|[a-z_]\w*(, \w+)*( and \w+)?: |\S+ →|(What|Whether|Of|As|Like|If|With|By|From|None|True|False)\b"
+    r"\(|[a-z_]\w*(, \w+)*( and \w+)?: |\S+ →|(What|Whether|Of|As|Like|If|With|By|From)\b"
 )
-NOUN = re.compile(r"(The|A|An|All|Every|Each|Those|Its|One|How|Why)\b|\w+Error\b")
+NOUN = re.compile(r"(True|False|None|The|A|An|All|Every|Each|Those|Its|One|How|Why)\b|\w+Error\b")
 
 
 def first_sentences(source: str) -> dict[int, tuple[str, bool]]:

@@ -91,7 +91,7 @@ class DatasetRecord(StageRecord):
 
     @property
     def scored_as_text(self) -> bool:
-        """Return True if the loss of its rows is that of its text as document_losses() scores it: whole lines, each alone."""
+        """Return True if the loss of its rows is that of its text as document_losses() scores it: line by line."""
         return self.mode == "sentence" and self.long_lines == "continue"
 
     @property

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from flows.command_line import main
+from rnnlm.models.mixture import save_mixture
 from rnnlm.storage.records import RunRecord
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "use-a-model.md"
@@ -105,8 +106,10 @@ def test_ten_lines_of_the_reference_continue_a_text(
     assert done.returncode == 0, done.stderr
     prompt = re.search(r'encode\("(.*?)"', program)
     assert prompt is not None
+    network = shutil.copytree(toy_run.model_folder, tmp_path / "network")
+    save_mixture(None, network)  # the exported file has no counts
     generated = value_of(
-        capsys, "generate", toy_run.run_id, "--prompt", prompt[1], "--temperature", "0", "--maximum-tokens", "20"
+        capsys, "generate", str(network), "--prompt", prompt[1], "--temperature", "0", "--maximum-tokens", "20"
     )
     assert done.stdout.strip() == generated["text"]
     assert generated["text"]

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -62,6 +63,13 @@ def multiplies_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return device.type == "cpu" and has_native_bfloat16()
+
+
+def machine_facts(device: torch.device) -> list[Any]:
+    """Return what the speed of a training depends on beside its settings: processor, GPU, threads, version of torch."""
+    processor = [platform.machine(), torch.backends.cpu.get_cpu_capability(), os.cpu_count(), torch.get_num_threads()]
+    name = torch.cuda.get_device_name() if device.type == "cuda" and torch.cuda.is_available() else device.type
+    return [*processor, has_native_bfloat16(), name, torch.__version__]
 
 
 def usable_precision(precision: str, device: torch.device) -> str:

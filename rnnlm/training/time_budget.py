@@ -17,7 +17,7 @@ from torch import Tensor
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.config.kinds import kind_of
 from rnnlm.config.moved_settings import flatten
-from rnnlm.models.devices import choose_device, float32_products, multiplies_bfloat16
+from rnnlm.models.devices import choose_device, float32_products, machine_facts, multiplies_bfloat16
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model
@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 MOST_PARAMETERS = 25  # for each token of the text
 MEASURED_SECONDS = 1.0  # for each size
+SPEED_SECONDS = 86_400  # for which a speed is remembered: the machine may have been busy when it was measured
+SPEED_IGNORES = ("seed", "minutes", "epochs", "maximum_tokens")  # settings on which the speed does not depend
 WARM_UP_STEPS = 3  # before them
 
 
@@ -90,7 +92,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
     key = digest_of([*facts, minutes, left_open])
 
     def choose() -> dict[str, object]:
-        size = choose_size(config, dataset, lambda one: measured_speed(one, dataset))
+        size = choose_size(config, dataset, lambda one: remembered_speed(home, one, dataset))
         return {"dataset_id": dataset.dataset_id, "size": size.model_dump()}  # prune keeps it as long as the dataset
 
     home.make(home.starts)
@@ -214,6 +216,22 @@ def precision_without_minutes(training: TrainingConfig) -> Precision:
     """
     on_gpu = training.precision is None and choose_device(training.device).type == "cuda"
     return precision_of(training) if on_gpu else training.product_precision
+
+
+def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> float:
+    """Return measured_speed(), measured once in SPEED_SECONDS for this machine, these settings and rows of this length.
+
+    So the next text measures nothing. Its own speed may differ a little; training plans its length again (pace.py).
+    """
+    settings = flatten(result_settings(config.training) | {"model": result_settings(config.model)})
+    shape = {path: value for path, value in settings.items() if path not in SPEED_IGNORES}
+    row_length = dataset.predicted_tokens["train"] / max(1, dataset.sequence_counts["train"])
+    rows = [dataset.mode, dataset.vocabulary_size, round(math.log2(max(1.0, row_length)))]
+    key = digest_of([machine_facts(choose_device(config.training.device)), shape, rows])
+    path = home.starts / f"speed-{key[:16]}.json"
+    is_old = path.exists() and time.time() - path.stat().st_mtime > SPEED_SECONDS
+    stored, _ = write_json_once(home, path, key, lambda: {"speed": measured_speed(config, dataset)}, force=is_old)
+    return float(stored["speed"])
 
 
 def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:

@@ -1,5 +1,6 @@
 """The size and length of a training follow from its minutes; what a person has set stays."""
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -94,3 +95,37 @@ def test_a_measured_size_is_kept_for_this_text_and_these_settings(
     longer = config.model_copy(update={"training": config.training.model_copy(update={"minutes": 0.02})})
     fit_to_minutes(home, longer, toy_dataset)
     assert len(sorted(home.starts.glob("size-*.json"))) == 2
+
+
+def test_the_speed_of_a_machine_is_remembered_for_a_day(
+    home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another text, seed or length finds it; another batch, vocabulary or length of rows does not."""
+    measured: list[int] = []
+
+    def measure(config: PipelineConfig, dataset: DatasetRecord) -> float:
+        measured.append(config.model.units)
+        return 1e5
+
+    monkeypatch.setattr(time_budget, "measured_speed", measure)
+    base = ["training.minutes=0.1", "training.device=cpu"]
+
+    def measurements(dataset: DatasetRecord, *settings: str) -> int:
+        measured.clear()
+        sized = fit_to_minutes(home, build_config("default", [*base, *settings]), dataset)
+        assert sized.training.maximum_tokens
+        return len(measured)
+
+    another_text = toy_dataset.model_copy(update={"dataset_id": "another"})
+    assert measurements(toy_dataset) >= 1
+    assert measurements(another_text) == 0
+    assert measurements(toy_dataset, "training.seed=1") == 0
+    assert measurements(toy_dataset, "training.minutes=0.2") == 0
+    assert measurements(toy_dataset, "training.batch_size=7") >= 1
+    assert measurements(toy_dataset.model_copy(update={"dataset_id": "words", "vocabulary_size": 99})) >= 1
+    rows = {split: max(1, count // 8) for split, count in toy_dataset.sequence_counts.items()}
+    assert measurements(toy_dataset.model_copy(update={"dataset_id": "long rows", "sequence_counts": rows})) >= 1
+    for path in home.starts.glob("speed-*.json"):
+        day_before = path.stat().st_mtime - time_budget.SPEED_SECONDS - 1
+        os.utime(path, (day_before, day_before))
+    assert measurements(toy_dataset.model_copy(update={"dataset_id": "tomorrow"})) >= 1

@@ -32,7 +32,7 @@ def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
     """Return a loop that computes only x W, h U and h times the head's matrix for each token."""
     network = model.language_model
     weights = [(cell.W.detach(), cell.U.detach()) for cell in network.stack.cells]
-    head = network.head.weight.detach().t().contiguous()  # the faster layout, as our loop has it
+    head = network.head.weight.detach().t().contiguous()  # contiguous weights are faster, and our loop has them, too
     inputs = [torch.randn(1, len(W)) for W, _ in weights]
     hidden = torch.randn(1, len(head))
     new, logits = torch.empty_like(hidden), torch.empty(1, head.shape[1])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 def imports(source: str, package: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
     """Yield absolute dotted names of modules, and what is imported from each.
 
-    Also relative imports and those in functions.
+    Relative imports and those in functions count.
 
     package: the parts of the name of the package that the file is in.
     """

@@ -15,7 +15,7 @@ NOUN = re.compile(r"(True|False|None|The|A|An|All|Every|Each|Those|Its|One|How|W
 
 
 def first_sentences(source: str) -> dict[int, tuple[str, bool]]:
-    """Return the first sentence of each docstring by its line, and whether it is one of a function that is called."""
+    """Return each docstring's first sentence by its line, and if its function is called, unlike a test or property."""
     found = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):

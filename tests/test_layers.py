@@ -41,7 +41,7 @@ def test_portable_modules_need_what_a_version_requires_and_each_other() -> None:
 
 
 def test_no_two_modules_have_the_same_name() -> None:
-    """A file name must be enough to know which idea is meant."""
+    """A file name alone identifies a module."""
     names = [path.stem for path in FILES if path.is_relative_to(ROOT / "rnnlm") and path.stem != "__init__"]
     assert repeated(names) == set()
 

@@ -126,7 +126,9 @@ class CommandParameters:
 
     session: str = ""  # name of the Session parameter
     session_kind: type[Session] = Session
-    options: dict[str, OptionGroup] = dataclasses.field(default_factory=dict)  # of each other parameter
+    options: dict[str, OptionGroup] = dataclasses.field(
+        default_factory=dict
+    )  # by name, of each parameter that stands for several options
     kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # their types
 
     @classmethod

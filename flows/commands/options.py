@@ -145,7 +145,7 @@ def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: s
 
 
 def with_checked_source(config: PipelineConfig) -> PipelineConfig:
-    """Refuse a corpus that cannot be right here, before a Prefect server is started for it."""
+    """Refuse a corpus source that is invalid on this machine, before a Prefect server is started."""
     from rnnlm.corpora.download import check_source
 
     check_source(config.corpus, find_home())

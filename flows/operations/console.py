@@ -13,7 +13,7 @@ from rnnlm.display.text_layout import TerminalFormatter
 from rnnlm.errors import RnnlmError
 from rnnlm.storage.disk_errors import is_full_disk, mentions_full_disk
 
-FINAL_STATE = "Finished in state Failed("  # the beginning of a line of Prefect
+FINAL_STATE = "Finished in state Failed("  # how Prefect's line about a failed run begins
 FULL_DISK = "no space is left on the disk of Prefect's database; free some"
 FULL_DISK_SECONDS = 60.0
 NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")  # log every failed try to reach a server

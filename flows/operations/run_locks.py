@@ -61,7 +61,10 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
     file that is not locked counts as living: its process may be about to lock it.
     """
     for path in sorted(lock_folder(home).glob(f"*{LOCK_SUFFIX}")):
-        with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:  # missing: just settled by another
+        with (
+            contextlib.suppress(FileNotFoundError),
+            path.open("r+b") as file,
+        ):  # another process may have settled the run, and removed the file
             made = path.stat().st_mtime
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -247,7 +247,7 @@ def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return a text such as `toy · smoke · 23 Nov 02:00 stopped: …`, or its warnings."""
+    """Return why the checks stopped the run, such as `toy · smoke · 23 Nov 02:00 stopped: …`, or the run's warnings."""
     _, stopped, reason = message_of(run).partition("\n")[0].partition(f"{CHAMPION_STAYS}: ")
     if stopped:
         return f"{run['name']} stopped: {reason}"

@@ -59,7 +59,7 @@ class OpenFile(io.BufferedReader):
     """
 
     def __init__(self, raw: io.RawIOBase, name: str, label: str, meter: Meter) -> None:
-        """Wrap a file. name: without the suffix of a compression. label: in messages."""
+        """Wrap a file. `name` is its name without a compression's suffix, `label` names it in messages."""
         super().__init__(raw)
         self.plain_name, self.label, self.meter = name, label, meter
 

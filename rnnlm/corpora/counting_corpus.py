@@ -11,7 +11,11 @@ from typing import Any
 COUNTING_VERSION = "1"  # raised when the text changes
 COUNTING_SEED = 0
 LARGEST = 999
-LINES = {"train": (4_000, 2, 12), "valid": (200, 2, 12), "test": (100, 240, 240)}  # lines, fewest, most numbers
+LINES = {
+    "train": (4_000, 2, 12),
+    "valid": (200, 2, 12),
+    "test": (100, 240, 240),
+}  # lines; fewest and most numbers in each
 
 
 def counting_versions() -> dict[str, str]:

@@ -37,7 +37,7 @@ def decision_ground(corpus: CorpusRecord) -> DecisionGround:
     """
     trained_documents: set[str] = set()
     trained_lines: set[int] = set()
-    judging: dict[str, list[int]] = {}  # different documents → digests of the lines that may judge
+    judging: dict[str, list[int]] = {}  # by distinct document: digests of the lines on which nights may decide
     fingerprints: dict[str, str] = {}
     for document in corpus_documents(corpus):
         lines = [line.encode() for line in document.lines]

@@ -54,7 +54,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
         logger.info("corpus: a small text: it is cut by line, so that no split is empty")
     if corpus.sample:
         count, size = f"{config.maximum_documents:,}", f"{corpus.sample.byte_count:,}"
-        logger.info("corpus: a sample of at most %s training documents, %s bytes, by digest", count, size)
+        logger.info("corpus: sampled at most %s training documents, %s bytes, chosen by their digests", count, size)
     return corpus
 
 

@@ -117,7 +117,7 @@ class TextReader:
             raise self.report.undecodable[-1]
 
     def plan(self) -> FilePlan:
-        """Return which files and members to read, decided first.
+        """Decide, before anything is read, which files and archive members to read.
 
         Archives are scanned for the names of their members.
         """

@@ -89,6 +89,6 @@ class ReadingReport:
             self.leave_rest(error.label, f"{error.place}; no encoding fits", begun)
 
     def leave_rest(self, label: str, reason: str, begun: bool) -> None:
-        """Leave out a file. begun: what stands before the place that cannot be read was read."""
+        """Leave out the rest of a file that cannot be read. begun: True if what stands before it was read."""
         reason += "; what stands before it was read" if begun else ""
         self.left_out.append(LeftOut(name=self.name_of(label), reason=reason, read=begun))

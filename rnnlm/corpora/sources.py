@@ -50,7 +50,7 @@ def fallback_allowed(known: object) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Written:
-    """Facts about a text that was written, its version, and files that were left out."""
+    """The outcome of writing a text: facts about the text, its version, and the files that were left out."""
 
     facts: Metadata = field(default_factory=dict)
     version: Metadata | None = None  # of a remote text

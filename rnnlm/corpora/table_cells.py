@@ -68,7 +68,7 @@ def cell_text(cell: Any, where: str) -> str | None:
     try:
         return json_text(cell, where).removeprefix('"').removesuffix('"')  # of a date
     except RecursionError:
-        raise TableError(f"{where}: has lists or objects too deep in each other; store the text alone") from None
+        raise TableError(f"{where}: lists or objects are nested too deeply; store the text alone") from None
 
 
 def json_text(value: Any, where: str) -> str:

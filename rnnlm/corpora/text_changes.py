@@ -118,9 +118,9 @@ def part_text(folder: Path, part: Part) -> memoryview:
 
 
 def new_lines(old: memoryview, new: memoryview) -> tuple[int | None, list[bytes]]:
-    """Return the number of lines that `old` lacks, and the first of them. A line that occurs twice is two.
+    """Return how many lines `old` lacks, and the first of them. Repeated lines count separately.
 
-    Lines end with a line feed and have less than COMPARED_BYTES.
+    Lines end with a line feed and have fewer than COMPARED_BYTES bytes.
     """
     begin = common_beginning(old, new)
     begin = max(0, begin - COMPARED_BYTES) + bytes(new[max(0, begin - COMPARED_BYTES) : begin]).rfind(b"\n") + 1

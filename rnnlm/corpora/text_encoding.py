@@ -18,7 +18,8 @@ WORDS_SHOWN = 3  # of a text in a guessed encoding
 MOSTLY = 0.3  # with a larger share of undecodable characters or NUL, a file is not text
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
-BYTE_ORDER_MARKS = {  # byte-order mark → encoding; a mark of UTF-32 begins with one of UTF-16
+# UTF-32 comes first, because its mark begins with that of UTF-16.
+BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -173,7 +174,7 @@ class Decoder:
         return text
 
     def recovered(self, chunk: bytes, waiting: bytes, error: UnicodeError) -> str:
-        """Return the chunk's text, and decode from now on so that nothing fails.
+        """Return the chunk's text, and from now on replace bytes that cannot be decoded instead of raising an error.
 
         waiting: bytes before the chunk that begin a character.
         """

@@ -24,7 +24,7 @@ from rnnlm.sequences.validation_lines import choosing_tokens
 from rnnlm.storage.records import DatasetRecord, Split
 
 COUNTED_TOKENS = 20_000_000
-COMPARED_ORDER = 5  # of counts that are only compared or interpolated with a network
+COMPARED_ORDER = 5  # n-gram order of counts that are only compared or mixed with a network
 FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
 GOLDEN = (5**0.5 - 1) / 2
 PRECISION = 1e-6  # of a share

@@ -54,7 +54,7 @@ class DocumentLoss(Score):
 
 @dataclass(frozen=True, kw_only=True)
 class LineLosses:
-    """The losses of the lines of many documents, as columns: (lines,) of one document after the other."""
+    """Losses for each line of many documents, as columns, (lines,) each. Documents follow one another."""
 
     counts: np.ndarray  # (documents,) int64: lines of each
     tokens: np.ndarray  # int64, predicted

@@ -90,7 +90,10 @@ if triton is not None:
 
     @triton.jit
     def without_shares(probabilities, column, own_targets, first, first_share, other_share, count: tl.constexpr):
-        """Return the probabilities of the classes in `column` minus the shares of the targets among them."""
+        """Return the loss's gradient for the classes in `column`.
+
+        Their probabilities minus the shares of those that are targets.
+        """
         probabilities -= tl.where(column == first, first_share, 0.0)
         for place in tl.static_range(1, count):
             probabilities -= tl.where(column == tl.load(own_targets + place), other_share, 0.0)

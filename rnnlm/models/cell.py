@@ -114,5 +114,8 @@ def product(x: Tensor, W: Tensor, precision: torch.dtype | None) -> Tensor:
 
 
 def used_precision(x: Tensor, precision: torch.dtype | None) -> torch.dtype | None:
-    """Return the precision of products with x: the given one while training, else None: that of the weights."""
+    """Return the precision of products with x.
+
+    While training the given one, else None, which means the weights' own.
+    """
     return precision if x.device.type in ("cpu", "cuda") and torch.is_grad_enabled() else None

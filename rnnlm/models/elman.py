@@ -60,7 +60,7 @@ class ElmanCell(Cell):
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Use the handwritten gradient for a diagonal layer, and for training on a CPU or in bfloat16 on a GPU.
 
-        Else with torch's kernel. In bfloat16 a GPU's states are in that precision, too.
+        Otherwise use torch's kernel. In bfloat16 on a GPU the states are bfloat16, too.
         """
         state = self.initial_state(x) if state is None else state
         weights, precision = (self.W, self.U, self.b), used_precision(x, self.precision)

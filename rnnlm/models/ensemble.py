@@ -56,7 +56,10 @@ class Ensemble(LanguageModel):
     def hidden(
         self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Run all members. token_ids: (b, t) int64 → (b, t, ΣH or E), state after the last token (b, 1, ΣL·S)."""
+        """Run all members on token_ids, (b, t) int64.
+
+        Return the inputs of the heads, (b, t, ΣH or E), and the state after the last token, (b, 1, ΣL·S).
+        """
         shapes = [network.stack.initial_state(1).shape[1:] for network in self.networks]
         states: Sequence[Tensor | None] = [None] * len(shapes)
         if state is not None:

@@ -227,7 +227,9 @@ if triton is not None:
         for step in range(steps):
             total = tl.dot(h, u, input_precision=products) + (now.to(tl.float32) + bias)
             place += rows * units
-            now = tl.load(a + place, inside & (step + 1 < steps), 0.0)  # of the next step, while this one is computed
+            now = tl.load(
+                a + place, inside & (step + 1 < steps), 0.0
+            )  # fetched for the next step while this one is computed
             total = activation(total, nonlinearity)
             h = total.to(states.dtype.element_ty)
             tl.store(states + place, h, inside)

@@ -99,7 +99,7 @@ def copy_portable_modules(folder: Path) -> None:
 
 
 def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> Path:
-    """Save the model folder as an MLflow model with the card as README.md; returns its place in the empty `folder`."""
+    """Save the model folder as an MLflow model in the empty `folder`, with the card as README.md. Return its path."""
     import mlflow.pyfunc
 
     code, bundle, saved = (folder / name for name in ("code", "model", "saved"))

@@ -73,6 +73,6 @@ def check_bundle(saved: Path) -> None:
 def loaded_files(saved: Path) -> list[Path]:
     """Return the files that decide whether the bundle loads.
 
-    Not the card, nor MLflow's description with the version's ids.
+    The card, and MLflow's description with the version's ids, do not count.
     """
     return sorted(path for path in (saved / "artifacts").rglob("*") if path.is_file() and path.name != "README.md")

@@ -78,7 +78,7 @@ def read_store(home: Home) -> StoredModels:
     for name, run in runs.items():
         changed = run.info.end_time or run.info.start_time
         if run.info.status == "RUNNING":
-            changed = time.time() * 1000  # `settle` ends it if its process is gone
+            changed = time.time() * 1000  # `settle` ends a run whose process is gone
         items.append(stored_item(home, "mlflow-run", name, run.info.artifact_uri, changed))
     pruned = (run.data.tags.get("rnnlm.run_id", "") for run in runs.values() if REMOVED in run.data.tags)
     return StoredModels(versions=tuple(versions), items=tuple(items), pruned_runs=frozenset(pruned))

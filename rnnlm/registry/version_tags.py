@@ -75,7 +75,7 @@ def identity_tags(candidate: Candidate) -> dict[str, str]:
 
 
 def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
-    """Return the known facts that lead back to the bytes of the corpus."""
+    """Return tags with the provenance of the corpus, as far as it is known: source, digest, dataset."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
     corpus = read_json(corpus_folder(home, dataset) / "corpus.json") or {}

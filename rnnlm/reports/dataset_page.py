@@ -7,7 +7,7 @@ from rnnlm.display.text_layout import TableRows, shorten, span, visible
 from rnnlm.reports.page import Page
 from rnnlm.sequences.dataset_report import Description
 
-if TYPE_CHECKING:  # its import would load the registry
+if TYPE_CHECKING:  # importing this module would load the registry
     from rnnlm.registry.data_gates import GatesRecord
 
 BYTE_SIGNS = "In tokens, Ġ is a space before the piece, and signs such as Ã are single bytes of other characters."

@@ -93,7 +93,7 @@ def score_value(score: SplitScore) -> dict[str, Any]:
 
 
 def overview_value(run: RunOverview) -> dict[str, Any]:
-    """Return a run in a list, as runs prints it."""
+    """Return a run as the command `runs` lists it."""
     value = run.model_dump(exclude={"corpus", "members"})
     return {**value, "corpus_source": run.corpus, "member_count": run.members}
 

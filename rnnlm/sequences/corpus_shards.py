@@ -134,7 +134,7 @@ def parquet_file(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
 
 
 def pieces(documents: Iterable[CorpusDocument]) -> Iterator[list[CorpusDocument]]:
-    """Yield neighbouring documents of together SHARD_BYTES: memory does not grow with the size of a shard."""
+    """Yield groups of neighbouring documents of about SHARD_BYTES, so that memory does not grow with a shard."""
     piece: list[CorpusDocument] = []
     size = 0
     for document in documents:

@@ -22,7 +22,7 @@ from rnnlm.sequences.shift import shifted
 
 
 class ResidentText:
-    """Token ids end to end on the device; start and predicted tokens of each row on the CPU."""
+    """Concatenated token ids on the device, with each row's offset and number of predicted tokens on the CPU."""
 
     def __init__(self, token_ids: Tensor, predicted: np.ndarray) -> None:
         self.token_ids = token_ids  # (tokens,) int32

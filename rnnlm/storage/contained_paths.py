@@ -33,7 +33,7 @@ def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
 
 
 def problem_of(name: object) -> str | None:
-    """Return the reason why it is no relative name in ordinary characters, or None if it is one."""
+    """Return why `name` is not a relative path of ordinary characters, or None if it is one."""
     if not isinstance(name, str):
         return f"it is of type {type(name).__name__}"
     if not name:

@@ -87,7 +87,7 @@ class Home:
             yield False
 
     def keep_private(self) -> None:
-        """Take what may hold secrets from other users, also in a home of an older version: Prefect's folder, databases.
+        """Make what may hold secrets, Prefect's folder and the databases, private to its owner, in older homes, too.
 
         prefect.db holds the addresses and passwords of messages, and the key that encrypts them.
         """

@@ -25,7 +25,7 @@ def end_dead_mlflow_runs(home: Home) -> int:
             folder = inside(home.runs, run_id)
             spool = read_json(folder / TRACKING) or {}
             is_ours = spool.get("mlflow_run_id") == run.info.run_id
-            # Without a folder it was restored from a backup, or removed: the home's own store has no runs of others.
+            # A run without a folder came from a backup, or its folder was removed: no other home uses this store.
             is_left_behind = is_embedded(home) and not folder.exists()
             if (is_ours or is_left_behind) and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")

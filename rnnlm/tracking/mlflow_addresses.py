@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def run_url(home: Home, mlflow_run_id: str | None) -> str | None:
     """Return the run's address on the tracking server, or in `mlflow ui` over the home's SQLite file.
 
-    None if MLflow has no such run, or is unavailable.
+    Return None if MLflow has no such run, or is unavailable.
     """
     if mlflow_run_id is None:
         return None

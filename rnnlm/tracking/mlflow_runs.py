@@ -73,7 +73,7 @@ def open_tracker(
 
 @contextmanager
 def system_metrics(home: Home, mlflow_run_id: str | None) -> Iterator[None]:
-    """Log metrics `system/…` to the run by MLflow's own monitor, every 10 s. None: log nothing."""
+    """Log metrics `system/…` to the run every 10 s with MLflow's own monitor. Without a run, log nothing."""
     if mlflow_run_id is None:
         yield
         return

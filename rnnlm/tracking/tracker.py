@@ -111,8 +111,8 @@ class RunTracker:
 def mlflow_metrics(line: dict[str, Any]) -> list["Metric"]:
     """Return one MLflow metric per finite value of a line of history; MLflow would store infinity as 1.8e308.
 
-    Validation during training reads a sample of the split (training.validation.tokens), and is named so: the scores of
-    whole splits come from evaluation.
+    Metrics of validation during training are named as those of a sample, because they are measured on
+    training.validation.tokens tokens. Evaluation scores whole splits.
     """
     from mlflow.entities import Metric
 

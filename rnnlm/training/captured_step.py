@@ -153,7 +153,7 @@ class CapturedUpdater(Updater):
             tensor.copy_(value)
 
     def warm_up(self, buffers: list[MicroBatch]) -> None:
-        """Warm up on the stream of the recording: a gradient is accumulated on that of the first backward pass."""
+        """Warm up on the stream of the recording, where the first backward pass makes gradients accumulate."""
         if self.stream is None:
             for _ in range(WARM_UPS):
                 super().__call__(buffers)

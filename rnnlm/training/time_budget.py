@@ -83,7 +83,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         model = config.model.model_copy(update={"hidden_size": config.model.units})
         changes: dict[str, object] = {"precision": precision_without_minutes(config.training)}
         if config.training.maximum_tokens is not None:
-            changes["minutes"] = None  # beside a number of tokens they would mean that it was chosen for them
+            changes["minutes"] = None  # with both, the number of tokens would seem to be chosen for the minutes
         training = config.training.model_copy(update=changes)
         return config.model_copy(update={"model": model, "training": training.resolved()})
     settings = flatten(config.model_dump(mode="json"))

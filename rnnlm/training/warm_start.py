@@ -26,7 +26,7 @@ def start_folder(home: Home, start: StartedFrom) -> Path:
 
 
 def shared_tokens(tokenizer_folder: Path, earlier: Path) -> dict[int, int]:
-    """Return the id in `earlier` of each new id that both vocabularies spell the same."""
+    """Return the new id and the id in `earlier` of each token that both vocabularies have."""
     old = load_tokenizer(earlier).vocabulary
     new = load_tokenizer(tokenizer_folder).vocabulary
     return {token_id: old[spelling] for spelling, token_id in new.items() if spelling in old}

@@ -36,7 +36,9 @@ def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> Ngr
         ids, words = number_words(word for path in files for word in words_of(path))
         cut = int(TRAINING_WORD_SHARE * len(ids))
         if not 0 < cut < len(ids):
-            raise CorpusError(f"{corpus.source}: expected at least 2 words, to count and to test, found {len(ids)}")
+            raise CorpusError(
+                f"{corpus.source}: expected at least 2 words, one to count and one to test on, found {len(ids)}"
+            )
         count_book_ngrams(ids, words, cut, database, config)
 
     return train_once(home, config, {"corpus": corpus.digest}, train)

@@ -82,7 +82,7 @@ def lists_lines(path: Path) -> bool:
 
 
 def seen_lines(paths: Sequence[Path]) -> np.ndarray:
-    """Return the digests of the lines that any of the files of write_seen_text() lists, (lines,) uint64, sorted."""
+    """Return the sorted digests, (lines,) uint64, of all lines that files of write_seen_text() list."""
     found = [np.zeros(0, np.uint64)]
     for path in filter(lists_lines, paths):
         lines = pq.read_table(path, filters=pc.field("is_line"))["sha256"].to_pylist()

@@ -157,7 +157,7 @@ def shown_settings(config: CompareConfig) -> dict[str, Any]:
 def trained_result(
     home: Home, dataset: DatasetRecord, kind: ModelKind, trained: TrainedModel, costs: TrainingCosts
 ) -> tuple[ModelResult, list[np.ndarray]]:
-    """Return the result of a kind, and the test losses of each run, (predicted tokens,) in nats."""
+    """Return the result of one kind of model, and each run's test losses in nats, (predicted tokens,) each."""
     config = trained.config
     results = [
         RunResult(

@@ -82,7 +82,7 @@ def answer_requests(read: Callable[[str, bytes, str], str]) -> None:
             seconds, request = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends a process, also in the middle of a library
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends the process, also inside a library's native code
         try:
             reply = read(*request), ""
         except DocumentError as error:

@@ -62,7 +62,7 @@ def write_answers(
 def context_ids(tokenizer: TextTokenizer, mode: Mode, context: str) -> list[int]:
     """Return the ids of `<bos>` and the context, whose last line may continue.
 
-    In `sentence` mode, only of this line.
+    In `sentence` mode the earlier lines are left out.
     """
     lines = [tokenizer.encode(line) for line in context.split("\n")]
     if mode == "sentence":

@@ -1,4 +1,4 @@
-"""Train small networks with the model, optimizer and clipping of training, without its loop; and test them."""
+"""Train and test small networks in a short loop, with the models, optimizer and clipping of all other trainings."""
 
 from collections.abc import Iterable
 

@@ -8,7 +8,7 @@ from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 
 
 class FilterConfig(ScoringConfig):
-    """Texts kept or dropped by their scores."""
+    """Settings of a filter, which keeps or drops texts by their scores."""
 
     input: str = Field(
         min_length=1, description="Texts to filter: a file, folder or glob (text, csv, tsv, jsonl, Parquet)."

@@ -46,7 +46,9 @@ class PairScores(Record):
 
 def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: str | None) -> PairScores:
     """Return the accuracy by group. good, bad: the columns of the sentences. Raise CorpusError if a file lacks them."""
-    counts: dict[str, list[int]] = {}  # pairs, right, shorter right
+    counts: dict[
+        str, list[int]
+    ] = {}  # by group: pairs, pairs ranked right, and those of them whose good sentence is shorter
     pairs = (pair for file in readable_inputs(source).files for pair in read_pairs(file, good, bad, group))
     while batch := list(islice(pairs, PAIRS_AT_ONCE)):
         scores = scorer.log_probabilities([text for pair in batch for text in (pair.good, pair.bad)])

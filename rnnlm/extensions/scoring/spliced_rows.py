@@ -41,7 +41,7 @@ class Script(NamedTuple):
             raise CorpusError(f"{label}: cannot be copied ({error.reason}); convert it to UTF-8") from error
 
     def carried(self, text: str) -> str:
-        """Return the text as it is carried. Characters that the file's encoding lacks become escapes."""
+        """Return the text as it is written to the file. Characters that its encoding lacks become escapes."""
         if self.codec != "latin-1":
             return text
         return text.encode(self.encoding, "backslashreplace").decode("latin-1")
@@ -89,7 +89,7 @@ def with_members(line: str, members: Mapping[str, str]) -> str:
 def member_values(line: str) -> Iterator[tuple[str, int, int]]:
     """Yield the name of each member of a JSON object, and where its value begins and ends.
 
-    Members of members are none.
+    Members of nested objects are not yielded.
     """
     depth = start = 0
     text = name = ""

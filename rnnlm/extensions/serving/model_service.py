@@ -185,7 +185,7 @@ class GenerationStream:
             if isinstance(part, Generated):
                 return part.model_copy(update={"tokens": tokens})
             tokens.append(part)
-        raise AssertionError("parts() ends with a Generated")
+        raise AssertionError("the last of parts() must be a Generated")
 
 
 def unknown_spans(tokenizer: TextTokenizer, text: str) -> list[Span]:

@@ -26,7 +26,7 @@ MLFLOW_TRIGGER = re.compile(  # the only one that MLflow makes
     r"begin select raise\(abort, '[\w ()=]+'\); end;?"
 )
 PREFECT_TABLES = ("flow", "flow_run", "deployment")
-DATABASE_SECONDS = 600  # for a check; a schema can be made so that it takes an age
+DATABASE_SECONDS = 600  # for one check, which a malicious schema can make arbitrarily slow
 
 
 def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:

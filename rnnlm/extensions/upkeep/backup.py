@@ -189,7 +189,7 @@ def chosen_files(home: Home, inventory: Inventory) -> Iterator[tuple[Path, str |
 def files_below(path: Path) -> Iterator[tuple[Path, str | None]]:
     """Yield the file, or all files of the folder, with their digests from the COMPLETE markers in it.
 
-    Also missing ones.
+    Missing files are yielded, too.
 
     Hidden files are partial writes and are left out.
     """

@@ -43,7 +43,7 @@ def take_inventory(home: Home) -> Inventory:
     items = {item.key: item for item in (*files_of(home), *store.items)}
     for version in store.versions:
         trained = items.get(("run", version.facts.get("run_id", "")))
-        # A version is used when its run is: a stage that skips has just found it.
+        # Whoever uses a run uses its version, too, because a stage that skips does so after finding the version.
         used = max(version.created_ms / 1000, trained.used if trained else 0.0)
         kind, name = version_key(version)
         items[kind, name] = Item(kind=kind, name=name, bytes=0, used=used, needs=lineage(version))

@@ -21,7 +21,7 @@ def prune_text(pruned: PruneRecord) -> str:
 
 
 def prune_report(pruned: PruneRecord) -> str:
-    """Lay out the same in Markdown."""
+    """Lay out a pruning in Markdown."""
     rows = prune_rows(pruned)
     kept = [{"version": name, "kept because": why} for name, why in sorted(pruned.kept.items())]
     title = "Would be removed" if pruned.dry_run else "Removed"

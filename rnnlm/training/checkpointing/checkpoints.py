@@ -40,7 +40,7 @@ TENSORS, STATE = "tensors.safetensors", "state.json"
 class Checkpoints:
     """The newest `kept` checkpoints of a run. Only rank 0 writes; `write` and `load_newest` are collectives.
 
-    One is due when writing it costs at most COST_SHARE of the time since the last, after `every_seconds` at the latest:
+    A checkpoint is due when writing it costs at most COST_SHARE of the time since the last, or after `every_seconds`:
     a killed process loses seconds of training, whatever the size of its model.
     """
 

@@ -82,7 +82,7 @@ def test_only_a_busy_database_is_logged_in_one_line(error: Exception) -> None:
 
 @pytest.fixture
 def query(home: Home) -> Iterator[PrefectQuery]:
-    """Give Prefect's server as `rnnlm up` starts it."""
+    """Start a Prefect server with the settings of `rnnlm up`, and give the means to ask it."""
     home.make(home.prefect)
     running = RunningHome(1, "", free_port(), 1)
     environment = os.environ | home_defaults(home) | server_variables(home, running)

@@ -146,7 +146,7 @@ def test_an_invalid_address_is_not_worth_another_try(target: Path, url: str) -> 
 
 def test_a_url_is_downloaded_once(server: FaultyServer, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_download, "POLICY", QUICK)
-    config = CorpusConfig(source=server.url, sha256=SHA256)  # which settles that the text cannot change
+    config = CorpusConfig(source=server.url, sha256=SHA256)  # with a digest the text cannot change
     first = obtain_corpus(home, config)
     assert (first.digest, first.skipped) == (SHA256, False)
     assert obtain_corpus(home, config).skipped

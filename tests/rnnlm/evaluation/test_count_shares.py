@@ -56,7 +56,7 @@ def test_each_context_length_has_its_best_share() -> None:
     lengths = np.repeat([0, 1, 2], [FEWEST_TOKENS, FEWEST_TOKENS, 10])
     shares = fitted_shares(network, counts, lengths, 3)
     assert shares[:2] == pytest.approx([0, 1], abs=1e-5)
-    assert shares[2] == pytest.approx(0.5, abs=1e-3)  # too few tokens: the share that is best for all
+    assert shares[2] == pytest.approx(0.5, abs=1e-3)  # with so few tokens it gets the share that is best for all
 
 
 def test_the_fitted_mixture_beats_its_parts_on_validation(

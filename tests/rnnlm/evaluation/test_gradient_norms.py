@@ -53,7 +53,7 @@ def windows() -> tuple[torch.Tensor, torch.Tensor]:
 def test_norms_equal_the_gradients_at_a_detached_state(
     network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
-    """The slow reference: for each distance, the network stopped there and its state made a leaf."""
+    """A slow reference stops the network at each distance, and computes the gradient of the state there."""
     token_ids, target_ids = windows
     norms = gradient_norms(network, token_ids, target_ids)
     for distance in range(1, token_ids.shape[1]):

@@ -31,7 +31,7 @@ def test_top_k_and_top_p_by_hand() -> None:
     assert survivors(top_p=0.7) == [0, 1]
     assert survivors(top_p=0.76) == [0, 1, 2]
     assert survivors(top_k=9, top_p=0.5) == [0]  # which hold it exactly
-    assert survivors(top_k=3, top_p=0.9) == [0, 1, 2]  # of 0.9: 0.56, 0.83, 1.0
+    assert survivors(top_k=3, top_p=0.9) == [0, 1, 2]  # they sum to 0.9: their cumulative shares are 0.56, 0.83 and 1
 
 
 @pytest.mark.parametrize("spread", [0.1, 3.0])

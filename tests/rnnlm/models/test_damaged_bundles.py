@@ -269,7 +269,7 @@ def weights_are_whole_numbers(tensors: dict[str, np.ndarray]) -> None:
         first_is(float("nan")),
         first_is(float("inf")),
         first_is(float("-inf")),
-        first_is(1e30),  # one bit of its exponent
+        first_is(1e30),  # as if one bit of the first weight's exponent had flipped
         first_is(-3e38),
         first_is(2e5),
         a_weight_is_missing,
@@ -368,7 +368,9 @@ def test_a_folder_does_not_choose_a_module_to_import(
 def test_a_module_that_is_imported_already_gives_only_layers(folder: Path, home: Home) -> None:
     change_json(folder / "config.json", {"kind": "subprocess:Popen"})
     refused(folder, "not a Cell")
-    change_json(folder / "config.json", {"kind": "transformers:BertModel"})  # it imports on being asked
+    change_json(
+        folder / "config.json", {"kind": "transformers:BertModel"}
+    )  # transformers imports a class when its name is looked up
     refused(folder, "no BertModel|not a Cell|RNNLM_OWN_LAYERS")
 
 

@@ -14,7 +14,9 @@ def test_facts_come_back_from_their_tags() -> None:
     assert set(tags) == {"decision", "run_id", "facts"}
     assert tags["facts"].startswith('test perplexity 80.50 {"')  # the list of versions cuts it after a few words
     assert facts_of(tags) == facts
-    assert facts_of(tags | {"facts": tags["facts"].removeprefix("test perplexity 80.50 ")}) == facts  # as JSON alone
+    assert (
+        facts_of(tags | {"facts": tags["facts"].removeprefix("test perplexity 80.50 ")}) == facts
+    )  # without the text in front, too
     assert facts_of({"facts": "of another program", "team": "search"}) == {"team": "search"}
     assert facts_of(facts) == facts  # a tag for each, as before
 

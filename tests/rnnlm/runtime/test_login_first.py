@@ -14,10 +14,7 @@ KNOWN = {"authorization": f"Basic {base64.b64encode(LOGIN.encode()).decode()}"}
 
 
 def ask(method: str, headers: dict[str, str], parts: list[bytes], path: str = "/") -> tuple[int, bytes, int]:
-    """Return the status and body of the answer, which is the body that the application got.
-
-    And how many parts were read.
-    """
+    """Return the answer's status, its body, which echoes the request's, and the number of parts that were read."""
     read, sent = 0, list[Message]()
 
     async def receive() -> Message:

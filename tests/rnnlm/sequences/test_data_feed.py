@@ -54,7 +54,7 @@ print(len(alone), forked == alone)
 
 @pytest.mark.slow
 def test_a_loader_of_the_user_s_own_forks_its_workers(toy_dataset: DatasetRecord) -> None:
-    # In a process of its own: this one holds the threads of every library that the suite uses.
+    # A process of its own is used, because threads of other tests' libraries in this one would falsify the count.
     command = [sys.executable, "-c", FORKING_SCRIPT]
     ended = subprocess.run(command, input=toy_dataset.model_dump_json(), capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout) == (0, "43 True\n"), ended.stderr

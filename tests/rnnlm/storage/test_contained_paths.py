@@ -1,4 +1,4 @@
-"""Names that are read from files stay in their folder, whichever reader makes them paths."""
+"""No reader accepts a name from a file if the path would lie outside of that file's folder."""
 
 import ast
 import hashlib

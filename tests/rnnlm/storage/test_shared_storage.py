@@ -78,7 +78,7 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
     else:
         marker.unlink()
     assert not write_once(other, other.corpora / "one", greet)
-    for made in (other.corpora / "one" / "below" / "greeting.txt", greeting):  # it is stored again
+    for made in (other.corpora / "one" / "below" / "greeting.txt", greeting):  # the corpus is stored again after either
         assert made.read_text() == "hello"
     assert is_complete(other.corpora / "one")
     assert marker.exists()

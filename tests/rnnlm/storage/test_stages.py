@@ -90,7 +90,7 @@ def test_finished_pieces_stay_until_the_output_is_complete(home: Home) -> None:
         write_once(home, final, build, pieces=pieces)
     assert not write_once(home, final, build, pieces=pieces)
     assert not pieces.exists()
-    pieces.mkdir()  # by a killed run that had made the output
+    pieces.mkdir()  # what a run leaves that was killed after it had made its output
     assert write_once(home, final, build, pieces=pieces)
     assert not pieces.exists()
     pieces.mkdir()

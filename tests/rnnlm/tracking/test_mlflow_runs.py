@@ -99,7 +99,7 @@ def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> 
     assert run.data.tags["mlflow.source.name"] == "rnnlm"
     assert run.data.tags["mlflow.user"]
     assert "preset `default`" in run.data.tags["mlflow.note.content"]
-    assert run.data.params == parameters(CONFIG)  # more than one call takes
+    assert run.data.params == parameters(CONFIG)  # there are more parameters than one call of MLflow accepts
     assert run.data.params["generation.prompts"] == '["a", "b"]'
     assert run.data.tags["rnnlm.run_id"] == RUN_ID
     assert sent(tracked_home, tracker) == [(1, 4.0), (2, 3.0)]

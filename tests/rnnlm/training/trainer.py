@@ -106,7 +106,7 @@ def run_tests(request: dict[str, Any]) -> None:
     log = os.open(request["log"], os.O_WRONLY | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # they take seconds; conftest.py has a hook of xdist's
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # loading all plugins takes seconds
     code = pytest.main(["-p", "xdist.plugin", "-p", "no:cacheprovider", request["tests"]])
     sys.stdout.flush()
     os._exit(code)

@@ -81,5 +81,5 @@ def test_textbook_scores_are_normalized_before_sampling(home: Home, tmp_path: Pa
 
 
 def test_a_text_of_a_single_word_is_refused(home: Home, tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"expected at least 2 words, to count and to test, found 1"):
+    with pytest.raises(CorpusError, match=r"expected at least 2 words, one to count and one to test on, found 1"):
         trained(home, tmp_path / "text.txt", "alone\n", 2)

@@ -43,7 +43,7 @@ def test_a_diagonal_network_only_guesses_the_parity_of_long_rows() -> None:
 
 
 def last_states(model: LanguageModel, word: list[int], repeated: int) -> tuple[Tensor, Tensor]:
-    """Return the state after the word repeated that often, and once more."""
+    """Return the states after `repeated` repetitions of the word, and after one more."""
     with torch.no_grad():
         _, before = model.hidden(torch.tensor([word * repeated]))
         _, after = model.hidden(torch.tensor([word]), before)

@@ -1,4 +1,4 @@
-"""Texts in the toy grammar, and a scoring of them in one call."""
+"""Texts in the toy grammar, and a function that scores them in one call."""
 
 from collections.abc import Callable
 from pathlib import Path

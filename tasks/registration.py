@@ -76,7 +76,7 @@ def raise_events(events: tuple[NightEvent, ...]) -> int:
         )
         emitted += sent is not None
     if emitted:
-        logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it would warn about waiting
+        logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # this logger would warn about waiting
         EventsWorker.instance().drain()  # wait for the sending thread: the process may end soon
     return emitted
 

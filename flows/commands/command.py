@@ -129,7 +129,7 @@ class CommandParameters:
     options: dict[str, OptionGroup] = dataclasses.field(
         default_factory=dict
     )  # by name, of each parameter that stands for several options
-    kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # their types
+    kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # by name, the types of these parameters
 
     @classmethod
     def of(cls, function: Callable[..., None]) -> "CommandParameters":

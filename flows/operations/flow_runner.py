@@ -49,7 +49,7 @@ def run_flow(
             if not health_problem(server):
                 raise
         logger.warning("lost the Prefect server at %s; finished work is kept, a temporary server runs the rest", server)
-        drain_prefect_workers(seconds=1.0)  # their successors read the new address
+        drain_prefect_workers(seconds=1.0)  # workers that start later read the new address
     with home_server(home):
         settle_or_warn(home)
         return flow(*arguments, **settings)

@@ -18,7 +18,7 @@ from rnnlm.storage.home import find_home
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 
 logger = logging.getLogger(__name__)
-MAIN_FLOW = "pipeline"  # its runs are named without the flow
+MAIN_FLOW = "pipeline"  # runs of this flow are named without it
 
 
 def flow_run_label() -> str:

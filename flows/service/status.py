@@ -96,7 +96,7 @@ def read_status(home: Home) -> HomeStatus:
         return status
     try:
         return status.model_copy(update=runs_of(PrefectQuery(api, home_password(home) if running else None)))
-    except httpx.HTTPError as error:  # it has just ended, or is very busy
+    except httpx.HTTPError as error:  # the server has just ended, or is very busy
         return status.model_copy(update={"servers": (*servers, f"Prefect does not answer: {error}")})
 
 

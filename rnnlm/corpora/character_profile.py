@@ -40,7 +40,7 @@ def chunks(text: Path) -> Iterator[str]:
     with text.open("rb") as binary:
         for number in range(SAMPLED_CHUNKS):
             binary.seek(number * size // SAMPLED_CHUNKS)
-            yield binary.read(CHUNK_BYTES).decode("utf-8", "ignore")  # it may begin or end within a character
+            yield binary.read(CHUNK_BYTES).decode("utf-8", "ignore")  # a chunk may begin or end within a character
 
 
 def character_distance(one: Profile, other: Profile) -> float:

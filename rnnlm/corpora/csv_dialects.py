@@ -53,7 +53,7 @@ class Dialect(NamedTuple):
         cells = []
         while True:
             found = pattern.match(record, place)
-            assert found is not None  # it matches an empty cell
+            assert found is not None  # the pattern matches an empty cell, too
             cells.append(found[0])
             place = found.end() + 1
             if record[found.end() : place] != self.delimiter:

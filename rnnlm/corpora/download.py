@@ -44,7 +44,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     note, skipped = current_note(home, config, source, force)
     corpus = sample_training(home, corpus_record(home, config, source, note, skipped), config.maximum_documents)
     is_local = "://" not in corpus.source and not corpus.source.startswith(HUB_PREFIX)
-    advice = "; rnnlm inspect lists all" if is_local else ""  # it reads nothing else
+    advice = "; rnnlm inspect lists all" if is_local else ""  # inspect reads nothing but local files
     log_left_out(corpus.source, corpus.left_out, advice)
     if corpus.carved_shares:
         role = "text" if "text" in corpus.files else "train"

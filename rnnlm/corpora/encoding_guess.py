@@ -28,7 +28,7 @@ CONTROL = re.compile(rb"[\x00-\x06\x0e-\x19\x1c-\x1f]")
 MOST_CONTROLS = 0.02  # a larger share is no text in these encodings
 SIGNS = set("“”„‘’‚–—…«»‹›€£¥§°·•©®™¿¡ªº½¼¾²³×÷±µ†‡\xa0\xad")
 SIGNS_WITHIN_WORDS = set("’·\xad")
-THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # they stand above or below a letter
+THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # signs above or below a letter
 LATIN_WORDS = set("àèéóåöíáúÀÈÉÓÅÖÍÁÚÖ")  # letters that are words
 
 

@@ -18,7 +18,7 @@ from rnnlm.storage.redaction import redacted
 
 HUB_PREFIX = "hf:"
 LONGEST_CORPUS_NAME = 63  # characters of a corpus's name
-PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # its name tells all of it
+PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # a name in these characters is kept whole
 
 
 @dataclass(frozen=True)

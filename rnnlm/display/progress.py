@@ -65,7 +65,7 @@ def in_notebook() -> bool:
 def notebook_bar() -> type[tqdm]:
     """Return the bar for notebooks: a widget if ipywidgets is installed, else a line of text."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it would advise to install ipywidgets
+        warnings.simplefilter("ignore")  # tqdm would advise to install ipywidgets
         from tqdm.autonotebook import tqdm as bar
     return cast(type[tqdm], bar)
 

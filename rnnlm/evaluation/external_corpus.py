@@ -37,7 +37,7 @@ class CorpusForModel:
     model: LanguageModel
     dataset: DatasetRecord
     split: Split  # to score
-    reported_as: str  # its name, or `all`
+    reported_as: str  # the split's name, or `all`
     seen_share: float | None  # of the split: training_overlap.seen_share
     counted: bool  # the split is the one that the model's counts are of
     score_warnings: tuple[str, ...]  # of copied text, which makes the scores mislead

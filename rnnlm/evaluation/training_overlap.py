@@ -77,7 +77,7 @@ def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, sp
     keys, sizes = line_keys(home, scored, split)
     try:
         return share_of_bytes(sizes, np.isin(keys, keys_in_training(home, trained, keys)))
-    except CorpusError:  # its text is gone
+    except CorpusError:  # the corpus's text is gone
         return None
 
 

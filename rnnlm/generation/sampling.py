@@ -26,7 +26,7 @@ class Sampling:
     top_p: float = 1.0  # 1: off
     seed: int = 0
     minimum_tokens: int = 0  # `<eos>` is not chosen before
-    excluded_id: int | None = None  # this token is never chosen
+    excluded_id: int | None = None  # a token that is never chosen
 
 
 def text_sampling(sampling: Sampling, unk_id: int, *, unknown: bool = False) -> Sampling:

@@ -124,7 +124,7 @@ class SummedLogZ(GradientInForward):
             target_grad[chunk] = probabilities[:, size:].to(rows.dtype)
             nll = log_normalizers(logits, probabilities) - logits[:, size].float()  # with the rounded target logit
             total = total + (target_logits[chunk, 0] + nll).masked_fill(~predicted[chunk], 0.0).sum()
-            probabilities[:, size:] = 0.0  # their gradients go to the target logits
+            probabilities[:, size:] = 0.0  # these gradients belong to the target logits
             projection.accumulate(chunk, probabilities)
         rows_grad, weight_grad, bias_grad = projection.gradients()
         target_grad.masked_fill_(~predicted[:, None], 0.0)
@@ -152,4 +152,4 @@ def inclusion_probabilities(weights: np.ndarray, size: int) -> np.ndarray:
         inclusion[rest] = weights[rest] * (size - certain.sum()) / weights[rest].sum()
         if not (inclusion > 1).any():
             return inclusion
-        certain |= inclusion > 1  # their excess goes to the other classes
+        certain |= inclusion > 1  # what exceeds 1 is given to the other classes

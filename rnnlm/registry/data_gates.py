@@ -92,7 +92,7 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
     try:
         champion = find_version(home, name, "champion", None)
         missing = f"{name} has no champion yet"
-    except TrackingError as error:  # it must not stop training
+    except TrackingError as error:  # an unreachable MLflow must not stop training
         champion, missing = None, f"MLflow is unavailable ({str(error).splitlines()[0]})"
     measured: dict[str, tuple[Measurement, str]] = {
         "shrinkage": (

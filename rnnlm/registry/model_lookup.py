@@ -120,7 +120,7 @@ def model_folder(home: Home, wanted: str | None) -> Path:
     reference = full_reference(home, wanted)
     if reference.startswith("models:"):
         return registered_folder(home, reference)
-    named = expanded(reference).absolute()  # its neighbours are read, too
+    named = expanded(reference).absolute()  # files beside it are read, too
     places = [named / "model", named]
     for place in places:
         if is_model(place):

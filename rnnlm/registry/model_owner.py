@@ -34,7 +34,7 @@ def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str =
     model = registered_name(config.registry, name)
     try:
         owner = other_owner(home, config, model, digest)
-    except TrackingError:  # it must not stop training; registration asks again
+    except TrackingError:  # an unreachable MLflow must not stop training; registration asks again
         return name
     if owner is None:
         return name
@@ -88,7 +88,7 @@ def known_source(version: RegistryVersion) -> str:
     source = version.facts.get("corpus_source", "")
     if source in CATALOGUE or "://" in source or source.startswith(HUB_PREFIX):
         return source
-    return absolute_source(source) if Path(source).is_absolute() else ""  # it may be a link by now
+    return absolute_source(source) if Path(source).is_absolute() else ""  # the source may have become a link since
 
 
 def is_named(version: RegistryVersion) -> bool:

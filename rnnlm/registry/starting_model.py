@@ -80,7 +80,7 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
         else:
             version = registered_version(home, full_reference(home, wanted))
         return f"{name} has no champion yet" if version is None else start_or_reason(home, config, dataset, version)
-    except TrackingError as error:  # it must not stop training
+    except TrackingError as error:  # an unreachable MLflow must not stop training
         return f"MLflow is unavailable ({str(error).splitlines()[0]})"
     except ModelError as error:
         if wanted != "champion":

@@ -8,7 +8,7 @@ from rnnlm.display.text_layout import fact_lines, markdown_table
 from rnnlm.registry.decision_text import unit_noun
 from rnnlm.storage.result_records import Evidence, ListedVersion, RegisteredVersion
 
-if TYPE_CHECKING:  # their import would load torch
+if TYPE_CHECKING:  # importing these modules would load torch
     from rnnlm.registry.champion_history import Change
     from rnnlm.registry.lineage import VersionDetails
 

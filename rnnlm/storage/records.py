@@ -17,7 +17,7 @@ class Record(BaseModel):
 class StageRecord(Record):
     """The fields that every stage reports: whether it was skipped, and its seconds."""
 
-    skipped: bool = False  # its verified output existed
+    skipped: bool = False  # True if the stage found its verified output
     seconds: float = 0.0  # wall time of the stage, skipped or not
 
 

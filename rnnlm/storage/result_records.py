@@ -75,7 +75,7 @@ class Evidence(Record):
     upper: float
     confidence: float  # see rnnlm/evaluation/paired/bootstrap.py
     resamples: int
-    comparison: int = 1  # its number with this champion
+    comparison: int = 1  # how many candidates this champion had met, this one included
 
     def relative(self, nats_per_byte: float) -> float:
         """Return a difference in nats per byte as a share of the earlier version's; 0 if that is 0."""
@@ -125,7 +125,7 @@ class RegisteredVersion(StageRecord):
     kept: int = 0  # nights in a row on which the champion was kept, this one included
     kept_since: str = ""  # the first of them: ISO 8601, UTC
     created: str = ""  # ISO 8601, UTC
-    repaired: bool = False  # it was registered before, and this call wrote its damaged files again
+    repaired: bool = False  # True if damaged files of an earlier registration were written again
     url: str = ""  # of its page in MLflow
     before: ListedVersion | None = None  # the version registered before it; None: it is the first
     rival: ListedVersion | None = None  # of a challenger the champion now, of a champion the one that it replaced

@@ -20,7 +20,7 @@ from ..metrics import SPELLED_BYTE_BITS, spelled_bits, utf8_bytes
 from .saved_tokenizer import read_tokenizer
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
-PAD, UNK, BOS, EOS = range(4)  # their ids in every tokenizer
+PAD, UNK, BOS, EOS = range(4)  # the same ids in every tokenizer
 NEVER_FROM_TEXT = frozenset((PAD, BOS, EOS))
 SETTINGS_FILE = "rnnlm_tokenizer.json"  # settings that tokenizer.json lacks: kind, splitting, unknown_literal
 BYTE_KINDS = ("bpe", "unigram")  # over bytes

@@ -52,7 +52,7 @@ EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
     VIEW_TAG: json.dumps(VIEW_STATE),
 }
-DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow takes
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # kinds of database that MLflow can use
 DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}  # module → package
 ENVIRONMENT_DEFAULTS = {  # the user's settings take precedence
     "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -33,7 +33,9 @@ class WeightAveraging:
         self.start_step = start_step
         self.every = every
         formula = get_swa_multi_avg_fn() if decay is None else get_ema_multi_avg_fn(decay)
-        self.averaged = AveragedModel(model, multi_avg_fn=formula)  # its counter is on the CPU: no wait for a GPU
+        self.averaged = AveragedModel(
+            model, multi_avg_fn=formula
+        )  # this formula's counter is on the CPU, so nothing waits for a GPU
 
     def update(self, model: nn.Module, step: int) -> None:
         """Take the weights into the average. step: optimizer steps done. The first update copies them."""

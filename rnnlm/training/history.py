@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 logger = logging.getLogger(__name__)
 # In a run's folder:
-STARTED = "started.json"  # its ids, before it has a result
+STARTED = "started.json"  # a run's ids, before it has a result
 HISTORY, SAMPLES = "history.jsonl", "samples"
 TRACKING = "tracking.json"  # how much of both was sent; may change after the run is complete
 

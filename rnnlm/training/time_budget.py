@@ -51,7 +51,7 @@ class Size(Record):
     hidden_size: int
     epochs: int
     maximum_tokens: int
-    minutes: float  # that they are likely to take: fewer than allowed where more epochs would only overfit
+    minutes: float  # likely to be used; fewer than allowed where more epochs would only overfit
     precision: Precision
     dropout: float
     learning_rate: float

@@ -103,7 +103,9 @@ def train(
     uniform_nats = math.log(max(2, int((~model.never_predicted).sum())))  # loss of a uniform guess, per token
     checkpoints, total_steps = training.checkpoints, count_steps(training, batches_per_epoch, tokens_per_batch)
     pace = pace_of(job, total_steps, batches_per_epoch)
-    fed = training if pace is None else training.model_copy(update={"epochs": MOST_EPOCHS})  # it may become longer
+    fed = (
+        training if pace is None else training.model_copy(update={"epochs": MOST_EPOCHS})
+    )  # the training may become longer
     with float32_products(training.product_precision), listener:
         loop = TrainingLoop(
             model,

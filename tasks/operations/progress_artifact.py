@@ -16,7 +16,7 @@ from rnnlm.display.progress import ProgressReport, listening
 
 logger = logging.getLogger("rnnlm.training")
 Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # None: the end
-LAST_REPORT_SECONDS = 10.0  # that the end of training waits for a slow Prefect server
+LAST_REPORT_SECONDS = 10.0  # how long the end of training waits for a slow Prefect server
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ class Launch:
     restarts: int = 0
     nodes: int = 1
     rendezvous: str | None = None  # host:port of the first node, if there are several
-    first: bool = True  # this node is the first one
+    first: bool = True  # True on the first node
     name: str = "rnnlm"  # the same on all nodes, and only there
 
     def command(self, stores: Path) -> list[str]:

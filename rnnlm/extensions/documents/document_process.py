@@ -39,7 +39,7 @@ class DocumentProcess:
                 pickle.dump((seconds, (kind, data, text)), process.stdin)
                 process.stdin.flush()
                 prose, reason = json.loads(process.stdout.readline())
-            except (OSError, ValueError):  # it has ended
+            except (OSError, ValueError):  # the process has ended
                 code = process.wait()
                 if code == -signal.SIGPROF:
                     reason = f"took longer than {seconds:.0f} s: left out; corpus.format=text reads it with its markup"

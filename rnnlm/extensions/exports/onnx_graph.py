@@ -126,7 +126,7 @@ def build_program(model: LanguageModel) -> Any:
     batch = {0: torch.export.Dim("batch")}
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # it warns about every graph
+    logger.setLevel(logging.ERROR)  # the exporter warns about every graph
     try:
         with warnings.catch_warnings(action="ignore"):  # both inputs share one axis, as they should
             return torch.onnx.export(

@@ -40,7 +40,7 @@ class StrangeDocument(Record):
     text: str
     bits_per_byte: float
     deviations: float  # of its bits per byte, or of the number
-    documents: int  # that share this way of being strange
+    documents: int  # how many documents are strange in this way
     number: UnusualNumber | None  # None: its wording is strange
     marks: tuple[tuple[int, int], ...]  # (start, end) in the text, in order: the number, or the most surprising words
 

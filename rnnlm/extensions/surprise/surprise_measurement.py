@@ -49,7 +49,7 @@ class Surprise(Record):
     split: Split
     tables: SurpriseTables
     pictures: tuple[Path, ...]
-    skipped: bool  # it was there already
+    skipped: bool  # the measurement was stored already
 
 
 def surprise_of_run(

@@ -37,7 +37,7 @@ SEQUENCES_SCHEMA = pa.schema(
         ("sentence_id", pa.int64()),
         ("sequence_id", pa.int64()),  # row of shifted_sequences in which it begins
         ("tokens", pa.int64()),  # predicted, <eos> among them
-        ("nll_nats", pa.float64()),  # their sum
+        ("nll_nats", pa.float64()),  # summed over these tokens
         ("perplexity", pa.float64()),  # per token
         ("text", pa.string()),
     ]

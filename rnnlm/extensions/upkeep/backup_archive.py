@@ -23,7 +23,7 @@ SUFFIX = ".rnnlm-backup.tar"
 TRAILER = re.compile(rb"rnnlm-backup (\d{20}) (\d{20}) (\d{20}) ([0-9a-f]{64})\n")
 TRAILER_COPIES = 4
 READ_BYTES = 1 << 20
-LARGEST_MANIFEST_BYTES = 1 << 28  # that of a million files
+LARGEST_MANIFEST_BYTES = 1 << 28  # enough for a million files
 
 
 class DamagedFileError(HomeError):

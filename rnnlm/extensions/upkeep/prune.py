@@ -182,7 +182,7 @@ def remove_leftover(home: Home, path: Path) -> bool:
             return False
         if path == replaced_path(final) and not (final / COMPLETE).exists():
             if final.exists():
-                return False  # its replacement is unfinished
+                return False  # a replacement of the item is being made
             path.replace(final)
             return True
         delete(path)

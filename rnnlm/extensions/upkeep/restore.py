@@ -80,7 +80,7 @@ def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
             copy = Path(temporary) / "database"
             try:
                 write_pieces(archive, file, copy)
-            except DamagedFileError:  # it will be left out
+            except DamagedFileError:  # a damaged file is left out later
                 continue
             check_database(copy, name)
 

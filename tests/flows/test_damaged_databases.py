@@ -1,6 +1,9 @@
 """A command on a damaged mlflow.db or prefect.db names the file, in at most three lines, and leaves it as it is."""
 
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -94,13 +97,14 @@ def test_a_damaged_database_is_refused_before_a_server_starts(
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("restored_environment")
-def test_a_run_on_a_damaged_prefect_database_ends_with_a_sentence(
-    home: Home, toy_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("command", ["prepare --quiet --corpus", "up --detach"])
+def test_a_damaged_prefect_database_ends_a_process_with_a_sentence(home: Home, toy_folder: Path, command: str) -> None:
+    """The command has a process of its own, because other tests' server would be used in this one."""
     home.make(home.prefect)
     (home.prefect / "prefect.db").write_bytes(b"this is no database\n" * 500)
-    assert main(["prepare", "--corpus", str(toy_folder), "--quiet"]) == 2
-    assert "prefect.db: is damaged (file is not a database)" in capsys.readouterr().err
-    assert main(["up", "--detach"]) == 2
-    assert "prefect.db: is damaged" in capsys.readouterr().err
+    corpus = [str(toy_folder)] if command.endswith("--corpus") else []
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    program = [str(Path(sys.executable).with_name("rnnlm")), *command.split(), *corpus]
+    done = subprocess.run(program, env=environment | {"RNNLM_HOME": str(home.root)}, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "prefect.db: is damaged (file is not a database)" in done.stderr

@@ -108,6 +108,7 @@ def test_evaluate_shows_what_is_on_top_apart(
     assert lines[1].split()[2] == lines[2].split()[2]
 
 
+@pytest.mark.long
 def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -231,6 +231,7 @@ def test_a_schedule_shows_its_next_time_at_once(
         time.tzset()
 
 
+@pytest.mark.long
 @given(st.text(st.sampled_from("aZ9_-./%&<> \n\x00ä:@"), max_size=6) | st.text())
 @example("a" * 101)
 def test_a_name_that_prefect_refuses_is_refused(name: str) -> None:

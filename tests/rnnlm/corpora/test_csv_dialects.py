@@ -60,6 +60,7 @@ def test_the_setting_wins_and_inspect_says_what_was_measured(home: Home, tmp_pat
     assert noted.reason == "cells divided by tab, quotes as characters, by measurement; corpus.quoting sets it"
 
 
+@pytest.mark.long
 def test_a_row_of_several_lines_in_a_tsv_is_told(home: Home, tmp_path: Path) -> None:
     tail = '9\t"one\n10\ttwo"\n'  # after the beginning, which is measured
     path = write(tmp_path / "a.tsv", ('id\ttext\n1\t"a ""b"""\n' + "2\tc\n" * 20_000 + tail).encode())
@@ -82,6 +83,7 @@ def test_a_column_that_occurs_twice_is_refused_by_its_name(home: Home, tmp_path:
 CELLS = st.lists(st.text(alphabet='ab "\\,;\n\r\té', max_size=5), min_size=1, max_size=4)
 
 
+@pytest.mark.long
 @given(
     rows=st.lists(CELLS, max_size=4),
     quoting=st.sampled_from(["doubled", "backslash"]),

@@ -123,6 +123,7 @@ def test_advice_fits_the_text(home: Home, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_only_the_beginning_of_a_large_text_is_inspected(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +148,7 @@ def test_splits_of_large_files_are_not_counted_in_part(
     assert "documents" not in shown(capsys, str(tmp_path / "in"))
 
 
+@pytest.mark.long
 def test_inspection_loads_neither_torch_nor_prefect(mixed: Path, tmp_path: Path) -> None:
     script = (
         "import sys\nfrom flows.command_line import main\n"

@@ -125,6 +125,7 @@ def test_a_home_that_moved_with_its_text_knows_it(tracked_home: Home, tmp_path: 
     assert other_owner(home, config_of(tmp_path / "copy" / "tickets"), TICKETS) is None
 
 
+@pytest.mark.long
 def test_models_of_rnnlm_03_belong_to_the_source_they_know(tracked_home: Home, tmp_path: Path) -> None:
     first, second = folder_in(tmp_path / "a"), folder_in(tmp_path / "b")
     add_version(tracked_home, TICKETS, {"corpus_source": "tickets"})  # a relative path tells nothing

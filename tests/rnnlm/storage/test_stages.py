@@ -99,6 +99,7 @@ def test_finished_pieces_stay_until_the_output_is_complete(home: Home) -> None:
     assert found == [[], ["1"], []]
 
 
+@pytest.mark.long
 def test_pieces_that_another_process_works_on_are_left(home: Home) -> None:
     pieces, final = home.shards / "0123", home.tokenizers / "0123"
     write_once(home, final, lambda partial: (partial / "output").touch())

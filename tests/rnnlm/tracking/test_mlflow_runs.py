@@ -86,6 +86,7 @@ def evaluation_of(perplexity: float) -> EvaluationRecord:
     return EvaluationRecord(scores={"test": score})
 
 
+@pytest.mark.long
 def test_a_run_carries_configuration_dataset_and_metrics(tracked_home: Home) -> None:
     with tracked(tracked_home) as (tracker, measure):
         measure(1, {"train_loss_nats": 4.0})

@@ -97,6 +97,7 @@ def test_no_second_plan_reads_more_than_would_overfit(monkeypatch: pytest.Monkey
     assert loop.step == 150
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stopped_at", [3, 30])  # before and after the second plan
 def test_a_resumed_training_keeps_its_plan(stopped_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = weights_of(Machine(0.5, monkeypatch).loop(paced()))

@@ -51,6 +51,7 @@ def test_documents_seen_by_either_model_and_repetitions_are_left_out(
     assert holdout_documents(stored_documents.dataset, [seen, everything]) == []
 
 
+@pytest.mark.long
 def test_a_sample_is_random_repeatable_and_in_the_corpus_s_order(
     stored_documents: StoredDocuments, tmp_path: Path
 ) -> None:

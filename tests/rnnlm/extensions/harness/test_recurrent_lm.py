@@ -103,6 +103,7 @@ def test_every_kind_answers_every_type_of_request(
     assert [greedy for _, greedy in likelihoods] == [True, False]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [{}, {"add_bos_token": False}])
 def test_the_harness_s_own_transformers_model_is_refused(
     home: Home, stream_folder: Path, tmp_path: Path, settings: dict[str, object]

@@ -115,6 +115,7 @@ def test_a_home_without_a_registry_is_pruned_too(home: Home) -> None:
     assert not home.mlflow_database.exists()
 
 
+@pytest.mark.long
 def test_versions_and_runs_of_other_programs_stay(tracked_home: Home) -> None:
     with reaching_mlflow(tracked_home) as client:
         experiment = client.create_experiment("theirs", artifact_location=tracked_home.artifacts.as_uri())

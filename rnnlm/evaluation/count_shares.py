@@ -10,14 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from safetensors import safe_open
 
 from rnnlm.evaluation.ngram.count_arrays import read_count_model
 from rnnlm.evaluation.ngram.kneser_ney import count_ngrams
 from rnnlm.evaluation.ngram.ngram_config import NgramConfig
 from rnnlm.evaluation.ngram.ngram_database import open_database
 from rnnlm.evaluation.token_losses import contexts_of_split
-from rnnlm.models.count_model import FILE, CountModel
+from rnnlm.models.count_model import CountModel
 from rnnlm.models.mixture import CountMixture, mixed
 from rnnlm.sequences.dataset_reader import StoredSplit
 from rnnlm.sequences.validation_lines import choosing_tokens
@@ -44,15 +43,6 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
         chosen, of_network = choosing_tokens(dataset), -np.asarray(network_nll_nats, np.float64)
         shares = fitted_shares(of_network[chosen], of_counts[chosen], lengths[chosen], counts.order)
     return CountMixture(counts, shares), seconds
-
-
-def used_counts(folder: Path) -> int:
-    """Return the order of the counts that the model in `folder` uses: 0 without counts, and if all shares are 0."""
-    if not (folder / FILE).exists():
-        return 0
-    with safe_open(folder / FILE, framework="numpy") as file:
-        shares = file.get_tensor("shares")
-    return len(shares) if shares.any() else 0
 
 
 def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:

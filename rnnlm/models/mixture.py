@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
@@ -95,6 +96,15 @@ def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
     if shares.shape != (counts.order,) or not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(f"{FILE}: the shares do not fit the counts")
     return CountMixture(counts, shares)
+
+
+def used_counts(folder: Path) -> int:
+    """Return the order of the counts that the model in `folder` uses: 0 without counts, and if all shares are 0."""
+    if not (folder / FILE).exists():
+        return 0
+    with safe_open(folder / FILE, framework="numpy") as file:
+        shares = file.get_tensor("shares")
+    return len(shares) if shares.any() else 0
 
 
 def histories(input_ids: np.ndarray, length: int) -> np.ndarray:

@@ -7,10 +7,10 @@ from pathlib import Path
 from rnnlm.config import ModelConfig
 from rnnlm.config.kinds import kind_of
 from rnnlm.display.text_layout import markdown_code, markdown_table, markdown_text, visible
-from rnnlm.evaluation.count_shares import used_counts
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.generation.sample_page import samples_page
 from rnnlm.models.count_model import FILE as COUNTS
+from rnnlm.models.mixture import used_counts
 from rnnlm.registry.decision_text import difference_in_words
 from rnnlm.registry.version_tags import Candidate
 from rnnlm.storage.home import read_json

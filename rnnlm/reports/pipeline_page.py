@@ -16,9 +16,9 @@ from rnnlm.display.text_layout import (
     text_tables,
     visible,
 )
-from rnnlm.evaluation.count_shares import used_counts
 from rnnlm.evaluation.score_tables import counts_sentence, score_rows
 from rnnlm.evaluation.seed_scores import seed_rows
+from rnnlm.models.mixture import used_counts
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.reports.page import Page, left_out_tables
 from rnnlm.reports.registry_page import registered_lines

@@ -164,7 +164,7 @@ def simulate(
             if registry.register(night + wait, better, losses, lines):
                 break
         waits.append(wait)
-        registry.versions[registry.champion] = candidate  # the others catch up
+        registry.versions[registry.champion] = candidate  # the champion becomes as good as the candidate
         registry.best = registry.champion
 
     for change in range(1, nights):

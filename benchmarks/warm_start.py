@@ -33,7 +33,7 @@ from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.training.training_run import run_training
 
 PARAGRAPH_LINES = 5
-SMALL = [  # a night in a quarter of a minute, with a few hundred validation documents
+SMALL = [  # settings with which a night takes 15 seconds and has a few hundred validation documents
     "corpus.name=growing",
     "corpus.valid_share=0.2",
     "tokenizer.vocabulary_size=4000",

@@ -53,7 +53,7 @@ def test_all_files_name_the_same_interpreters() -> None:
 
 
 def test_every_pinned_package_takes_all_interpreters() -> None:
-    """The installed packages tell which they take; pip would say ResolutionImpossible, and name another package."""
+    """Packages tell which interpreters they support. pip says ResolutionImpossible, and names another package."""
     pins = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     pinned = {(normalized(name), version) for name, version in pins}
     needed = {

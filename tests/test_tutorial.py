@@ -45,7 +45,7 @@ def test_a_chapter_prints_what_it_shows(name: str) -> None:
 
 
 def is_printed_alike(printed: str, expected: str) -> bool:
-    """Return True if the texts are equal but for one in the last digit of decimal numbers.
+    """Return True if the texts are equal, or if decimal numbers in them differ by 1 in the last digit.
 
     Processors add up in different orders, so a trained network's figure near a rounding limit falls on either side.
     """

@@ -1,4 +1,4 @@
-"""How much held-out text there is to decide on a candidate, before anything is trained.
+"""The amount of held-out text on which a candidate can be compared, known before anything is trained.
 
 The registry compares two models on lines that may judge and that neither has seen. This counts them in one text, as if
 both models had been trained on it. See docs/explanation/registry.md.
@@ -9,7 +9,7 @@ from rnnlm.corpora.splits import corpus_documents, text_fingerprint
 from rnnlm.storage.records import CorpusRecord, Record
 
 FEW_DOCUMENTS = 200  # of fewer, the units of a comparison are at most as many runs of lines
-SPREAD = 0.1  # of a unit's relative difference between two models: the median of benchmarks/decisions.py
+SPREAD = 0.1  # standard deviation of a unit's relative difference between two models (median, benchmarks/decisions.py)
 QUANTILE = 1.645  # of a one-sided bound at 95 %
 
 

@@ -13,7 +13,7 @@ HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?>(?:<\?xml.*?\?>|<!--.*?-->)\s*)*+<(?
 PAGE_INSTEAD = "a server that sends a page may want a login"
 JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
 CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # text has none near its beginning: it may begin with ORC
-BINARY_FORMATS = (  # place of the mark, mark, what it is the mark of
+BINARY_FORMATS = (  # offset of the signature, signature, name of the format
     (0, b"SQLite format 3\0", "an SQLite database; export the text"),
     (8, b"DUCK", "a DuckDB database; export the text, or give rnnlm score a query"),
     (0, b"ARROW1\0", "an Arrow file; write it as Parquet"),
@@ -68,7 +68,7 @@ def detect_format(head: bytes, name: str) -> str:
     if DOCUMENT_SUFFIXES.get(suffix) not in ("html", "markdown") and suffix not in SOURCE_CODE and HTML.match(head):
         if suffix in TABLE_SUFFIXES or suffix in DOCUMENT_SUFFIXES:
             raise DocumentError(f"is an HTML page and no {suffix} file; {PAGE_INSTEAD}")
-        return "html"  # as people save pages
+        return "html"  # a saved page may begin with any tag
     if not suffix and JSON_BEGINNING.match(head):  # as part files of Spark
         return "jsonl"
     return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")

@@ -8,7 +8,7 @@ from rnnlm.corpora.table_cells import TableError
 from rnnlm.corpora.text_encoding import EncodingError, printable, shortened
 from rnnlm.storage.records import LeftOut
 
-LEFT_OUT_KEPT = 1_000  # of the names of files that were not read
+LEFT_OUT_KEPT = 1_000  # most names of files that were not read to be stored
 logger = logging.getLogger(__name__)
 
 

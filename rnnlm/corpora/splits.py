@@ -173,7 +173,7 @@ def corpus_files(corpus: CorpusRecord) -> list[str]:
 def paragraphs(
     lines: Iterable[bytes], starts: Iterable[int] = (), document_lines: int = DOCUMENT_LINES
 ) -> Iterator[bytes]:
-    """Yield the documents of a text: its lines, with their line feeds, joined up to the blank lines after a paragraph.
+    """Yield the documents of a text. A document is a paragraph with the blank lines after it.
 
     A paragraph of more than document_lines lines or DOCUMENT_BYTES is cut into blocks, each up to a line that
     ends_block(), but not longer. A document ends before each offset in `starts`, where a source begins. A line of ASCII

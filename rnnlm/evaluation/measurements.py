@@ -24,7 +24,7 @@ def always(config: PipelineConfig, run: RunRecord) -> bool:
 
 @dataclass(frozen=True)
 class ModelMeasurement:
-    """One of them. Its output is stored in the run's folder; `measure` with force=False finds it there."""
+    """A further measurement of a run. Its output is kept in the run's folder, where `measure` finds it unless forced."""
 
     name: str
     measure: Callable[[Home, PipelineConfig, DatasetRecord, RunRecord, bool], Measured]  # the last: force

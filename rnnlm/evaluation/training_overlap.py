@@ -124,7 +124,7 @@ def key_batches(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[tu
 
 
 def lines_of(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[bytes]:
-    """Raise CorpusError if the text is gone or changed."""
+    """Yield the lines of a split's text. Raise CorpusError if the text is gone or has changed."""
     folder = inside(home.corpora, dataset.corpus_digest[:16])
     with connect(dataset) as connection:
         found = connection.execute(statement("queries/read_documents"), {"split": split})

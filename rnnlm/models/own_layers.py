@@ -34,7 +34,7 @@ def import_configured(kind: str) -> None:
 
 
 def import_known(kinds: Iterable[str]) -> None:
-    """Import the modules of layers that a folder names. ModelError for one that nobody here has named."""
+    """Import the modules of layers that a folder names. Raise ModelError for a module that is not allowed here."""
     missing = [kind for kind in sorted(kinds) if kind.partition(":")[0] not in sys.modules]
     if not missing:
         return

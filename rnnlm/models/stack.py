@@ -100,7 +100,7 @@ class Stack(nn.Module):
             else:
                 outputs, last = cell.sequence(cell_input, initial)
             if self.residual:
-                outputs = outputs.to(x.dtype)  # what is added up stays float32
+                outputs = outputs.to(x.dtype)  # the residual sum stays float32
             x = self.layer_output(layer, x, outputs)
             lasts.append(last)
         return self.output_norm(x), torch.stack(lasts, dim=1)

@@ -28,7 +28,7 @@ class RegistryVersion(Record):
 
     name: str
     number: int
-    facts: dict[str, str] = {}  # docs/reference/registry.md lists them; those of another program are its tags
+    facts: dict[str, str] = {}  # see docs/reference/registry.md; a version of another program has its tags
     aliases: tuple[str, ...] = ()
     created_ms: int = 0  # milliseconds since 1970
     mlflow_run_id: str = ""
@@ -89,7 +89,7 @@ class RegistryVersion(Record):
 
 
 def registry_version(version: "ModelVersion", aliases: dict[str, str] | None = None) -> RegistryVersion:
-    """Return MLflow's version as ours.
+    """Convert a model version of MLflow to a RegistryVersion.
 
     aliases: alias → number, of the registered model; a search does not return them.
     """

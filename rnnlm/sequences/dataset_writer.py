@@ -226,7 +226,7 @@ class DatasetWriter:
         self.insert_tokens()
 
     def insert_sequences(self, shards: list[Shard]) -> None:
-        """Split after split, so that a range of a split's rows is contiguous in the file."""
+        """Insert the sequences one split after the other, so that a split's rows are contiguous in the file."""
         self.connection.execute(statement("schema/shifted_sequences"))
         for split in SPLITS:
             for rows, _ in self.sequences(shards, split):

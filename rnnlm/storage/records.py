@@ -44,7 +44,7 @@ class CorpusRecord(StageRecord):
     folder: Path
     files: dict[str, str]  # "text" or a split's name → file name inside the folder
     shares: tuple[float, float]  # valid, test: of the documents, for splits that `files` does not give
-    document_lines: int | None = None  # of the longest document; None: DOCUMENT_LINES of rnnlm/corpora/splits.py
+    document_lines: int | None = None  # most lines of a document; None: DOCUMENT_LINES of rnnlm/corpora/splits.py
     sample: TrainingSample | None = None  # None: all training documents are used
     corpus_bytes: int
     before: str = ""  # digest of the corpus that the source had before; "" if it is the first

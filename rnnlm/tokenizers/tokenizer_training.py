@@ -73,7 +73,7 @@ def text_bytes(corpus: CorpusRecord) -> int:
 
 
 def with_vocabulary_size(config: TokenizerConfig, byte_count: int) -> TokenizerConfig:
-    """Replace a vocabulary_size of None: 8,000, but 4 √bytes subwords, at least 512, for a text of less than 4 MB.
+    """Replace a vocabulary_size of None by 8,000. A text of less than 4 MB gets 4 √bytes subwords, but at least 512.
 
     A subword that the text holds a few times teaches little: see docs/reference/corpora.md for measurements.
     """

@@ -27,7 +27,7 @@ class ComparisonRun:
     key: tuple[str, str]  # tag and its value: the digest of everything that the figures depend on
     settings: Mapping[str, Any]
     series: MetricSeries
-    figures: Path  # the file of the figures: the metrics have its time
+    figures: Path  # file of the figures, whose modification time is that of the metrics
     files: Sequence[Path]
     tags: Mapping[str, str]
     children: Sequence[str] = ()  # ids of MLflow runs to nest below it

@@ -43,5 +43,5 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
             trust_env=False,
         )
     except httpx.HTTPError:
-        return "another"  # no MLflow
+        return "another"  # what answers at this port is no MLflow
     return "ours" if answer.status_code == httpx.codes.OK and mlflow_run_id in answer.text else "another"

@@ -69,7 +69,7 @@ class Units:
 
     @property
     def residuals(self) -> np.ndarray:
-        """Return the excess beyond each unit's share of it, (units,), which adds up to 0."""
+        """Return each unit's excess minus its proportional share of the total, (units,). The residuals sum to 0."""
         found: np.ndarray = self.excess_nats - self.byte_counts * (self.excess_nats.sum() / self.byte_counts.sum())
         return found
 

@@ -112,7 +112,7 @@ def configured_settings(pipeline: PipelineConfig) -> TunedSettings:
 
 
 def trial_settings(pipeline: PipelineConfig, count: int) -> list[TunedSettings]:
-    """Return count settings to try for a model: first the configured ones, then random ones.
+    """Return `count` settings to try for a model. The first are the configured ones, the others are drawn at random.
 
     Random search with the learning rate drawn on a logarithmic scale (Bergstra and Bengio 2012), with the same factors
     for every kind. Without a configured rate they are factors of the default for the model's kind and width.

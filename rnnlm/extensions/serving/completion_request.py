@@ -76,6 +76,6 @@ class CompletionRequest(FieldsOrDefaults):
 
     @property
     def stops(self) -> list[str]:
-        """Without empty ones: they mean none."""
+        """Return the stop strings without empty ones, which stop nothing."""
         given = [self.stop] if isinstance(self.stop, str) else self.stop or []
         return [text for text in given if text]

@@ -56,7 +56,7 @@ class Checkpoints:
 
     @property
     def due(self) -> bool:
-        """Return True if rank 0 should write one now; False on other ranks."""
+        """Return True on rank 0 if a checkpoint is due. On other ranks it is always False."""
         wait = min(self.every_seconds, self.cost_seconds / COST_SHARE)
         return self.process_group.is_main and time.monotonic() - self.written >= wait
 

@@ -39,7 +39,7 @@ def test_few_lines_fill_three_splits(home: Home, tmp_path: Path, count: int) -> 
     corpus = obtain(home, tmp_path / "a.txt", lines(count))
     found = Counter(document.split for document in corpus_documents(corpus))
     assert set(found) == {"train", "valid", "test"}
-    assert (sum(found.values()) == count) == (count < 100)  # a document a line if there are few
+    assert (sum(found.values()) == count) == (count < 100)  # of fewer than 100 lines, each is a document
     in_split = Counter(document.split for document in corpus_documents(corpus) for _ in document.lines)
     assert in_split["train"] > count * 0.6 or count < 10
     assert count * 0.15 <= in_split["valid"] <= count * 0.35  # enough to judge a model by half of them

@@ -130,7 +130,7 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
 
 @torch.inference_mode()
 def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
-    """At a size where products of one and of many rows do differ."""
+    """Batches and single rows give the same bits even at a size where plain products of one and many rows differ."""
     model = new_model(5_000, 128)
     for parameter in model.parameters():
         parameter.normal_(0, 0.2, generator=torch.Generator().manual_seed(3))

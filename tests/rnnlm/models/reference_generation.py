@@ -12,7 +12,7 @@ Text = list[int]
 
 
 def logits_after(model: LanguageModel, ids: Text) -> Tensor:
-    """Return the logits for the token after these, (V,), computed from nothing."""
+    """Return the logits, (V,), of the token that follows `ids`, computed without a cached state."""
     with patch.object(model.stack, "backend", "loop"), torch.no_grad():
         if model.mixture is not None:
             return log_probabilities_of(model, ids)[-1]

@@ -231,7 +231,7 @@ def test_small_losses_do_not_add_up(contest: Contest, monkeypatch: pytest.Monkey
 
 
 def grown(contest: Contest, folder: Path, texts: dict[str, list[str]]) -> DatasetRecord:
-    """Return a later state of the corpus, in another vocabulary: the texts by split."""
+    """Return the dataset of a later state of the corpus, with another vocabulary. texts: by split."""
     folder.mkdir()
     for split, paragraphs in texts.items():
         (folder / f"{split}.txt").write_text("".join(paragraphs), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Each synthetic task asks what an independent definition in plain Python asks."""
+"""Each synthetic task has the answers of an independent definition in plain Python."""
 
 from collections.abc import Callable
 

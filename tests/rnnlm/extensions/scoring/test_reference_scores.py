@@ -96,7 +96,7 @@ def test_that_of_another_model_or_a_damaged_one_is_not_taken(
         (3_370, 99_999, 1),
         (3_370, 399_782, 4),  # of the Penn Treebank's 400 kB a quarter: 100 kB
         (68, 399_782, 1),  # few documents: all of them
-        (1_499, 5_000_000, 2),  # 749: a third would be fewer than 500
+        (1_499, 5_000_000, 2),  # every second document makes 749; every third would make fewer than 500
         (25_000, 1, 3),
         (1_000_000, 50_000_000, 500),
         (0, 0, 1),

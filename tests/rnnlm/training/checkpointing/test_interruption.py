@@ -53,7 +53,7 @@ def test_a_deferred_signal_is_delivered_after_the_loop() -> None:
 
 
 def test_the_handler_of_another_program_gets_its_signal() -> None:
-    """Prefect's raises in the task; so does this one."""
+    """The handler that another program has set is called, too. Like Prefect's, it raises an exception."""
 
     class TerminationSignal(BaseException):
         pass

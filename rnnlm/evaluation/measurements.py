@@ -24,7 +24,7 @@ def always(config: PipelineConfig, run: RunRecord) -> bool:
 
 @dataclass(frozen=True)
 class ModelMeasurement:
-    """A further measurement of a run. Its output is kept in the run's folder, where `measure` finds it unless forced."""
+    """A further measurement. Its output is kept in the run's folder, where `measure` finds it unless forced."""
 
     name: str
     measure: Callable[[Home, PipelineConfig, DatasetRecord, RunRecord, bool], Measured]  # the last: force

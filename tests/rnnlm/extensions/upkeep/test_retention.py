@@ -207,7 +207,7 @@ def test_versions_are_removed_before_what_they_need() -> None:
 
 
 def test_a_thousand_nights_are_bounded() -> None:
-    """The number of kept items is bounded if each night adds a version, run, dataset and corpus and weeks are pruned."""
+    """The kept items are bounded if each night adds a version, run, dataset and corpus, and weeks end in a prune."""
     config = RetentionConfig(versions=5, champions=3, datasets=2, days=30)
     versions: list[RegistryVersion] = []
     changes = 0

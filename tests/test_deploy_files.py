@@ -13,7 +13,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
-FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
+FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
 PAGE = (ROOT / "docs" / "how-to" / "team.md").read_text(encoding="utf-8")

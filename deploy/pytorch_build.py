@@ -17,7 +17,7 @@ from pathlib import Path
 CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 PYTORCH_INDEX = "https://download.pytorch.org/whl"
 OWN = "the package index's own"  # built for CUDA 13
-SIZES = "It contains CUDA: about 3 GB to download and 6 GB in .venv; without it these are 0.2 and 2 GB."
+SIZES = "It contains CUDA: about 3 GB to download and 6 GB in .venv; without it these are about 0.5 and 1.7 GB."
 
 
 def driver_cuda() -> tuple[int, int] | None:

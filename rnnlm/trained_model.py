@@ -185,10 +185,9 @@ def open_model(home: Home, wanted: str | None) -> Model:
 
 def shape(model: "LanguageModel") -> str:
     """Return a text such as `Elman network, 1 × 256, mixed with 5-gram counts`."""
-    counts = (
-        [] if model.mixture is None or not model.mixture.shares.any() else [f"{model.mixture.counts.order}-gram counts"]
-    )
-    if model.mixture is not None and model.mixture.is_alone:
+    mixture = model.mixture
+    counts = [f"{mixture.counts.order}-gram counts"] if mixture is not None and mixture.uses_counts else []
+    if mixture is not None and mixture.is_alone:
         return counts[0]
     first, *others = model.networks
     size = f"{kind_of(first.config['kind']).name}, {len(first.stack.cells)} × {first.stack.hidden_size}"

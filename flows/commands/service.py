@@ -23,7 +23,7 @@ from flows.service.supervisor import Supervisor, start_detached
 from flows.service.systemd_unit import install_unit
 from rnnlm.display.text_layout import labelled, shorten, terminal_text, text_tables
 from rnnlm.errors import ConfigError, RnnlmError
-from rnnlm.storage.disk_errors import check_database
+from rnnlm.storage.disk_errors import refuse_damaged_database
 
 if TYPE_CHECKING:
     from flows.service.status import HomeStatus
@@ -69,7 +69,7 @@ def up_command(
         session.print_result(f"already up\n{up_text(session, running)}", asdict(running))
         return
     for database in (session.home.prefect / "prefect.db", session.home.mlflow_database):
-        check_database(database)
+        refuse_damaged_database(database)
     if detach:
         running = wait_until_up(session, port, mlflow_port)
         session.print_result(up_text(session, running), asdict(running))

@@ -11,7 +11,7 @@ from flows.operations.prefect_environment import LOCAL_API
 from flows.operations.prefect_query import access_problem, health_problem
 from flows.operations.temporary_server import drain_prefect_workers, temporary_server
 from rnnlm.errors import ConfigError
-from rnnlm.storage.disk_errors import check_database
+from rnnlm.storage.disk_errors import refuse_damaged_database
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import check_addresses
 
@@ -62,7 +62,7 @@ def home_server(home: Home) -> Iterator[None]:
     Servers of several commands start one after the other: each creates or migrates the tables and registers Prefect's
     block types, which fails where another one does the same at that moment.
     """
-    check_database(home.prefect / "prefect.db")
+    refuse_damaged_database(home.prefect / "prefect.db")
     with contextlib.ExitStack() as stack:
         with home.lock("prefect"):
             stack.enter_context(temporary_server())

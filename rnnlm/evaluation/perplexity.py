@@ -92,7 +92,7 @@ def summed_losses(
     model, network, counts = sums.tolist()
     if mixture.is_alone:
         return SummedLosses(model)
-    return SummedLosses(model, network if mixture.shares.any() else None, counts)
+    return SummedLosses(model, network if mixture.uses_counts else None, counts)
 
 
 def score_first_rows(dataset: DatasetRecord, split: Split, nll_nats: np.ndarray, rows: int) -> dict[str, object]:

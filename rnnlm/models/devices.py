@@ -68,7 +68,7 @@ def multiplies_bfloat16(device: torch.device) -> bool:
 def machine_facts(device: torch.device) -> list[Any]:
     """Return what the speed of a training depends on beside its settings: processor, GPU, threads, version of torch."""
     processor = [platform.machine(), torch.backends.cpu.get_cpu_capability(), os.cpu_count(), torch.get_num_threads()]
-    name = torch.cuda.get_device_name() if device.type == "cuda" and torch.cuda.is_available() else device.type
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return [*processor, has_native_bfloat16(), name, torch.__version__]
 
 

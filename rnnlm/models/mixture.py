@@ -30,6 +30,11 @@ class CountMixture:
         return bool((self.shares == 1).all())
 
     @property
+    def uses_counts(self) -> bool:
+        """False if all shares are 0: the network alone predicts as well."""
+        return bool(self.shares.any())
+
+    @property
     def context_length(self) -> int:
         """Tokens before w that the counts read."""
         return self.counts.order - 1

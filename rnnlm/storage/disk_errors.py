@@ -106,7 +106,7 @@ def damage_of_database(error: BaseException) -> str:
     return next(found, "")
 
 
-def check_database(path: Path) -> None:
+def refuse_damaged_database(path: Path) -> None:
     """Raise HomeError if there is a file that is no SQLite database, or one with a damaged schema."""
     if not path.exists():
         return

@@ -11,12 +11,13 @@ class SpeedMeter:
     def __init__(self) -> None:
         self.start, self.tokens = time.perf_counter(), 0
 
-    def restart(self) -> float:
-        """Return the number of tokens per second since the last start, and start anew."""
+    def restart(self) -> tuple[float, float]:
+        """Return the seconds since the last start, and the tokens per second in them. Start anew."""
         now = time.perf_counter()
-        speed = self.tokens / (now - self.start)
+        seconds = now - self.start
+        speed = self.tokens / seconds
         self.start, self.tokens = now, 0
-        return speed
+        return seconds, speed
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -148,7 +148,7 @@ class TrainingLoop:
             self.measure(step, rate, progress)
 
     def measure(self, step: Step, rate: float, progress: Progress) -> None:
-        tokens, speed = self.speed.tokens, self.speed.restart()
+        seconds, speed = self.speed.restart()
         metrics = {
             "train_loss_nats": float(step.loss),
             "gradient_norm": float(step.norm),
@@ -163,7 +163,7 @@ class TrainingLoop:
         validated = "" if best is None else f"best sampled validation perplexity {best:.2f}"
         progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s", validated)
         if self.pace is not None:
-            self.plan_again(self.pace, tokens / speed, progress)
+            self.plan_again(self.pace, seconds, progress)
 
     def plan_again(self, pace: Pace, seconds: float, progress: Progress) -> None:
         """Change the number of steps if they take another time than expected. All ranks agree on that of rank 0."""

@@ -12,7 +12,7 @@ import pytest
 
 from flows.command_line import main
 from rnnlm.errors import HomeError
-from rnnlm.storage.disk_errors import check_database
+from rnnlm.storage.disk_errors import refuse_damaged_database
 from rnnlm.storage.home import Home
 from tests.registrar import Registrar
 
@@ -83,16 +83,16 @@ def test_a_damaged_database_is_refused_before_a_server_starts(
     tmp_path: Path, damage: Callable[[bytearray], None]
 ) -> None:
     path = tmp_path / "prefect.db"
-    check_database(path)  # there is none
+    refuse_damaged_database(path)  # there is none
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table flow (id text)")
         connection.execute("pragma journal_mode = wal")
-    check_database(path)
+    refuse_damaged_database(path)
     damage_file_of = bytearray(path.read_bytes().replace(b"create table", b"CREATE TABLE"))
     damage(damage_file_of)
     path.write_bytes(damage_file_of)
     with pytest.raises(HomeError, match=r"prefect\.db: is damaged .*\n.*rnnlm restore"):
-        check_database(path)
+        refuse_damaged_database(path)
     assert path.read_bytes() == damage_file_of
 
 

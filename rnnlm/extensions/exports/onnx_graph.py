@@ -90,7 +90,7 @@ def export_onnx(folder: Path, file: Path) -> ExportRecord:
         special_tokens=special_tokens,
         file_bytes=file.stat().st_size,
         largest_difference=difference,
-        without_counts=model.mixture is not None and bool(model.mixture.shares.any()),
+        without_counts=model.mixture is not None and model.mixture.uses_counts,
     )
 
 

@@ -70,6 +70,7 @@ def test_a_gpu_multiplies_in_bfloat16_unless_told_otherwise(
 ) -> None:
     monkeypatch.setattr(time_budget, "choose_device", lambda name: torch.device("cuda"))
     monkeypatch.setattr(time_budget, "multiplies_bfloat16", lambda device: True)
+    monkeypatch.setattr(time_budget, "machine_facts", lambda device: [device.type])
     monkeypatch.setattr(time_budget, "measured_speed", lambda config, dataset: 1e6)
     for preset in ("default", "gpu"):
         sized = fit_to_minutes(home, build_config(preset, settings), toy_dataset)

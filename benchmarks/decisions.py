@@ -22,20 +22,14 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-from untracked import untracked
 
 from rnnlm.config import PipelineConfig, RegistryConfig
 from rnnlm.config.presets import build_config
 from rnnlm.evaluation.paired.bootstrap import evidence_from, units_of_lines
-from rnnlm.evaluation.perplexity import evaluate_run
-from rnnlm.generation.generate import generate_samples
-from rnnlm.registry.registration import register_model
-from rnnlm.registry.version_tags import Candidate
-from rnnlm.sequences.dataset_writer import prepare_dataset
+from rnnlm.pipeline import run_pipeline
 from rnnlm.storage.home import Home
 from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.storage.sql_statements import statement
-from rnnlm.training.training_run import run_training
 
 Sentences = list[str]
 RUN = 5  # lines
@@ -181,7 +175,7 @@ def cells_of(layout: Layout, folder: Path, sentences: Sentences, options: argpar
         layout.write(source, sentences[:count])
         [source] = folder.glob("growing*")
         config = build_config("default", [*COUNTS, *layout.settings, *options.set], str(source))
-        found.append(register(home, config))
+        found.append(run_pipeline(home, config).registered)
         sizes.append(sum(path.stat().st_size for path in (source.iterdir() if source.is_dir() else [source])))
     nights = found[1:]
     decided = [one for one in nights if one.evidence and one.evidence.units >= config.registry.minimum_units]
@@ -200,15 +194,6 @@ def cells_of(layout: Layout, folder: Path, sentences: Sentences, options: argpar
         false_alarms(newest(home), options.equal) if options.equal and decided else "",
         f"{time.perf_counter() - began:.0f}",
     ]
-
-
-def register(home: Home, config: PipelineConfig) -> RegisteredVersion:
-    """Run one night, without Prefect."""
-    dataset = prepare_dataset(home, config)
-    run = run_training(home, config, dataset, untracked)
-    evaluation = evaluate_run(home, dataset, run, config.evaluation)
-    samples = generate_samples(home, dataset, run, config.generation)
-    return register_model(home, Candidate(config, dataset, run, evaluation, samples))
 
 
 def newest(home: Home) -> Path:

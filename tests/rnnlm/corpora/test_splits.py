@@ -1,4 +1,4 @@
-"""A document's own digest decides its split."""
+"""A document's own digest decides its split, and cleaning does not change its fingerprint."""
 
 import json
 import random
@@ -8,10 +8,12 @@ import pytest
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora import splits
+from rnnlm.corpora.cleaning import clean
 from rnnlm.corpora.download import obtain_corpus
-from rnnlm.corpora.splits import byte_ranges, corpus_documents, documents_in
+from rnnlm.corpora.splits import byte_ranges, corpus_documents, documents_in, text_fingerprint
 from rnnlm.storage.home import Home
 
+TEXT = "The Caf\u00e9's 12 ﬁnest\n\n   ÄRZTE, \u0130stanbul: 3.5 \u4f60\u597d!\n"
 SHARES = CorpusConfig(source="x", valid_share=0.2, test_share=0.2)
 
 
@@ -121,3 +123,13 @@ def test_byte_ranges_are_whole_documents_of_any_text(
         assert len(found) == 1 if byte_count == 10_000_000 else len(found) > 2
         assert all(byte_range.byte_count >= byte_count for byte_range in found[:-1])
         assert [document for byte_range in found for document in documents_in(corpus, byte_range)] == documents
+
+
+@pytest.mark.parametrize(
+    "cleaning",
+    [{"lowercase": True}, {"digits": "###"}, {"normalization": "NFKD"}, {"normalization": "NFC", "lowercase": True}],
+)
+def test_cleaning_leaves_the_fingerprint(cleaning: dict[str, object]) -> None:
+    config = CorpusConfig.model_validate(cleaning)
+    assert clean(TEXT, config) != TEXT
+    assert text_fingerprint(clean(TEXT, config).encode()) == text_fingerprint(TEXT.encode())

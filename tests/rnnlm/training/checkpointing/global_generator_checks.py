@@ -1,4 +1,4 @@
-"""Global random generators in checkpoints: test_training_state.py runs this file in a process of its own."""
+"""Global random generators in checkpoints: test_checkpoints.py runs this file in a process of its own."""
 
 import random
 from pathlib import Path

@@ -1,6 +1,7 @@
 """A checkpoint is complete or not used: damage and a full disk cost at most the newest one."""
 
 import json
+import re
 import resource
 import time
 from collections.abc import Callable
@@ -186,3 +187,10 @@ def test_a_checkpoint_waits_until_it_costs_little_time(tmp_path: Path, monkeypat
 def test_another_format_is_not_read(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rnnlm.training.checkpointing.checkpoints.CHECKPOINT_FORMAT", 3)
     assert checkpoints.load_newest() is None
+
+
+@pytest.mark.long
+def test_global_generators_in_a_process_without_other_threads(trainer: Trainer) -> None:
+    """In this process, threads of Prefect draw from Python's generator at any time."""
+    said = trainer.run_tests(Path(__file__).with_name("global_generator_checks.py"))
+    assert re.search(r"^2 passed", said, re.MULTILINE), said

@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.compression import Meter, Unpacked, damage_explained
-from rnnlm.corpora.text_encoding import printable
+from rnnlm.corpora.printable_names import printable
 from rnnlm.errors import CorpusError
 
 Member = tuple[str, Unpacked | None]  # name, and the bytes of a wanted regular file

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora.printable_names import printable, unreadable
 from rnnlm.corpora.split_names import uncompressed_name
-from rnnlm.corpora.text_encoding import READ_AT_ONCE, Readable, printable, unreadable
+from rnnlm.corpora.text_encoding import READ_AT_ONCE, Readable
 from rnnlm.errors import CorpusError
 
 if sys.version_info >= (3, 14):

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rnnlm.config import CorpusConfig
+from rnnlm.corpora.printable_names import printable, shortened
 from rnnlm.corpora.source_names import HubName, hub_name
 from rnnlm.corpora.split_names import check_roles, split_named
 from rnnlm.corpora.table_cells import NoColumnError, Row, column_texts
-from rnnlm.corpora.text_encoding import Decoding, printable, shortened
+from rnnlm.corpora.text_encoding import Decoding
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError, HomeError, RnnlmError
 from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from rnnlm.corpora.printable_names import readable_path, shortened, unreadable
 from rnnlm.corpora.split_names import (
     ARCHIVE,
     BOOKKEEPING,
@@ -18,12 +19,10 @@ from rnnlm.corpora.split_names import (
     may_be_read,
     reason_by_name,
 )
-from rnnlm.corpora.text_encoding import readable_path, shortened, unreadable
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import expanded, file_digest
 from rnnlm.storage.records import LeftOut
 
-WILDCARDS = set("*?[")
 KEPT_BEHIND_LINKS = re.compile(r"\.\.[^/]+/|\.git/annex/objects/")
 
 

@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Iterator, Sequence
 
+from rnnlm.corpora.printable_names import printable, shortened
 from rnnlm.corpora.split_names import HIDDEN_NAME, NOTE_REASON
 from rnnlm.corpora.table_cells import TableError
-from rnnlm.corpora.text_encoding import EncodingError, printable, shortened
+from rnnlm.corpora.text_encoding import EncodingError
 from rnnlm.storage.records import LeftOut
 
 LEFT_OUT_KEPT = 1_000  # most names of files that were not read to be stored

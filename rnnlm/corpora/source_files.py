@@ -12,7 +12,7 @@ from rnnlm.config import CorpusConfig
 from rnnlm.corpora.archives import archive_members
 from rnnlm.corpora.compression import Meter, OpenFile, decompressed
 from rnnlm.corpora.format_detection import archive_kind
-from rnnlm.corpora.text_encoding import printable, unreadable
+from rnnlm.corpora.printable_names import printable, unreadable
 from rnnlm.errors import CorpusError
 
 

@@ -10,13 +10,13 @@ from slugify import slugify
 
 from rnnlm.config import CorpusConfig, PipelineConfig
 from rnnlm.corpora.catalogue import CATALOGUE
-from rnnlm.corpora.local_files import WILDCARDS
 from rnnlm.corpora.split_names import COMPRESSED
 from rnnlm.errors import CorpusError
 from rnnlm.storage.home import digest_of, expanded
 from rnnlm.storage.redaction import redacted
 
 HUB_PREFIX = "hf:"
+WILDCARDS = set("*?[")  # of a glob
 LONGEST_CORPUS_NAME = 63  # characters of a corpus's name
 PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # a name in these characters is kept whole
 

@@ -16,10 +16,11 @@ from rnnlm.corpora.document_formats import library_versions
 from rnnlm.corpora.file_formats import TextReader
 from rnnlm.corpora.hub import find_revision, write_hub
 from rnnlm.corpora.kept_download import ResourceVersion
-from rnnlm.corpora.local_files import WILDCARDS, digest_of_file, files_of_glob, states, texts_below
+from rnnlm.corpora.local_files import digest_of_file, files_of_glob, states, texts_below
+from rnnlm.corpora.printable_names import unreadable
 from rnnlm.corpora.source_files import SourceFile
-from rnnlm.corpora.source_names import HUB_PREFIX, hub_name, is_url
-from rnnlm.corpora.text_encoding import Decoding, text_pieces, unreadable
+from rnnlm.corpora.source_names import HUB_PREFIX, WILDCARDS, hub_name, is_url
+from rnnlm.corpora.text_encoding import Decoding, text_pieces
 from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError, FetchError
 from rnnlm.storage.home import Home, digest_of, expanded

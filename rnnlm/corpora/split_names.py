@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from rnnlm.corpora.text_encoding import printable
+from rnnlm.corpora.printable_names import printable
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, Split
 

@@ -7,7 +7,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from rnnlm.corpora.text_encoding import Decoding, printable, sound_text
+from rnnlm.corpora.printable_names import printable
+from rnnlm.corpora.text_encoding import Decoding, sound_text
 from rnnlm.errors import CorpusError
 
 Row = tuple[str, tuple[Any, ...]]  # where it is, for messages; the cells of the wanted columns

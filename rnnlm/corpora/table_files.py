@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from rnnlm.corpora.compression import Meter, damage_explained
 from rnnlm.corpora.csv_dialects import MEASURED_CHARACTERS, Dialect, Quoting, measure_dialect, usual_dialect
+from rnnlm.corpora.printable_names import printable
 from rnnlm.corpora.table_cells import NoColumnError, Row, Spelled, TableError, place_of
-from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding, guess_told, printable, single_lines
+from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding, guess_told, single_lines
 from rnnlm.errors import CorpusError
 
 PARQUET_ROWS_AT_ONCE = 256

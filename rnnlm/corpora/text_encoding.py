@@ -2,17 +2,16 @@
 
 import codecs
 import io
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path, PurePath
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
 from typing import Literal, NamedTuple, Protocol
 
 from rnnlm.corpora.encoding_guess import language_encoding
+from rnnlm.corpora.printable_names import printable, shortened, unreadable
 from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
-FILE_NAMES_SHOWN = 5  # in a message
 GUESSED_BYTES = 64 << 10  # around the first undecodable byte, for guessing the encoding
 WORDS_SHOWN = 3  # of a text in a guessed encoding
 MOSTLY = 0.3  # with a larger share of undecodable characters or NUL, a file is not text
@@ -221,11 +220,6 @@ class Decoder:
         return self.decoder.decode(data)
 
 
-def unreadable(label: str, error: Exception) -> CorpusError:
-    reason = getattr(error, "strerror", None) or error
-    return CorpusError(f"{label[:200]}: cannot be read ({reason}); check its path and permissions")
-
-
 def single_lines(pieces: Iterator[str]) -> Iterator[str]:
     """Yield the lines, with their line feeds, of a text in pieces."""
     for block in line_blocks(pieces):
@@ -263,20 +257,3 @@ def sound_text(text: str, label: str, decoding: Decoding) -> str:
         decoding.note(label, f"{found}; read with U+FFFD in its place")
         text = SURROGATE.sub("\ufffd", text)
     return text
-
-
-def readable_path(path: Path) -> str:
-    """Return the path as text that can be stored: those of its bytes that are not UTF-8 become escapes."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def printable(text: str) -> str:
-    """Make untrusted text fit for a one-line message: at most 100 characters, none of them control characters."""
-    return "".join(character if character.isprintable() else "?" for character in text)[:100]
-
-
-def shortened(names: Iterable[str]) -> str:
-    """Return the first few names, and the number of others."""
-    names = list(names)
-    more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
-    return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more

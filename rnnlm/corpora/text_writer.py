@@ -10,8 +10,8 @@ from typing import BinaryIO
 from rnnlm.config import CorpusConfig
 from rnnlm.corpora.cleaning import cleaned
 from rnnlm.corpora.line_breaking import LINE_CHARACTERS, LineBreaker
+from rnnlm.corpora.printable_names import printable
 from rnnlm.corpora.text_changes import Part
-from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import CorpusError, HomeError
 from rnnlm.storage.records import SPLITS
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from rnnlm.corpora.inspection import INSPECTED_BYTES, Inspection
-from rnnlm.corpora.text_encoding import printable
+from rnnlm.corpora.printable_names import printable
 from rnnlm.display.text_layout import LINE_WIDTH, fact_lines
 
 NAMES_SHOWN = 20  # per reason

@@ -13,10 +13,12 @@ from rnnlm.corpora.csv_dialects import Dialect, Quoting
 from rnnlm.corpora.document_formats import DocumentError
 from rnnlm.corpora.file_formats import TextReader
 from rnnlm.corpora.format_detection import archive_kind, detect_format
-from rnnlm.corpora.local_files import WILDCARDS, Found, files_in_folder, files_of_glob, nothing_left, states
+from rnnlm.corpora.local_files import Found, files_in_folder, files_of_glob, nothing_left, states
+from rnnlm.corpora.printable_names import readable_path
 from rnnlm.corpora.source_files import SourceFile
+from rnnlm.corpora.source_names import WILDCARDS
 from rnnlm.corpora.table_files import noted_dialect
-from rnnlm.corpora.text_encoding import EncodingError, decoded_beginning, is_utf_8, readable_path
+from rnnlm.corpora.text_encoding import EncodingError, decoded_beginning, is_utf_8
 from rnnlm.errors import CorpusError
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.storage.home import expanded

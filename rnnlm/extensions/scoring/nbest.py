@@ -7,8 +7,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from rnnlm.corpora.printable_names import printable
 from rnnlm.corpora.table_cells import NoColumnError
-from rnnlm.corpora.text_encoding import printable
 from rnnlm.errors import ConfigError, CorpusError
 from rnnlm.extensions.scoring.batch_scorer import BatchScorer
 from rnnlm.extensions.scoring.document_reader import table_rows

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rnnlm.corpora.local_files import WILDCARDS
+from rnnlm.corpora.source_names import WILDCARDS
 from rnnlm.errors import ConfigError, HomeError
 from rnnlm.extensions.scoring.document_scores import SCORES_SCHEMA
 from rnnlm.extensions.scoring.scoring_config import ScoringConfig

@@ -1,0 +1,31 @@
+"""Names of files in messages. They come from outside, and may hold control characters or bytes that are not UTF-8."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from rnnlm.errors import CorpusError
+
+NAMES_SHOWN = 5  # in a message
+
+
+def printable(text: str) -> str:
+    """Make untrusted text fit for a one-line message: at most 100 characters, none of them control characters."""
+    return "".join(character if character.isprintable() else "?" for character in text)[:100]
+
+
+def shortened(names: Iterable[str]) -> str:
+    """Return the first few names, and the number of others."""
+    names = list(names)
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(map(printable, names[:NAMES_SHOWN])) + more
+
+
+def readable_path(path: Path) -> str:
+    """Return the path as text that can be stored: those of its bytes that are not UTF-8 become escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def unreadable(label: str, error: Exception) -> CorpusError:
+    reason = getattr(error, "strerror", None) or error
+    return CorpusError(f"{label[:200]}: cannot be read ({reason}); check its path and permissions")

@@ -1,8 +1,8 @@
-"""Weight averaging: the averaged weights are evaluated and saved while training continues with its own.
+"""Weight averaging: training continues with its own weights, while their average is evaluated and saved.
 
-`mean` is the running mean of the weights (Polyak and Juditsky 1992; for language models Merity, Keskar and Socher 2018,
-who start it when training stalls). `exponential` is the exponential moving average. Both take every `every_steps`-th
-step into account, because neighbouring steps differ little.
+The kind `mean` is the running mean of the weights (Polyak and Juditsky 1992; Merity, Keskar and Socher 2018 use it for
+language models and start it when the validation loss stalls). The kind `exponential` is an exponential moving average.
+Both kinds include the weights of every `every_steps`-th step only, because neighbouring steps differ little.
 """
 
 import logging
@@ -20,25 +20,25 @@ logger = logging.getLogger(__name__)
 
 
 class WeightAveraging:
-    """Averaged weights on the model's device, updated after step start_step + 1 and every `every`-th step from there.
+    """An average of a model's weights, kept on the model's device.
 
-    So every run that gets past start_step has averaged something.
+    The first update follows step `start_step` + 1, further ones follow every `every`-th step after that. Hence the
+    average is defined in every run that gets past `start_step`.
     """
 
     def __init__(self, model: nn.Module, start_step: int, every: int = 1, decay: float | None = None) -> None:
-        """Begin to average after start_step.
+        """Prepare an average that begins after `start_step`.
 
-        decay: of the exponential average, per update; None: the mean of all updates.
+        `decay` is the decay rate of the exponential average per update. If it is None, all updates weigh the same.
         """
         self.start_step = start_step
         self.every = every
         formula = get_swa_multi_avg_fn() if decay is None else get_ema_multi_avg_fn(decay)
-        self.averaged = AveragedModel(
-            model, multi_avg_fn=formula
-        )  # this formula's counter is on the CPU, so nothing waits for a GPU
+        # AveragedModel counts the updates on the CPU with this formula, so that no update waits for a GPU.
+        self.averaged = AveragedModel(model, multi_avg_fn=formula)
 
     def update(self, model: nn.Module, step: int) -> None:
-        """Take the weights into the average. step: optimizer steps done. The first update copies them."""
+        """Include the model's weights in the average if an update is due after `step` optimizer steps."""
         if step > self.start_step and (step - self.start_step - 1) % self.every == 0:
             self.averaged.update_parameters(model)
 
@@ -47,19 +47,20 @@ class WeightAveraging:
         return int(self.averaged.n_averaged)
 
     def warn_if_unused(self) -> None:
-        """Call it after training."""
+        """Log a warning if training has ended before the first update."""
         if not self.updates:
             logger.warning(
                 "training: no weights were averaged, because training ended before step %d "
-                "(training.averaging.start_share); the trained weights are saved",
+                "(training.averaging.start_share); the weights are saved without averaging",
                 self.start_step + 1,
             )
 
     @contextmanager
     def applied(self, model: nn.Module) -> Iterator[None]:
-        """Give the model the averaged weights inside the context, or its own before the first update.
+        """Replace the model's weights by their average inside the context, unless there was no update yet.
 
-        Only storages are swapped, nothing is computed, so training continues bit by bit as without.
+        The context only swaps the storages of the tensors. The model therefore gets back exactly the weights it had,
+        and training continues bit by bit as if nothing had been swapped.
         """
         if not self.updates:
             yield
@@ -75,7 +76,7 @@ class WeightAveraging:
             own.data, average.data = average.data, own.data
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return copies of the averaged weights. Tied weights occur once, so that safetensors can store them."""
+        """Return copies of the averaged weights. Tied weights occur once, because safetensors refuses shared memory."""
         weights = {name: value.detach().clone() for name, value in self.averaged.module.named_parameters()}
         return {"updates": self.averaged.n_averaged.clone(), **weights}
 

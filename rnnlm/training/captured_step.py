@@ -1,8 +1,9 @@
-"""A whole optimizer step as one CUDA graph: a GPU replays it by a single call, instead of waiting for Python.
+"""Capture of whole optimizer steps as CUDA graphs, which a GPU replays by a single call instead of waiting for Python.
 
-The graph of a batch's shape reads its rows, masks, state and learning rate from buffers, and holds forward, loss,
-backward, clipping and update. It is recorded before the shape's first step, so that all steps are replays: a run that
-was killed and resumed, which records again, ends with the same bits.
+There is one graph for each shape of batch. The graph reads the token ids, dropout masks, recurrent state and learning
+rate from fixed buffers, and contains the forward pass, loss, backward pass, clipping and update. It is recorded before
+the first step of its shape, so that all steps of the shape are replays. A run that was interrupted and resumed records
+its graphs again, and therefore ends with the same bits.
 """
 
 import gc
@@ -22,11 +23,15 @@ from rnnlm.training.optimizer_step import MicroBatch, Step, Updater
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
-MOST_SHAPES = 32  # with a graph of their own; a batch of another shape is not captured
-RECORDING_ATTEMPTS = 2  # to record a step: what the first one loads while it records may make it fail
-WARM_UPS = 2  # steps before recording: kernels are compiled, and libraries take their memory
+# At most this many shapes of batches get a CUDA graph of their own. Batches of other shapes run uncaptured.
+MOST_SHAPES = 32
+# The first attempt may fail because a library loads a kernel during the recording. The second one finds it loaded.
+RECORDING_ATTEMPTS = 2
+# Steps before the recording. They compile kernels and let libraries such as cuBLAS allocate their workspaces, which is
+# not allowed while a graph is recorded.
+WARM_UPS = 2
 T = TypeVar("T")
-Shape = tuple[tuple[torch.Size, torch.dtype], ...]  # of a step's arguments
+Shape = tuple[tuple[torch.Size, torch.dtype], ...]  # The shape and type of each tensor among a step's arguments.
 
 
 def make_updater(
@@ -37,27 +42,27 @@ def make_updater(
     mean_tokens: float | None = None,
     widths_vary: bool = False,
 ) -> Updater:
-    """Make the Updater for the parameters' device. On a GPU with a single process, steps are captured.
+    """Make the Updater for the device of the parameters. It captures steps if a single process trains on a GPU.
 
-    widths_vary: batches are sentences; see CapturedUpdater.
+    `widths_vary` is true in sentence mode, where batches have rows of different lengths; see CapturedUpdater.
     """
     arguments = (batch_loss, optimizer, clip_norm, process_group, mean_tokens)
     if next(batch_loss.parameters()).device.type != "cuda":
         return Updater(*arguments)
     if process_group.size > 1:
-        logger.info("training: steps are not captured as CUDA graphs, because several processes take them together")
+        logger.info("training: steps are not captured as CUDA graphs, because several processes train together")
         return Updater(*arguments)
     return CapturedUpdater(*arguments, widths_vary=widths_vary)
 
 
 @dataclass
 class Recording:
-    """A step whose arguments lie in buffers. `replay` takes it, and overwrites results and gradients."""
+    """A recorded step, whose arguments lie in buffers. Each `replay` overwrites the results and the gradients."""
 
     micro_batches: list[MicroBatch]
     replay: Callable[[], None]
     results: Step
-    gradients: list[Tensor | None]  # of each parameter
+    gradients: list[Tensor | None]  # The gradient of each parameter.
 
     def __post_init__(self) -> None:
         self.buffers = tensors_of(self.micro_batches)
@@ -65,22 +70,25 @@ class Recording:
 
 @dataclass
 class CapturedUpdater(Updater):
-    """An Updater that records a step for each shape of a batch, and replays it. On a CPU a replay takes the step again.
+    """An Updater that records one step for each shape of batch and then replays it.
 
-    widths_vary: batches have many widths and carry no state, so they are padded to one of few widths.
+    On a CPU, where nothing can be captured, a replay computes the step again from the buffers.
+
+    `widths_vary` says that batches have many widths and carry no state from one to the next. They are then padded to
+    one of a few widths, so that few graphs are needed.
     """
 
     widths_vary: bool = False
-    recordings: dict[Shape, Recording] = field(default_factory=dict)  # by shape
-    refused: bool = False  # recording has failed
+    recordings: dict[Shape, Recording] = field(default_factory=dict)
+    refused: bool = False  # True after recording has failed; no further shape is then tried.
 
     def __post_init__(self) -> None:
         self.parameters = list(self.batch_loss.parameters())
         self.device = self.parameters[0].device
         self.rates = [torch.zeros((), device=self.device) for _ in self.optimizer.param_groups]
         self.stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
-        self.pool: Any = None  # memory that all graphs share; only one of them runs at a time
-        # A loaded state is in new tensors, which no recording knows.
+        self.pool: Any = None  # The graphs share one pool of memory, because only one of them runs at a time.
+        # Loading the optimizer's state allocates new tensors, which the existing recordings would not update.
         self.optimizer.register_load_state_dict_post_hook(lambda optimizer: self.recordings.clear())
 
     @property
@@ -108,20 +116,21 @@ class CapturedUpdater(Updater):
         return Step(results.loss.clone(), results.norm.clone(), results.state.clone())
 
     def in_shape(self, part: MicroBatch) -> MicroBatch:
-        """Return the same rows with a state, in one of few widths if widths vary."""
+        """Return the micro-batch with an explicit initial state, padded to one of a few widths if widths vary."""
         own: Any = self.batch_loss
         state = own.model.stack.initial_state(len(part.input_ids)) if part.state is None else part.state
         inputs, targets = part.input_ids, part.target_ids
         extra = rounded_width(inputs.shape[1]) - inputs.shape[1] if self.widths_vary else 0
         if extra:
             columns = (0, 0) * (targets.dim() - 2)
-            inputs, targets = pad(inputs, (0, extra)), pad(targets, (*columns, 0, extra))  # zero is <pad>
+            inputs, targets = pad(inputs, (0, extra)), pad(targets, (*columns, 0, extra))  # Token id 0 is <pad>.
         return replace(part, input_ids=inputs, target_ids=targets, state=state)
 
     def record(self, shape: Shape, parts: list[MicroBatch]) -> None:
         """Record a step on copies of `parts`. Weights and the optimizer's state stay as they are."""
         buffers = copied(parts)
-        # Detached: else the copies hold on to nodes of the default stream, which a recording must not touch.
+        # The copies are detached. Otherwise they would refer to autograd nodes of the default stream, which must not be
+        # used during a recording.
         saved = [(tensor, tensor.detach().clone()) for tensor in self.changed_tensors()]
         for _ in range(RECORDING_ATTEMPTS):
             try:
@@ -136,15 +145,15 @@ class CapturedUpdater(Updater):
                 self.restore(saved)
                 cause = first_line_of_cause(error)
         self.refused = True
-        logger.warning("training: steps are not captured as CUDA graphs, and slower: %s", cause)
+        logger.warning("training: steps run slower, because capturing them as CUDA graphs failed: %s", cause)
 
     def changed_tensors(self) -> list[Tensor]:
-        """Return everything that a step changes."""
+        """Return all tensors that a step changes: the parameters and the optimizer's state."""
         return [*self.parameters, *(one for state in self.optimizer.state.values() for one in tensors_of(state))]
 
     @torch.no_grad()
     def restore(self, saved: list[tuple[Tensor, Tensor]]) -> None:
-        """Undo the steps since `saved`; the optimizer's state is zero where it had none."""
+        """Undo all steps since `saved`. Tensors of the optimizer's state that did not exist then are set to zero."""
         known = {id(tensor) for tensor, _ in saved}
         for tensor in self.changed_tensors():
             if id(tensor) not in known:
@@ -153,7 +162,7 @@ class CapturedUpdater(Updater):
             tensor.copy_(value)
 
     def warm_up(self, buffers: list[MicroBatch]) -> None:
-        """Warm up on the stream of the recording, where the first backward pass makes gradients accumulate."""
+        """Run the warm-up steps on the stream of the recording, so that gradients are accumulated on this stream."""
         if self.stream is None:
             for _ in range(WARM_UPS):
                 super().__call__(buffers)
@@ -167,12 +176,13 @@ class CapturedUpdater(Updater):
     def captured(self, buffers: list[MicroBatch]) -> Recording:
         if not self.recordings:
             self.pool = torch.cuda.graph_pool_handle()
-        gc.collect()  # not during the recording: what it frees may be another graph
+        gc.collect()  # Garbage is collected now, because freeing another graph during the recording would make it fail.
         graph = torch.cuda.CUDAGraph()
         for group in self.optimizer.param_groups:
-            group["capturable"] = True  # torch asks for it, although the fused kernel works without
+            # torch refuses to capture an optimizer without this flag, although the fused kernel would work without it.
+            group["capturable"] = True
         try:
-            # relaxed: a library may load a kernel while the step is recorded
+            # In the mode "relaxed" a library may load a kernel during the recording.
             with torch.cuda.graph(graph, self.pool, self.stream, capture_error_mode="relaxed"):
                 results = super().__call__(buffers)
         finally:
@@ -181,7 +191,7 @@ class CapturedUpdater(Updater):
         return Recording(buffers, graph.replay, results, [parameter.grad for parameter in self.parameters])
 
     def repeated(self, buffers: list[MicroBatch]) -> Recording:
-        """Do what a graph does, by taking the step once more each time."""
+        """Return a Recording whose replay computes the step again. It stands in for a CUDA graph on the CPU."""
         empty = torch.zeros(())
         recording = Recording(buffers, lambda: None, Step(empty, empty, empty), [])
 
@@ -195,9 +205,9 @@ class CapturedUpdater(Updater):
 
     @contextmanager
     def rates_on_device(self) -> Iterator[None]:
-        """Let the optimizer read the learning rates from `rates` inside the context.
+        """Let the optimizer read the learning rates from the tensors in `rates` inside the context.
 
-        Outside, they are plain numbers.
+        Outside, the learning rates are plain numbers.
         """
         groups = self.optimizer.param_groups
         plain = [group["lr"] for group in groups]
@@ -211,14 +221,14 @@ class CapturedUpdater(Updater):
 
 
 def first_line_of_cause(error: BaseException) -> str:
-    """Return the first line of the error that led to this one. A recording that fails ends with an error of its own."""
+    """Return the first line of the original error. A failed recording raises an error of its own on top."""
     while error.__context__ is not None:
         error = error.__context__
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def rounded_width(width: int) -> int:
-    """Return the number of tokens of a padded row: a multiple of 4 up to 32, of 16 up to 128, then of 64."""
+    """Return the width to which rows are padded: a multiple of 4 up to 32, of 16 up to 128, of 64 above."""
     step = 4 if width <= 32 else 16 if width <= 128 else 64
     return -(-width // step) * step
 
@@ -231,12 +241,12 @@ def tensors_of(value: Any) -> list[Tensor]:
 
 
 def shape_of(tensors: list[Tensor]) -> Shape:
-    """Return a value that is equal for the arguments of two steps that a graph cannot tell apart."""
+    """Return the key of a step's graph: two steps with the same shapes and types can replay the same graph."""
     return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 
 def copied(value: T) -> T:
-    """Return the value with a copy of each tensor."""
+    """Return a copy of the value in which every tensor is cloned."""
     found: Any = value
     if isinstance(found, Tensor):
         return found.clone()  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Divergence of training: a loss or a gradient that is not finite, or a loss far above that of a uniform guess."""
+"""Detection of divergence: a loss or gradient that is not finite, or a loss far above that of a uniform guess."""
 
 import math
 from dataclasses import dataclass, field
@@ -23,22 +23,23 @@ class DivergedError(TrainingError):
 
 @dataclass
 class DivergenceCheck:
-    """Checks the steps since the last check together, so that no step waits for the device.
+    """A check of several steps at a time, so that not every step has to wait for the device.
 
-    loss_limit: nats per token; training has diverged above it.
+    Training has diverged if a loss exceeds `loss_limit`, in nats per token.
     """
 
     loss_limit: float = math.inf
-    unchecked: list[tuple[int, Tensor, Tensor]] = field(default_factory=list)  # step, loss and norm, on the device
+    # The number, loss and gradient norm of each step since the last check. Loss and norm are still on the device.
+    unchecked: list[tuple[int, Tensor, Tensor]] = field(default_factory=list)
 
     def add(self, step: int, loss: Tensor, norm: Tensor) -> None:
-        """Note the results of a step. DivergedError if many wait for a check and one of them is bad."""
+        """Add the results of a step, and check all steps if MAXIMUM_UNCHECKED_STEPS are waiting."""
         self.unchecked.append((step, loss, norm))
         if len(self.unchecked) >= MAXIMUM_UNCHECKED_STEPS:
             self.check()
 
     def check(self) -> None:
-        """Wait for the device. DivergedError with the first bad step since the last check."""
+        """Wait for the device. Raise DivergedError for the first diverged step since the last check."""
         if not self.unchecked:
             return
         steps, losses, norms = zip(*self.unchecked, strict=True)
@@ -48,5 +49,5 @@ class DivergenceCheck:
                 raise DivergedError(step, loss, norm)
 
     def forget(self) -> None:
-        """Forget the steps that were not checked: training goes back to before them."""
+        """Discard the unchecked steps, because training goes back to a point before them."""
         self.unchecked = []

@@ -1,4 +1,7 @@
-"""Targets that a network learns beside the text's own: an extension may add some, such as a teacher's."""
+"""Training targets besides the next token of the text.
+
+An extension may add some, such as tokens drawn from a teacher.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,37 +12,38 @@ from rnnlm.extension_points import plugged
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 
-DRAWN_TARGETS = "drawn_targets.npy"  # in a run's folder: (count, predicted tokens); see sequences/drawn_targets.py
+# A file in a run's folder, of shape (count, predicted tokens); see sequences/drawn_targets.py.
+DRAWN_TARGETS = "drawn_targets.npy"
 
 
 class FurtherTargets(Protocol):
-    """Targets for every predicted token of the training split, as many for each."""
+    """Additional targets for every predicted token of the training split; each token has the same number of them."""
 
     @property
     def count(self) -> int:
-        """Number for each token."""
+        """The number of additional targets for each token."""
 
     @property
     def share(self) -> float:
-        """Weight of all of them together in the loss; the text has the rest."""
+        """The weight in the loss of all additional targets together. The text's own target has the remaining weight."""
 
     def write(self, home: Home, dataset: DatasetRecord, path: Path) -> None:
-        """Write DRAWN_TARGETS."""
+        """Draw the targets of a dataset and write them to the file `path`."""
 
 
 AddTargets = Callable[[TrainingConfig], FurtherTargets | None]
 
 
 def further_targets(training: TrainingConfig) -> FurtherTargets | None:
-    """Return the further targets of a training run, or None if it learns from the text alone."""
+    """Return the additional targets of a training run, or None if the text's own tokens are the only targets."""
     adders: list[AddTargets] = plugged("targets")
     return next((found for add in adders if (found := add(training)) is not None), None)
 
 
 def drawn_targets(home: Home, training: TrainingConfig, dataset: DatasetRecord, folder: Path) -> Path | None:
-    """Return the file of further targets in a run's folder, or None.
+    """Return the file of additional targets in a run's folder, or None if there are none.
 
-    It is drawn unless an interrupted run has left it.
+    The targets are drawn unless an interrupted run has already written the file.
     """
     further, path = further_targets(training), folder / DRAWN_TARGETS
     if further is None:

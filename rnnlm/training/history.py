@@ -1,6 +1,7 @@
-"""Files in the folder of a run that trains: history.jsonl has one JSON line per measurement, for trackers to send.
+"""Files in the folder of a training run, above all history.jsonl, from which trackers send measurements.
 
-Fields of a line: step, kind, attempt, time_milliseconds, metrics.
+Each line of history.jsonl is one measurement as JSON, with the fields step, kind, attempt, time_milliseconds and
+metrics.
 """
 
 import json
@@ -13,43 +14,50 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 logger = logging.getLogger(__name__)
-# In a run's folder:
-STARTED = "started.json"  # a run's ids, before it has a result
+STARTED = "started.json"  # Names of files in a run's folder. STARTED holds the ids of a run that has no result yet.
 HISTORY, SAMPLES = "history.jsonl", "samples"
-TRACKING = "tracking.json"  # how much of both was sent; may change after the run is complete
+# TRACKING records how much of HISTORY and SAMPLES was sent. It may change after the run is complete.
+TRACKING = "tracking.json"
 
 
 @dataclass(frozen=True)
 class Measurement:
-    step: int  # optimizer steps done
+    step: int  # The number of optimizer steps taken before the measurement.
     metrics: dict[str, float]
     kind: Literal["training", "validation"] = "training"
-    attempt: int = 0  # number of rollbacks before it
+    attempt: int = 0  # The number of rollbacks before the measurement.
 
 
 class Tracker(Protocol):
-    """Sends the history and samples in the run's folder. Must not raise: training continues without it."""
+    """A sender of the history and samples in a run's folder.
+
+    It must not raise, so that training continues without it.
+    """
 
     mlflow_run_id: str | None
 
     def __call__(self) -> None:
-        """Send new measurements and samples if it is time to. It is called after each of them."""
+        """Send new measurements and samples if enough time has passed. It is called after each new one."""
         ...
 
     def flush(self) -> None:
-        """Send all of them now."""
+        """Send all new measurements and samples now."""
         ...
 
 
 class History:
-    """Append measurements. Each is written once, even if training is killed and repeats its step."""
+    """A writer that appends measurements to history.jsonl.
+
+    Each measurement is written once, even if training is killed and later repeats the step.
+    """
 
     def __init__(self, path: Path) -> None:
         path.touch()
         self.path = path
-        end = path.read_bytes().rfind(b"\n") + 1  # bytes; a kill may have torn the last line
+        # The number of bytes that end with a whole line. A killed process may have left an incomplete line after them.
+        end = path.read_bytes().rfind(b"\n") + 1
         self.written = {identity(line) for line, _ in read_measurements(path)}
-        self.unwritten = b""  # lines, or the end of one, that did not fit on a full disk
+        self.unwritten = b""  # Lines, or the end of a line, that did not fit on a full disk.
         self.stream = path.open("r+b", buffering=0)
         self.stream.truncate(end)
         self.stream.seek(end)
@@ -83,19 +91,19 @@ class History:
 
 
 def identity(line: dict[str, Any]) -> tuple[int, str, int]:
-    """Return step, kind and attempt, which at most one line has."""
+    """Return the step, kind and attempt, which together identify a measurement."""
     return line["step"], line.get("kind", "training"), line.get("attempt", 0)
 
 
 def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield whole lines from byte `start` on, each with the offset after it. Invalid JSON is skipped with a warning."""
+    """Yield the whole lines after byte `start`, each with the offset of its end. Skip invalid JSON with a warning."""
     if not path.exists():
         return
     with path.open("rb") as stream:
         stream.seek(start)
         for line in stream:
             if not line.endswith(b"\n"):
-                return  # torn, or being written
+                return  # The line is incomplete, or another process is still writing it.
             start += len(line)
             try:
                 yield json.loads(line), start
@@ -104,14 +112,17 @@ def read_measurements(path: Path, start: int = 0) -> Iterator[tuple[dict[str, An
 
 
 def read_series(history: Path, name: str) -> tuple[list[float], list[float]]:
-    """Return the trained tokens, or steps if they are not recorded, and every finite value of one metric."""
+    """Return the x and y values of one metric's curve, without values that are not finite.
+
+    The x values are the numbers of trained tokens, or of steps in histories that do not record tokens.
+    """
     xs: list[float] = []
     ys: list[float] = []
     trained = 0.0
     attempt = 0
     for measured, _ in read_measurements(history):
         metrics = measured["metrics"]
-        if measured.get("attempt", 0) > attempt:  # training rolled back: leave out the diverged part
+        if measured.get("attempt", 0) > attempt:  # After a rollback of training, leave out the part that had diverged.
             attempt, valid = measured["attempt"], sum(x < metrics["trained_tokens"] for x in xs)
             xs, ys = xs[:valid], ys[:valid]
         trained = metrics.get("trained_tokens", max(trained, measured["step"]))

@@ -1,4 +1,4 @@
-"""The job of a process that trains, and its result. Needs no torch, whose import takes seconds."""
+"""The description of a training job, and its result. The module does not import torch, which would take seconds."""
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -10,32 +10,39 @@ from rnnlm.config.model_config import ModelConfig
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.storage.records import DatasetRecord, ProcessChange, Record
 
-STORE = "RNNLM_PROCESS_STORE"  # environment variable: the file through which processes on one machine find each other
-PROCESSES = "processes"  # in a run's folder: job and result of other processes
-LOCK_FILE = "lock"  # in PROCESSES
+# The environment variable with the file through which processes on one machine find each other.
+STORE = "RNNLM_PROCESS_STORE"
+# The subfolder of a run's folder that holds the job and the result of other processes, and the name of its lock file.
+PROCESSES = "processes"
+LOCK_FILE = "lock"
 
 
 class Job(Record):
-    """Everything that training needs to know. Paths must be the same on all nodes."""
+    """All parameters of a training job. Its paths must be valid on every node."""
 
-    folder: Path  # of the run
+    folder: Path
     model: ModelConfig
     training: TrainingConfig
     dataset: DatasetRecord
-    validation_batch_size: int  # sequences, sentence mode
+    validation_batch_size: int  # Validation batches have this number of rows in sentence mode.
     log_every_seconds: float
-    start: Path | None = None  # folder of the model to begin with; see training/warm_start.py
-    drawn_targets: Path | None = None  # see training/further_targets.py; None: the text's alone
+    start: Path | None = None  # The folder of the model whose weights training starts from; see training/warm_start.py.
+    # The file of additional targets, see training/further_targets.py. If it is None, the text's own tokens are the only
+    # targets.
+    drawn_targets: Path | None = None
 
 
 class TrainingResult(Record):
     trained_tokens: int
-    best_validation_perplexity: float  # after temperature scaling
-    temperature: float = 1.0  # by which the logits were divided
+    best_validation_perplexity: float  # The perplexity after temperature scaling.
+    temperature: float = 1.0  # The temperature by which the logits were divided.
     process_changes: tuple[ProcessChange, ...] = ()
 
 
 def former_processes_ended(folder: Path) -> AbstractContextManager[Any]:
-    """Wait until processes whose launcher was killed have written their last checkpoint. folder: of the run."""
+    """Wait until the processes of an earlier launcher, which was killed, have written their last checkpoint.
+
+    `folder` is the folder of the run.
+    """
     lock = folder / PROCESSES / LOCK_FILE
     return FileLock(lock) if lock.exists() else nullcontext()

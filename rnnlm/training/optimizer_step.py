@@ -1,6 +1,6 @@
-"""One optimizer step: forward, truncated backpropagation through time, gradient clipping, update.
+"""One optimizer step: forward pass, truncated backpropagation through time, gradient clipping and update.
 
-All random values of a step are drawn before it, so that the step itself is a function of its arguments.
+All random values of a step are drawn before it, so that the step itself is a deterministic function of its arguments.
 """
 
 from dataclasses import dataclass
@@ -28,17 +28,17 @@ NO_DROPOUT = Dropout()
 
 @dataclass(frozen=True)
 class Draws:
-    """All random values of a step, drawn before it, so that the step is a function of its arguments."""
+    """All random values of a step, drawn before it, so that the step is a deterministic function of its arguments."""
 
     masks: Masks | None = None
-    sample: Tensor | None = None  # (classes,) int64, for the sampled loss
+    sample: Tensor | None = None  # The class ids for the sampled loss, (classes,) int64.
 
 
 NO_DRAWS = Draws()
 
 
 class BatchLoss(nn.Module):
-    """Teacher forcing: compute the mean loss of rows, and the state after them, from the state before them."""
+    """The mean loss of rows under teacher forcing, and the recurrent state after them."""
 
     def __init__(self, model: LanguageModel, loss: Loss, dropout: Dropout = NO_DROPOUT) -> None:
         super().__init__()
@@ -47,7 +47,10 @@ class BatchLoss(nn.Module):
         self.dropout = dropout
 
     def draw(self, rows: range, generator: torch.Generator) -> Draws:
-        """Draw dropout masks, then the loss's sample, on the CPU. rows: indices into the step's whole batch."""
+        """Draw the dropout masks, then the classes of a sampled loss, on the CPU.
+
+        `rows` are the indices of these rows in the whole batch of the step.
+        """
         masks = draw_masks(self.model, self.dropout, rows, generator)
         sample = self.loss.draw(generator) if isinstance(self.loss, SampledCrossEntropy) else None
         return Draws(masks, sample)
@@ -55,10 +58,16 @@ class BatchLoss(nn.Module):
     def forward(
         self, input_ids: Tensor, target_ids: Tensor, state: Tensor | None, draws: Draws = NO_DRAWS
     ) -> tuple[Tensor, Tensor]:
-        """Return the scalar loss, in nats per predicted token, and the state (b, L, S).
+        """Return the scalar loss, in nats per predicted token, and the state after the rows.
 
-        input_ids: (b, t), target_ids: (b, t) or (b, t, k), both int64; state: (b, L, S) or None for zeros. Without rows
-        the loss and all gradients are 0: a rank without rows must still take part in the gradient average.
+        Without rows the loss and all gradients are 0: a rank without rows must still take part in averaging gradients.
+
+        Args:
+            input_ids: The input token ids, (b, t) int64.
+            target_ids: The target token ids, (b, t) or (b, t, k) int64.
+            state: The initial state, (b, L, S). If None, the state is zero.
+            draws: The dropout masks and the sampled classes.
+
         """
         if not len(input_ids):
             zero = sum(((parameter * 0.0).sum() for parameter in self.model.parameters()), torch.zeros(()))
@@ -68,14 +77,15 @@ class BatchLoss(nn.Module):
 
 
 def with_usable_precision(training: TrainingConfig, device: torch.device) -> TrainingConfig:
-    """Return the settings with the precision that products have on this device."""
+    """Return the settings with the numerical precision of matrix products that this device supports."""
     return training.model_copy(update={"precision": usable_precision(training.product_precision, device)})
 
 
 def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
-    """Choose the loss.
+    """Return the configured loss.
 
-    unigram_counts: (V,), from rnnlm/sequences/unigram.py; frequent classes are sampled more often.
+    `unigram_counts` has shape (V,) and comes from rnnlm/sequences/unigram.py. The sampled loss draws frequent tokens
+    more often.
     """
     precision, further = getattr(torch, config.product_precision), further_targets(config)
     text_share = 1.0 if further is None else 1 - further.share
@@ -86,31 +96,38 @@ def choose_loss(config: TrainingConfig, unigram_counts: np.ndarray) -> Loss:
 
 @dataclass(frozen=True)
 class Step:
-    """Results of a step. loss and norm are on the device and equal on all ranks."""
+    """The results of a step. The loss and the norm are on the device, and equal on all ranks."""
 
-    loss: Tensor  # scalar, nats per predicted token of the whole batch
-    norm: Tensor  # scalar, L2 norm of the gradients before clipping
-    state: Tensor  # (b, L, S) after this rank's rows, without a gradient
+    loss: Tensor  # A scalar: the loss in nats per predicted token of the whole batch.
+    norm: Tensor  # A scalar: the L2 norm of the gradients before clipping.
+    state: Tensor  # The state after this rank's rows, (b, L, S), detached from the graph.
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows of a batch that go through the model together, on its device."""
+    """Rows of a batch that go through the model together. All tensors are on the model's device."""
 
     input_ids: Tensor  # (b, t) int64
     target_ids: Tensor  # (b, t) or (b, t, k) int64
     state: Tensor | None  # (b, L, S)
     draws: Draws
-    share: Tensor | None  # scalar: share of the batch's predicted tokens; None: all of them
-    weight: Tensor | None  # scalar: of the batch's gradient; None: 1
+    share: Tensor | None  # A scalar: the micro-batch's fraction of the batch's predicted tokens. None stands for 1.
+    weight: Tensor | None  # A scalar: the weight of the batch's gradient. None stands for 1.
 
 
 @dataclass
 class Updater:
-    """Updates the parameters by a batch. batch_loss: a BatchLoss wrapped by process_group.data_parallel.
+    """A callable that updates the parameters by one batch.
 
-    mean_tokens: predicted tokens of an average batch. A batch's gradient is weighted by its tokens relative to them, so
-    that every token counts the same. None: every batch counts the same.
+    Args:
+        batch_loss: A BatchLoss, wrapped by process_group.data_parallel().
+        optimizer: The optimizer of the model's parameters.
+        clip_norm: The largest L2 norm of the gradients. If None, gradients are not clipped.
+        process_group: The group of processes that share each batch.
+        mean_tokens: The mean number of predicted tokens in a batch. A batch's gradient is multiplied by its own number
+            of tokens relative to this mean, so that every token has the same weight. If None, every batch has the same
+            weight.
+
     """
 
     batch_loss: nn.Module
@@ -121,24 +138,29 @@ class Updater:
 
     @property
     def recorded_shapes(self) -> int:
-        """Number of shapes of batches with a CUDA graph of their own; see captured_step.py."""
+        """The number of batch shapes that have a CUDA graph of their own; see captured_step.py."""
         return 0
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:
-        """Sum the gradients of all micro-batches and update once. Draws nothing and never waits for the device."""
+        """Sum the gradients of all micro-batches and update once.
+
+        Nothing is drawn, and the device is not waited for.
+        """
         self.optimizer.zero_grad(set_to_none=True)
         size = self.process_group.size
         losses, states = [], []
         for index, part in enumerate(micro_batches):
-            # Only the last micro-batch averages gradients between ranks, including those summed before.
+            # Gradients are averaged over the ranks only in the backward pass of the last micro-batch, which includes
+            # the sum of the earlier ones.
             with self.process_group.no_sync(self.batch_loss, index + 1 < len(micro_batches)):
                 loss, state = self.batch_loss(part.input_ids, part.target_ids, part.state, part.draws)
                 if part.share is not None:
                     loss = loss * part.share.to(loss.dtype)
                 weighted = loss if part.weight is None else loss * part.weight.to(loss.dtype)
-                # DistributedDataParallel averages gradients over ranks; multiplying by size makes it a sum.
+                # DistributedDataParallel averages the gradients over the ranks. Multiplying the loss by their number
+                # turns the mean into a sum.
                 (weighted * size if size > 1 else weighted).backward()
-            # Copies: a compiled step overwrites its results. Without gradients: this truncates backpropagation.
+            # Clone the results, because a compiled step overwrites them. Detaching the state truncates backpropagation.
             losses.append(loss.detach().clone())
             states.append(state.detach().clone())
         norm = clip_gradients(self.batch_loss.parameters(), self.clip_norm)
@@ -151,15 +173,15 @@ class Updater:
 def take_step(
     updater: Updater, batch: Batch, state: Tensor | None, generator: torch.Generator, accumulation: int = 1
 ) -> Step:
-    """Update by the whole batch. The result does not depend on the number of ranks and micro-batches."""
+    """Update the parameters by a whole batch. The result does not depend on the number of ranks or micro-batches."""
     return updater(split_batch(updater, batch, state if batch.carries_state else None, generator, accumulation))
 
 
 def split_batch(
     updater: Updater, batch: Batch, state: Tensor | None, generator: torch.Generator, accumulation: int
 ) -> list[MicroBatch]:
-    """Split this rank's rows into `accumulation` micro-batches with their random draws, on the device."""
-    # DistributedDataParallel holds the BatchLoss as its module.
+    """Split this rank's rows into `accumulation` micro-batches with their random draws, and copy them to the device."""
+    # DistributedDataParallel holds the BatchLoss in its attribute `module`.
     own: Any = getattr(updater.batch_loss, "module", updater.batch_loss)
     device = own.model.head.bias.device
     mean = updater.mean_tokens
@@ -167,10 +189,10 @@ def split_batch(
     pieces = batch.micro_batches(accumulation)
     states = [None] * len(pieces) if state is None else list(state.tensor_split(len(pieces)))
     rank, size = updater.process_group.rank, updater.process_group.size
-    rows = range(rank, rank + len(batch.input_ids) * size, size)  # as Batch.share distributes them
+    rows = range(rank, rank + len(batch.input_ids) * size, size)  # Batch.share gives each rank every `size`-th row.
     micro_batches = []
     for index, piece in enumerate(pieces):
-        # Every micro-batch on every rank draws from the same generator state.
+        # Every micro-batch on every rank draws its values from the same state of the generator.
         piece_generator = generator if index + 1 == len(pieces) else generator.clone_state()
         draws = own.draw(rows[: len(piece.input_ids)], piece_generator)
         rows = rows[len(piece.input_ids) :]

@@ -16,15 +16,16 @@ from rnnlm.models.language_model import LanguageModel
 
 
 def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: int = 1) -> "LazyAdamW":
-    """Set the precision of the model's products and the form of its gradients; make the optimizer.
+    """Set the precision of the model's matrix products and the form of its gradients, and return the optimizer.
 
-    model: already on its device.
+    The model must already be on its device.
     """
     set_product_precision(model, getattr(torch, training.product_precision))
-    by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"  # a GPU updates all rows
-    # SampledCrossEntropy gives the head's gradient the form of the embedding's. With several ranks gradients are dense,
-    # and the optimizer finds the rows that are not zero: DDP supports sparse gradients only of embeddings, and gloo
-    # takes longer to add 3,000 sparse rows of 128 (34 ms) than all 32,000 rows of a vocabulary (18 ms).
+    by_rows = training.loss.is_sampled and model.head.weight.device.type == "cpu"  # A GPU updates all rows.
+    # SampledCrossEntropy gives the head's gradient the same form as the embedding's. With several ranks the gradients
+    # are dense, and the optimizer looks for the rows that are not zero. The reasons are that DDP supports sparse
+    # gradients only for embeddings, and that gloo needs more time to add 3,000 sparse rows of 128 (34 ms) than all
+    # 32,000 rows of a vocabulary (18 ms).
     model.embedding.sparse = by_rows and processes == 1
     optimizer = make_optimizer(model, training.optimizer)
     optimizer.by_rows = (model.embedding.weight, model.head.weight) if by_rows else ()
@@ -32,14 +33,14 @@ def prepare_updates(model: LanguageModel, training: TrainingConfig, processes: i
 
 
 def set_product_precision(model: LanguageModel, precision: torch.dtype) -> None:
-    """Set the precision of the products in the layers while they are trained."""
+    """Set the numerical precision of the matrix products in the layers for training."""
     for module in model.stack.modules():
         if isinstance(module, Cell | Linear):
             module.precision = precision
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
-    """Make AdamW with weight decay on matrices only, not on biases, gains and diagonals."""
+    """Return AdamW with weight decay on matrices only, not on biases, gains and diagonals."""
     matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     vectors = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
     groups = [
@@ -52,28 +53,30 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> "LazyAdamW":
 
 
 class LazyAdamW(AdamW):
-    """AdamW (Loshchilov and Hutter 2019) that updates only the rows named by a sparse gradient.
+    """AdamW (Loshchilov and Hutter 2019) that updates only the rows that a sparse gradient names.
 
-    Other rows keep their moments instead of decaying them, so the cost of a step depends on the batch and not on the
-    vocabulary. The bias correction counts the steps of the whole parameter.
+    The moments of all other rows stay as they are instead of decaying. Hence the cost of a step depends on the batch
+    and not on the vocabulary. The bias correction uses the number of steps of the whole parameter.
     """
 
-    by_rows: tuple[Tensor, ...] = ()  # parameters with dense gradients whose zero rows are skipped in the same way
+    # Parameters with dense gradients whose rows without a gradient are skipped in the same way.
+    by_rows: tuple[Tensor, ...] = ()
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         if not any(self.is_lazy(one) for group in self.param_groups for one in group["params"] if one.grad is not None):
-            super().step()  # one kernel for all parameters
+            super().step()  # The fused kernel updates all parameters at once.
             return
         for group in self.param_groups:
             whole = [one for one in group["params"] if one.grad is not None and not self.is_lazy(one)]
-            apply_adamw(group, [(one, one.grad, *self.state_of(one)) for one in whole])  # one kernel for all of them
+            # The fused kernel updates all these parameters at once.
+            apply_adamw(group, [(one, one.grad, *self.state_of(one)) for one in whole])
             for parameter in group["params"]:
                 if parameter.grad is not None and self.is_lazy(parameter):
                     self.update_rows(parameter, group)
 
     def update_rows(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        """Update the rows that the gradient changes."""
+        """Update only those rows of a parameter whose gradient is not zero."""
         assert parameter.grad is not None
         rows, gradient = nonzero_rows(parameter.grad)
         mean, square, step = self.state_of(parameter)
@@ -84,12 +87,12 @@ class LazyAdamW(AdamW):
             tensor[rows] = updated
 
     def is_lazy(self, parameter: Tensor) -> bool:
-        """Return True if only the rows of the parameter are updated that its gradient changes."""
+        """Return True if only those rows of the parameter are updated whose gradient is not zero."""
         is_sparse = parameter.grad is not None and parameter.grad.is_sparse
         return is_sparse or any(parameter is one for one in self.by_rows)
 
     def state_of(self, parameter: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the two moments and the step count of a parameter, which begin as AdamW's do."""
+        """Return the two moments and the step count of a parameter. They are initialized as in AdamW."""
         state: dict[str, Tensor] = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
@@ -99,9 +102,12 @@ class LazyAdamW(AdamW):
 
 
 def apply_adamw(group: dict[str, Any], updates: list[tuple[Tensor, ...]]) -> None:
-    """Update weights and their moments in place, and count the step.
+    """Update weights and their moments in place, and increase their step counts.
 
-    group: of the optimizer, with its settings. updates: weight, gradient, first and second moment, step count of each.
+    Args:
+        group: A parameter group of the optimizer, with its settings.
+        updates: The weight, gradient, first moment, second moment and step count of each parameter.
+
     """
     if not updates:
         return
@@ -112,9 +118,10 @@ def apply_adamw(group: dict[str, Any], updates: list[tuple[Tensor, ...]]) -> Non
 
 
 def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the row indices (n,) and values (n, …) of the rows that are not zero, of a sparse or a dense gradient.
+    """Return the indices (n,) and the values (n, …) of the nonzero rows of a sparse or dense gradient.
 
-    A sparse gradient lists the rows of dropped words, too, as zeros; the dense one of several processes cannot.
+    A sparse gradient also has entries, all zero, for the rows of tokens that dropout removed. They are left out,
+    because the dense gradient of several processes does not show them either.
     """
     if gradient.is_sparse:
         gradient = gradient.coalesce()
@@ -127,11 +134,10 @@ def nonzero_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Tensor], clip_norm: float | None) -> Tensor:
-    """Scale the gradients to at most this global L2 norm; returns the norm before, as a scalar on the device.
+    """Scale the gradients in place so that their global L2 norm is at most `clip_norm`; return the norm before.
 
-    clip_norm=None leaves them as they are.
-
-    Sparse gradients are coalesced first, so the norm is of what the optimizer applies.
+    The norm is a scalar on the device. If `clip_norm` is None, the gradients are not changed. Sparse gradients are
+    coalesced first, so that the norm is that of the gradients which the optimizer applies.
     """
     values = []
     for parameter in parameters:
@@ -147,7 +153,7 @@ def clip_gradients(parameters: Iterable[Tensor], clip_norm: float | None) -> Ten
 
 
 def gradient_norms_by_part(model: LanguageModel) -> dict[str, Tensor]:
-    """Return gradient L2 norms of embedding, layers, readout and head, as scalars on the device."""
+    """Return the L2 norms of the gradients of embedding, layers, readout and head, as scalars on the device."""
     parts: dict[str, list[nn.Module]] = {"embedding": [model.embedding], "head": [model.stack.output_norm, model.head]}
     if any(True for _ in model.readout.parameters()):
         parts["readout"] = [model.readout]
@@ -158,7 +164,7 @@ def gradient_norms_by_part(model: LanguageModel) -> dict[str, Tensor]:
 
 
 def gradient_values(modules: Iterable[nn.Module]) -> list[Tensor]:
-    """Return the gradients of all parameters; of a sparse gradient its coalesced values."""
+    """Return the gradients of all parameters. A sparse gradient is represented by its coalesced values."""
     found = (parameter.grad for module in modules for parameter in module.parameters())
     return [
         gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in found if gradient is not None
@@ -166,6 +172,9 @@ def gradient_values(modules: Iterable[nn.Module]) -> list[Tensor]:
 
 
 def norms_before_clipping(model: LanguageModel, norm: float, clip_norm: float | None) -> dict[str, float]:
-    """Return gradient_norms_by_part() as they were before clipping. norm: of all gradients before clipping."""
+    """Return the norms of gradient_norms_by_part() as they were before clipping.
+
+    `norm` is the global norm of all gradients before clipping.
+    """
     clipping = 1.0 if clip_norm is None else max(1.0, norm / clip_norm)
     return {name: float(value) * clipping for name, value in gradient_norms_by_part(model).items()}

@@ -1,4 +1,4 @@
-"""The length of a training for minutes: what bounds it, and a second plan when real steps were timed."""
+"""The length of a training run for a given number of minutes: its upper bounds, and a second plan from timed steps."""
 
 from dataclasses import dataclass
 
@@ -6,40 +6,46 @@ from rnnlm.models.parameter_count import ParameterCount, count_parameters
 from rnnlm.training.job import Job
 
 MOST_EPOCHS = 40
-LAYERS_SHARE = 0.25  # of a layer's weight, shared by all tokens, in what dropout is for; a token's own row counts 1
-MOST_READINGS = 208  # more would need more dropout than 0.5; see time_budget.py
-TRAINING_SHARE = 0.95  # of the minutes; the rest is for validation and checkpoints
-TIMED_SHARE = 0.1  # of the time of all steps, after which their number is planned again; less would be chance
+# Dropout is chosen for the number of memorable parameters. A parameter of a layer, which all tokens share, counts as
+# this fraction of a parameter in a token's own row of the embedding.
+LAYERS_SHARE = 0.25
+MOST_READINGS = 208  # More readings would need a dropout above 0.5; see dropout_for() in time_budget.py.
+# The fraction of the minutes that is spent on training steps; the rest is for validation and checkpoints.
+TRAINING_SHARE = 0.95
+# The number of steps is planned again after this fraction of their time. An earlier estimate would be too noisy.
+TIMED_SHARE = 0.1
 FEWEST_STEPS = 8
-KEPT_WITHIN = 0.05  # a plan that is off by less is kept, so that the same machine gives the same bits
+# A second plan that differs by less than this fraction is not used, so that repeated runs on the same machine end with
+# the same bits.
+KEPT_WITHIN = 0.05
 
 
 def memorable_parameters(count: ParameterCount) -> float:
-    """Return the number of parameters that may learn the text by heart."""
+    """Return the effective number of parameters that can memorize the text."""
     return count.embedding + LAYERS_SHARE * (count.total - count.embedding)
 
 
 def most_epochs(count: ParameterCount, text_tokens: int) -> float:
-    """Return how often a text may be read before reading it again would only overfit."""
+    """Return how many epochs are useful; with more of them the network would only overfit."""
     return min(MOST_EPOCHS, MOST_READINGS * text_tokens / memorable_parameters(count))
 
 
 @dataclass
 class Pace:
-    """Times the first steps of a training, and plans their number once more."""
+    """A timer of the first training steps, which plans the number of steps once more."""
 
-    seconds: float  # for all steps, without validations and checkpoints
+    seconds: float  # The time for all steps, without validations and checkpoints.
     planned_steps: int
-    most_steps: int  # more would only overfit
-    last: tuple[int, int] | None = None  # step and recorded shapes of the last call
+    most_steps: int  # With more steps the network would only overfit.
+    last: tuple[int, int] | None = None  # The step and the number of recorded shapes at the last call.
     timed_steps: int = 0
     timed_seconds: float = 0.0
 
     def plan(self, step: int, recorded_shapes: int, seconds: float) -> int:
-        """Return the number of all steps once enough were timed, else 0.
+        """Return the total number of steps as soon as enough steps were timed. Until then, return 0.
 
-        seconds: of the steps from the last call to this one. Those of the first interval do not count, in which
-        libraries prepare themselves, nor those in which a GPU recorded a new shape of batches.
+        `seconds` is the time of the steps since the last call. The first interval is ignored, because libraries
+        initialize themselves in it; so is an interval in which a GPU recorded a new shape of batch.
         """
         before, self.last = self.last, (step, recorded_shapes)
         if before is not None and before[1] == recorded_shapes:
@@ -52,7 +58,7 @@ class Pace:
 
 
 def pace_of(job: Job, planned_steps: int, steps_per_epoch: int) -> Pace | None:
-    """Return the pace of a training whose length was chosen for its minutes; None: it is given otherwise."""
+    """Return the pace of a training run whose length was chosen for its minutes, or None for any other run."""
     training = job.training
     if training.minutes is None or training.maximum_tokens is None or job.start is not None:
         return None

@@ -1,4 +1,4 @@
-"""The process group of distributed training: this process's rank and the collectives it takes part in."""
+"""The process group of distributed training: the rank of this process, and the collectives."""
 
 import os
 from collections.abc import Iterator
@@ -14,22 +14,22 @@ from torch.nn.parallel import DistributedDataParallel
 
 from rnnlm.training.job import STORE
 
-# Longer than rank 0 may need on its own for validation and samples. A dead process is noticed at once: its connections
-# close, and torchrun stops the others.
+# The timeout must exceed the time that rank 0 spends alone on validation and samples. It does not delay the detection
+# of a dead process: its connections close at once, and torchrun stops the other processes.
 TIMEOUT = timedelta(hours=6)
 
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """One of `size` processes. All methods are collectives: call them on every rank."""
+    """The rank of this process among `size` processes. All methods are collectives: every rank must call them."""
 
     rank: int = 0
     size: int = 1
-    size_at_start: int | None = None  # of the group that began the run; None: as many
+    size_at_start: int | None = None  # The size of the group that began the run. None stands for the present size.
 
     @property
     def is_main(self) -> bool:
-        """True on rank 0, which writes files, samples and logs. Not a collective."""
+        """True on rank 0, which writes files, samples and logs. This property is not a collective."""
         return self.rank == 0
 
     def data_parallel(self, module: nn.Module) -> nn.Module:
@@ -39,15 +39,19 @@ class ProcessGroup:
         """
         if self.size == 1:
             return module
-        # torch will rename broadcast_buffers to forward_sync_buffers; 2.11 does not know the new name yet.
+        # Later versions of torch will rename broadcast_buffers to forward_sync_buffers, but 2.11 does not accept the
+        # new name.
         return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     def no_sync(self, module: nn.Module, enabled: bool) -> AbstractContextManager[Any]:
-        """Do not average a wrapped module's gradients inside the context, if enabled. data_parallel() wraps it."""
+        """Return a context in which gradients are not averaged over ranks, if `enabled`.
+
+        `module` is a module that data_parallel() returned.
+        """
         return module.no_sync() if enabled and isinstance(module, DistributedDataParallel) else nullcontext()
 
     def sum(self, value: Tensor) -> Tensor:
-        """Sum over all ranks, on the device of `value`."""
+        """Return the sum of `value` over all ranks, on the device of `value`."""
         if self.size == 1:
             return value
         value = value.clone()
@@ -55,7 +59,7 @@ class ProcessGroup:
         return value
 
     def max(self, number: int) -> int:
-        """Return the largest number of all ranks."""
+        """Return the largest `number` of all ranks."""
         if self.size == 1:
             return number
         value = torch.tensor(number)
@@ -63,7 +67,7 @@ class ProcessGroup:
         return int(value)
 
     def gather_rows(self, rows: Tensor) -> Tensor:
-        """Return the rows of all ranks on the CPU, in the order in which Batch.share distributed them."""
+        """Return the rows of all ranks on the CPU, in the order that they had before Batch.share distributed them."""
         if self.size == 1:
             return rows
         rows = rows.to("cpu")
@@ -72,11 +76,11 @@ class ProcessGroup:
         padded = torch.cat([rows, rows.new_zeros(int(max(counts)) - len(rows), *rows.shape[1:])])
         gathered = [torch.empty_like(padded) for _ in range(self.size)]
         dist.all_gather(gathered, padded)
-        interleaved = torch.stack(gathered, dim=1).flatten(0, 1)  # row i of rank r at i * size + r
+        interleaved = torch.stack(gathered, dim=1).flatten(0, 1)  # Row i of rank r is at index i * size + r.
         return interleaved[: int(sum(counts))]
 
     def barrier(self) -> None:
-        """Wait until every rank is here."""
+        """Wait until all ranks have reached this call."""
         self.max(0)
 
 
@@ -89,11 +93,11 @@ def choose_backend(use_gpu: bool) -> str:
 
 @contextmanager
 def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
-    """Join the process group that this process was started for: gloo between CPUs, NCCL between GPUs.
+    """Join the process group for which this process was started, with gloo between CPUs and NCCL between GPUs.
 
-    On one machine the processes find each other through a file, because torch's TCP store listens on all interfaces
-    and unpickles what it receives. Several machines use that store, at the rendezvous. Ray Train's workers are in a
-    group when they get here, and Ray Train destroys it.
+    On a single machine the processes find each other through a file, because torch's TCP store listens on all network
+    interfaces and unpickles whatever it receives. Several machines use the TCP store at their rendezvous address. The
+    workers of Ray Train are already in a group, which Ray Train destroys itself.
     """
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -108,7 +112,7 @@ def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     path = os.environ.get(STORE)
     if path is None:
         dist.init_process_group(backend, timeout=TIMEOUT)
-    else:  # a new file for each restart: the old one names dead processes
+    else:  # Each restart uses a new file, because the old one lists dead processes.
         store = dist.FileStore(f"{path}-{os.environ['TORCHELASTIC_RESTART_COUNT']}", size)
         dist.init_process_group(backend, store=store, rank=int(os.environ["RANK"]), world_size=size, timeout=TIMEOUT)
     try:

@@ -1,4 +1,4 @@
-"""Samples during training: continuations of the configured prompts, as pages in the run's folder."""
+"""Samples during training: pages in the run's folder with continuations of the configured prompts."""
 
 import logging
 from pathlib import Path
@@ -18,7 +18,10 @@ logger = logging.getLogger(__name__)
 def write_samples(
     dataset: DatasetRecord, config: GenerationConfig, folder: Path, model: LanguageModel, step: int
 ) -> None:
-    """Write samples/step-….md in the run's folder; log a warning if that fails. Draws from its own generator."""
+    """Write samples/step-….md in the run's folder. Log a warning if the file cannot be written.
+
+    Sampling uses its own random generator, so it does not change the course of training.
+    """
     tokenizer = load_tokenizer(dataset.tokenizer_folder)
     prompts = choose_prompts(dataset, tokenizer, config)
     samples = tuple(continue_prompt(model, tokenizer, prompt, config) for prompt in prompts)

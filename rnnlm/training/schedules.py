@@ -1,4 +1,4 @@
-"""The learning rate over time: linear warm-up, then constant, linear, cosine or plateau."""
+"""Learning-rate schedules: a linear warm-up, followed by a constant, linear, cosine or plateau schedule."""
 
 import math
 from typing import Any
@@ -10,17 +10,18 @@ from rnnlm.config.training_config import ScheduleConfig
 
 
 class RateFactor:
-    """The factor of the peak learning rate at each step.
+    """The factor by which the peak learning rate is multiplied at each step.
 
-    An object, not a closure: LambdaLR.state_dict() then stores its attributes, all of which are JSON values.
+    This is an object and not a function, so that LambdaLR.state_dict() stores its attributes. All of them are JSON
+    values.
     """
 
     def __init__(self, config: ScheduleConfig, total_steps: int) -> None:
         self.kind = config.kind
         self.total_steps = total_steps
-        self.warmup = math.ceil(config.warmup_share * total_steps)  # steps
+        self.warmup = math.ceil(config.warmup_share * total_steps)  # The number of warm-up steps.
         self.plateau_factor = config.plateau_factor
-        self.plateaus = 0  # so far
+        self.plateaus = 0  # The number of plateaus so far.
 
     def __call__(self, step: int) -> float:
         if step < self.warmup:
@@ -34,12 +35,15 @@ class RateFactor:
 
 
 class Patience:
-    """Exhausted after `limit` evaluations in a row without a new lowest value; limit None: never."""
+    """A counter that is exhausted after `limit` evaluations in a row without a new lowest value.
+
+    If `limit` is None, it is never exhausted.
+    """
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.best: float | None = None
-        self.waited = 0  # evaluations since the best one or the last restart
+        self.waited = 0  # The number of evaluations since the best one or the last restart.
 
     def observe(self, value: float) -> None:
         if self.best is None or value < self.best:
@@ -52,7 +56,7 @@ class Patience:
         return self.limit is not None and self.waited >= self.limit
 
     def restart(self) -> None:
-        """Count again from 0; the best value stays."""
+        """Set the number of evaluations without a new lowest value to 0. The lowest value is kept."""
         self.waited = 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -64,15 +68,15 @@ class Patience:
 
 
 class Schedule(LambdaLR):
-    """RateFactor applied to an optimizer; validation losses reach it through `observe`.
+    """A learning-rate scheduler that applies RateFactor, and learns of validation losses by `observe`.
 
-    torch's ReduceLROnPlateau cannot be combined with a warm-up.
+    torch's ReduceLROnPlateau is not used, because it cannot be combined with a warm-up.
     """
 
     def __init__(self, optimizer: Optimizer, config: ScheduleConfig, total_steps: int) -> None:
         self.factor = RateFactor(config, total_steps)
         self.patience = Patience(config.plateau_patience)
-        super().__init__(optimizer, self.factor)  # one factor for all parameter groups
+        super().__init__(optimizer, self.factor)  # The same factor applies to all parameter groups.
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -84,9 +88,9 @@ class Schedule(LambdaLR):
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "patience"})
 
     def observe(self, nll_nats_per_token: float) -> None:
-        """Take the validation loss into account. A lowered rate holds from the next step."""
+        """Count a validation loss, and lower the learning rate from the next step on if the loss is on a plateau."""
         if self.last_epoch < self.factor.warmup:
-            return  # a loss at a lower rate says nothing about the peak rate
+            return  # The warm-up is not over, so this loss does not show whether the peak rate is too high.
         self.patience.observe(nll_nats_per_token)
         if self.patience.exhausted:
             self.patience.restart()
@@ -96,5 +100,5 @@ class Schedule(LambdaLR):
 
 
 def validation_steps(total_steps: int, count: int) -> frozenset[int]:
-    """Return evenly spaced steps after which to validate, without the last step, which the loop adds."""
+    """Return `count` - 1 evenly spaced steps after which to validate. The loop always validates after the last step."""
     return frozenset(total_steps * index // count for index in range(1, count)) - {0}

@@ -1,4 +1,4 @@
-"""Seed all random generators, and save and restore their states."""
+"""Seeds and states of all random generators."""
 
 import hashlib
 import os
@@ -12,9 +12,9 @@ import torch
 
 
 def seed_everything(seed: int, deterministic: bool) -> None:
-    """Seed Python, NumPy and torch on all devices; make cuDNN deterministic and switch its autotuner off.
+    """Seed Python, NumPy and torch on all devices, make cuDNN deterministic and switch its autotuner off.
 
-    deterministic: torch raises if only a nondeterministic algorithm exists.
+    If `deterministic` is true, torch raises an error where only a nondeterministic algorithm exists.
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -22,16 +22,17 @@ def seed_everything(seed: int, deterministic: bool) -> None:
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
     if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with this variable.
     torch.use_deterministic_algorithms(deterministic)
 
 
 def step_generator(seed: int, step: int) -> torch.Generator:
     """Return a CPU generator that depends only on seed and step, not on what was drawn before.
 
-    So it has no state to save, and log lines and evaluations cannot change it.
+    Hence no generator state has to be saved for the next step, and evaluations or log lines cannot change it.
     """
-    digest = hashlib.sha256(f"{seed} {step} ".encode()).digest()  # without the last space, all results would change
+    # Without the trailing space, all results would change.
+    digest = hashlib.sha256(f"{seed} {step} ".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
 
 
@@ -41,7 +42,7 @@ def random_states() -> dict[str, Any]:
     return {
         "python": random.getstate(),
         "numpy": [kind, key.tolist(), *rest],  # type: ignore[union-attr]
-        "torch": torch.get_rng_state(),  # uint8
+        "torch": torch.get_rng_state(),  # This tensor has the type uint8.
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
 
@@ -58,7 +59,7 @@ def set_random_states(states: dict[str, Any]) -> None:
 
 @contextmanager
 def preserve_random_states() -> Iterator[None]:
-    """Restore the global generators at the end of the context."""
+    """Restore the states of the global random generators at the end of the context."""
     states = random_states()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Speed of training in tokens per second, without the time of validations and checkpoints."""
+"""The speed of training in tokens per second, excluding the time of validations and checkpoints."""
 
 import time
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 
 class SpeedMeter:
-    """Counts tokens from one restart to the next."""
+    """A counter of trained tokens per second since its last restart."""
 
     def __init__(self) -> None:
         self.start, self.tokens = time.perf_counter(), 0
 
     def restart(self) -> tuple[float, float]:
-        """Return the seconds since the last start, and the tokens per second in them. Start anew."""
+        """Return the seconds since the last restart and the tokens per second in that time, then restart."""
         now = time.perf_counter()
         seconds = now - self.start
         speed = self.tokens / seconds
@@ -21,7 +21,7 @@ class SpeedMeter:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the time inside the context out."""
+        """Exclude the time spent inside the context."""
         start = time.perf_counter()
         yield
         self.start += time.perf_counter() - start

@@ -1,8 +1,8 @@
-"""Temperature scaling: one number against overconfidence (Guo, Pleiss, Sun and Weinberger 2017).
+"""Temperature scaling: divide all logits by one number against overconfidence (Guo, Pleiss, Sun and Weinberger 2017).
 
-A model that has read its training text many times is overconfident on other text. Dividing its logits by a temperature
-above 1 keeps their order and flattens the distribution. The temperature minimizes the loss on the validation split and
-is merged into the weights, so that users of the model need not know about it.
+A model that has read its training text many times is overconfident on other text. A temperature above 1 flattens the
+predicted distribution without changing the order of its logits. The temperature is chosen to minimize the loss on the
+validation split. It is merged into the weights, so that users of the model can ignore it.
 """
 
 import math
@@ -19,13 +19,13 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 from rnnlm.sequences.shift import padding_mask
 
-GRID = 10.0 ** (np.arange(-16, 17) / 16)  # candidates for 1 / temperature, from 0.1 to 10
-NEIGHBOURS = 4  # grid points tried on each side of the centre in one pass
-FLAT_NATS = 1e-8  # if best and worst differ by less, the temperature has no effect
+GRID = 10.0 ** (np.arange(-16, 17) / 16)  # Candidates for 1 / temperature, from 0.1 to 10.
+NEIGHBOURS = 4  # One pass tries this number of grid points on each side of the centre.
+FLAT_NATS = 1e-8  # If the best and the worst loss differ by less, the temperature has no effect.
 
 
 def scale_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]) -> "TemperatureFit":
-    """Divide the model's logits in place by the temperature that suits the batches best."""
+    """Divide the model's logits in place by the temperature that minimizes the loss on the batches."""
     fit = fit_temperature(model, batches)
     divide_logits(model, fit.temperature)
     return fit
@@ -33,15 +33,16 @@ def scale_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch
 
 class TemperatureFit(NamedTuple):
     temperature: float
-    summed_nll_nats: float  # of all predicted tokens, at that temperature
+    summed_nll_nats: float  # The loss at that temperature, summed over all predicted tokens.
 
 
 def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]) -> TemperatureFit:
-    """Return the temperature between 0.1 and 10 with the smallest summed loss on the batches, and that loss.
+    """Return the temperature between 0.1 and 10 with the smallest loss on the batches, and this summed loss.
 
-    One pass measures temperatures from 0.56 to 1.8. The loss is convex in 1 / temperature, so another pass is needed
-    only if the best of these is at an end. A parabola through the best and its neighbours interpolates the grid; the
-    polynomial through all grid points gives the loss there, to the last digits of float32.
+    One pass over the batches computes the loss at nine temperatures, at first from 0.56 to 1.8. The loss is convex in 1
+    / temperature, so a further pass is needed only if the lowest loss is at an end of the range. The temperature is the
+    minimum of a parabola through the lowest loss and its two neighbours. The loss there is interpolated by the
+    polynomial through all nine points, which is exact to about the precision of float32.
     """
     centre = len(GRID) // 2
     while True:
@@ -61,17 +62,17 @@ def fit_temperature(model: LanguageModel, batches: Callable[[], Iterable[Batch]]
 
 
 def vertex(values: np.ndarray) -> float:
-    """Return the x at which the parabola through (-1, a), (0, b), (1, c) is lowest."""
+    """Return the x of the lowest point of the parabola through (-1, a), (0, b), (1, c)."""
     left, middle, right = values.tolist()
     return 0.5 * (left - right) / (left - 2 * middle + right)
 
 
 @torch.inference_mode()
 def summed_nll_by_sharpness(model: LanguageModel, batches: Iterable[Batch], sharpness: np.ndarray) -> np.ndarray:
-    """Return the summed loss of all predicted tokens in nats for each value of 1 / temperature, (k,) float64.
+    """Return the loss in nats, summed over all predicted tokens, for each value of 1 / temperature.
 
-    The logits, which cost most, are computed once for all values. Each row's maximum is subtracted once, so that no
-    power overflows.
+    The result is float64 of shape (k,). The logits are the most expensive part, and are computed once for all values.
+    The maximum of each row is subtracted, so that no power overflows.
     """
     total, state, device = np.zeros(len(sharpness)), None, model.embedding.weight.device
     for batch in batches:
@@ -91,10 +92,11 @@ def summed_nll_by_sharpness(model: LanguageModel, batches: Iterable[Batch], shar
 
 @torch.no_grad()
 def divide_logits(model: LanguageModel, temperature: float) -> None:
-    """Divide the model's logits in place; its states stay the same.
+    """Divide the model's logits in place, without changing its recurrent states.
 
-    If the stack normalizes its output, the normalization's gain is divided. Otherwise the head is, and with it a tied
-    embedding, for which the lowest layer's W compensates.
+    If the stack normalizes its output, the gain of the normalization is divided. Otherwise the weights of the head are
+    divided. If they are tied to the embedding, this changes the embedding too, and the W of the lowest layer is
+    multiplied in order to compensate.
     """
     model.head.bias.div_(temperature)
     if isinstance(model.stack.output_norm, nn.RMSNorm):

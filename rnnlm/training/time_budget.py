@@ -1,6 +1,6 @@
-"""Choose the size of a network and the length of its training for the minutes that training may take: `--minutes`.
+"""The choice of a network's size and of the length of its training for a given number of minutes (`--minutes`).
 
-docs/explanation/minutes.md explains the rule and the trials behind it.
+docs/explanation/minutes.md explains the rule and the experiments behind it.
 """
 
 import functools
@@ -38,20 +38,21 @@ from rnnlm.training.train import holder, training_batches
 
 logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
-MOST_PARAMETERS = 25  # for each token of the text
-MEASURED_SECONDS = 1.0  # for each size
-SPEED_SECONDS = 86_400  # for which a speed is remembered: the machine may have been busy when it was measured
-SPEED_IGNORES = ("seed", "minutes", "epochs", "maximum_tokens")  # settings on which the speed does not depend
-WARM_UP_STEPS = 3  # before them
+MOST_PARAMETERS = 25  # At most this many parameters for each token of the text.
+MEASURED_SECONDS = 1.0  # The time spent on measuring the speed of one size.
+# A measured speed is reused for this long. Later it is measured again, because the machine may have been busy.
+SPEED_SECONDS = 86_400
+SPEED_IGNORES = ("seed", "minutes", "epochs", "maximum_tokens")  # Settings on which the speed does not depend.
+WARM_UP_STEPS = 3  # Steps before the measurement.
 
 
 class Size(Record):
-    """The choices for the minutes of training. They fill in only what is null in the configuration."""
+    """The size and settings chosen for the minutes. They replace only settings that are null in the configuration."""
 
     hidden_size: int
     epochs: int
     maximum_tokens: int
-    minutes: float  # likely to be used; fewer than allowed where more epochs would only overfit
+    minutes: float  # The expected minutes, which are fewer than allowed if more epochs would only overfit.
     precision: Precision
     dropout: float
     learning_rate: float
@@ -72,10 +73,10 @@ class Size(Record):
 
 
 def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> PipelineConfig:
-    """Return the configuration with the size and length that suit its minutes, or with the default ones.
+    """Return the configuration with a size and a length that suit its minutes, or with the default ones.
 
-    They are chosen once for this dataset and these settings. So a run that was killed, and the next one on the same
-    text, find the same numbers, however fast the machine is by then.
+    The choice is stored for this dataset and these settings. Hence a run that was killed, and a later run on the same
+    text, get the same size and length even if the machine is faster or slower by then.
     """
     config = with_loss_of_device(config)
     minutes = config.training.minutes
@@ -83,17 +84,20 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         model = config.model.model_copy(update={"hidden_size": config.model.units})
         changes: dict[str, object] = {"precision": precision_without_minutes(config.training)}
         if config.training.maximum_tokens is not None:
-            changes["minutes"] = None  # with both, the number of tokens would seem to be chosen for the minutes
+            # If both were set, the number of tokens would seem to have been chosen for the minutes.
+            changes["minutes"] = None
         training = config.training.model_copy(update=changes)
         return config.model_copy(update={"model": model, "training": training.resolved()})
     settings = flatten(config.model_dump(mode="json"))
-    left_open = [path for path in SIZE_SETTINGS if settings[path] is None]  # result_settings has their defaults
+    # These settings belong to the key, because result_settings() has their defaults.
+    left_open = [path for path in SIZE_SETTINGS if settings[path] is None]
     facts = [dataset.dataset_id, result_settings(config.model), result_settings(config.training)]
     key = digest_of([*facts, minutes, left_open])
 
     def choose() -> dict[str, object]:
         size = choose_size(config, dataset, lambda one: remembered_speed(home, one, dataset))
-        return {"dataset_id": dataset.dataset_id, "size": size.model_dump()}  # prune keeps it as long as the dataset
+        # With the dataset's id, rnnlm prune keeps the file as long as the dataset.
+        return {"dataset_id": dataset.dataset_id, "size": size.model_dump()}
 
     home.make(home.starts)
     stored, _ = write_json_once(home, home.starts / f"size-{key[:16]}.json", key, choose)
@@ -104,7 +108,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         size.hidden_size,
         f"{size.maximum_tokens:,}",
         size.maximum_tokens / dataset.predicted_tokens["train"],
-        "" if size.minutes > 0.9 * minutes else f" in {size.minutes:.1f} minutes, as more epochs would only overfit",
+        "" if size.minutes > 0.9 * minutes else f" in {size.minutes:.1f} minutes, because more epochs would overfit",
         size.dropout,
         size.learning_rate,
         size.precision,
@@ -113,7 +117,10 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
 
 
 def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
-    """Choose a loss where none was chosen: on a GPU the exact one, because all logits cost less there than a sample."""
+    """Choose a loss if none was configured.
+
+    On a GPU the choice is the exact loss, because computing all logits takes less time there than sampling some.
+    """
     loss = config.training.loss
     on_gpu = loss.kind is None and choose_device(config.training.device).type == "cuda"
     chosen = loss.model_copy(update={"kind": "exact"}) if on_gpu else loss.resolved()
@@ -121,10 +128,11 @@ def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
 
 
 def is_open(config: PipelineConfig) -> bool:
-    """Return True if a size and a length are to be chosen for the minutes.
+    """Return True if a size and a length have to be chosen for the minutes.
 
-    A length given in other words leaves nothing open, nor do counts alone, nor a run that continues from another model:
-    it has a learning rate and a length of its own, and has to have the same size every night.
+    Nothing is chosen if the length is given by epochs or tokens, or if the model is an n-gram model without a network.
+    Nothing is chosen either if the run starts from another model: it has its own learning rate and length, and must
+    keep the other model's size.
     """
     training = config.training
     is_given = training.epochs is not None or training.maximum_tokens is not None
@@ -133,9 +141,9 @@ def is_open(config: PipelineConfig) -> bool:
 
 
 def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callable[[PipelineConfig], float]) -> Size:
-    """Return the largest network that reads enough tokens in the minutes, and how it is trained.
+    """Return the largest network that can read enough tokens in the minutes, and its training settings.
 
-    speed_of: trained tokens per second of a configuration.
+    `speed_of` returns the number of tokens that a configuration trains on per second.
     """
     training, text_tokens = config.training, dataset.predicted_tokens["train"]
     assert training.minutes is not None
@@ -152,7 +160,8 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
         enough = enough_tokens(tokens_in_time(DEFAULT_UNITS), text_tokens)
         return parameters(units).total <= MOST_PARAMETERS * text_tokens and tokens_in_time(units) >= enough
 
-    step = kind_of(config.model.kind).units_per_head * config.model.heads or 1  # heads divide the units
+    # The number of units must be divisible by the number of heads.
+    step = kind_of(config.model.kind).units_per_head * config.model.heads or 1
     sizes = tuple(size for size in UNITS if size % step == 0)
     units = config.model.hidden_size or largest(sizes, sizes.index(DEFAULT_UNITS), fits)
     epochs = min(tokens_in_time(units) / text_tokens, most_epochs(parameters(units), text_tokens))
@@ -169,16 +178,20 @@ def choose_size(config: PipelineConfig, dataset: DatasetRecord, speed_of: Callab
 
 
 def enough_tokens(in_time: float, text_tokens: int) -> float:
-    """Return the smallest number of tokens that a network must read. One that cannot is too large.
+    """Return the number of tokens that a network must be able to read. If it cannot, the network is too large.
 
-    in_time: tokens that DEFAULT_UNITS units read in the minutes. In four times the time a network must read only twice
-    as many, so that it grows with the time (Hoffmann et al. 2022). For a longer text the number is somewhat larger.
+    `in_time` is the number of tokens that a network of DEFAULT_UNITS units reads in the minutes. The result grows with
+    its square root, so that more minutes permit a larger network (Hoffmann et al. 2022). The result is somewhat larger
+    for a longer text.
     """
     return math.sqrt(3e6 * in_time) * (min(text_tokens, 10_000_000) / 1e6) ** 0.2
 
 
 def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest of ascending values that fits, or the first. Values are tried from values[start] on."""
+    """Return the largest of the ascending values that fits, or the first value if none does.
+
+    The search begins at values[start], because testing a value takes time.
+    """
     place = start
     while place + 1 < len(values) and fits(values[place]) and fits(values[place + 1]):
         place += 1
@@ -188,40 +201,41 @@ def largest(values: Sequence[int], start: int, fits: Callable[[int], bool]) -> i
 
 
 def dropout_for(readings: float) -> float:
-    """Return the dropout, which grows with the parameters for each token of the text, and how often it is read.
+    """Return the dropout rate, which grows with the number of parameters per token of the text and with the epochs.
 
-    readings: memorable parameters · epochs / tokens of the text.
+    `readings` is memorable parameters · epochs / tokens of the text.
     """
     return round(min(0.5, max(0.0, 0.087 * math.log2(readings) - 0.17)), 2)
 
 
 def with_units(config: PipelineConfig, units: int) -> PipelineConfig:
-    """Return the configuration whose speed is measured."""
+    """Return the configuration with this number of units, as its speed is measured."""
     model = config.model.model_copy(update={"hidden_size": units})
     training = config.training.model_copy(update={"precision": precision_of(config.training)})
     return config.model_copy(update={"model": model, "training": training})
 
 
 def precision_of(training: TrainingConfig) -> Precision:
-    """Return bfloat16 where the device multiplies such numbers itself: it reads more tokens in the same time."""
+    """Return bfloat16 if the device multiplies such numbers in hardware, which reads more tokens in the same time."""
     if training.precision is not None:
         return training.precision
     return "bfloat16" if multiplies_bfloat16(choose_device(training.device)) else "float32"
 
 
 def precision_without_minutes(training: TrainingConfig) -> Precision:
-    """Return bfloat16 on a GPU that has it.
+    """Return bfloat16 on a GPU that supports it, otherwise the configured precision.
 
-    On a processor float32, so that a given length has the same result on each.
+    On a CPU the default is float32, so that a given length of training has the same result on every CPU.
     """
     on_gpu = training.precision is None and choose_device(training.device).type == "cuda"
     return precision_of(training) if on_gpu else training.product_precision
 
 
 def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> float:
-    """Return measured_speed(), measured once in SPEED_SECONDS for this machine, these settings and rows of this length.
+    """Return the result of measured_speed(), which is measured at most once in SPEED_SECONDS.
 
-    So the next text measures nothing. Its own speed may differ a little; training plans its length again (pace.py).
+    The stored speed is valid for one machine, the same settings and rows of about the same length. Hence the next text
+    needs no measurement. Its own speed may differ a little, but training plans its length again (pace.py).
     """
     settings = flatten(result_settings(config.training) | {"model": result_settings(config.model)})
     shape = {path: value for path, value in settings.items() if path not in SPEED_IGNORES}
@@ -235,7 +249,7 @@ def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord)
 
 
 def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:
-    """Return the number of tokens that one process trains per second on this machine."""
+    """Return the number of tokens that one process trains on per second on this machine."""
     unigram = unigram_log_probabilities(dataset)
     model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram)
     return training_speed(model, config, dataset, choose_device(config.training.device), MEASURED_SECONDS)
@@ -244,9 +258,9 @@ def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:
 def training_speed(
     model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, device: torch.device, seconds: float
 ) -> float:
-    """Return the number of tokens that this process trains per second, without validation and checkpoints.
+    """Return the number of tokens that this process trains on per second, without validation and checkpoints.
 
-    The model is changed.
+    The training steps change the model's weights.
     """
     training = with_usable_precision(config.training, device)
     model.to(device).train()
@@ -264,22 +278,23 @@ def training_speed(
             for batch in islice(batches, WARM_UP_STEPS if step == 0 else steps_between_waits(device)):
                 taken = take_step(updater, batch, state, step_generator(training.seed, step))
                 state, step, count = taken.state, step + 1, count + batch.predicted_tokens
-            taken.loss.item()  # wait for the device
-            if step > WARM_UP_STEPS and updater.recorded_shapes == shapes:  # recording takes longer than many steps
+            taken.loss.item()  # Reading the loss waits for the device.
+            # Recording a CUDA graph takes longer than many steps.
+            if step > WARM_UP_STEPS and updater.recorded_shapes == shapes:
                 spent, tokens = spent + time.perf_counter() - start, tokens + count
     return tokens / spent
 
 
 def steps_between_waits(device: torch.device) -> int:
-    """Return the number of steps after which to wait.
+    """Return the number of steps after which the measurement waits for the device.
 
-    Training waits seldom, so that Python prepares steps meanwhile.
+    Training seldom waits for a GPU, so that Python can prepare further steps while the GPU works.
     """
     return 16 if device.type == "cuda" else 1
 
 
 def repeated_batches(config: PipelineConfig, dataset: DatasetRecord, device: torch.device) -> Iterator[Batch]:
-    """Yield batches for ever. Each token has as many targets as in training."""
+    """Yield the training batches endlessly. Each token has as many targets as in training."""
     further = further_targets(config.training)
     count = 1 if further is None else 1 + further.count
     held_by = holder(config.training, dataset, device)

@@ -1,8 +1,8 @@
-"""Train a network: the set-up, from top to bottom.
+"""Training of a network, from the set-up to the written model.
 
-train()               model, data, loss → TrainingLoop → the best weights in the run's folder
-training_loop.py      batch after batch, with validations, checkpoints and measurements in between
-optimizer_step.py     what happens to one batch
+train()               builds model, data and loss, runs the TrainingLoop, writes the best weights
+training_loop.py      iterates over the batches, with validations, checkpoints and measurements in between
+optimizer_step.py     updates the weights by one batch
 """
 
 import logging
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Validation:
-    """The perplexity of the model that is trained on a sample of validation lines. A collective of all ranks."""
+    """The perplexity of the model on a sample of the validation split. Calling it is a collective of all ranks."""
 
     model: LanguageModel
     sample: TuningSample
@@ -55,7 +55,7 @@ class Validation:
     process_group: ProcessGroup = SINGLE_PROCESS
 
     def __call__(self, step: int) -> float:
-        """Tell the listener of the step, and return the perplexity."""
+        """Notify the listener of the step, and return the perplexity."""
         self.listener.validating(self.model, step)
         rank, size = self.process_group.rank, self.process_group.size
         batches = self.sample.batches(self.batch_size, rank, size)
@@ -75,9 +75,9 @@ def train(
     interruption: Interruption,
     process_group: ProcessGroup = SINGLE_PROCESS,
 ) -> TrainingResult:
-    """Train, and write the best weights to the run's folder. A collective: call it on every rank.
+    """Train a network, and write the best weights to the run's folder. This is a collective of all ranks.
 
-    listener: told of what happens on rank 0.
+    The listener receives the events of rank 0.
     """
     folder, dataset, training = job.folder, job.dataset, with_usable_precision(job.training, device)
     is_main = process_group.is_main
@@ -100,12 +100,12 @@ def train(
     model.to(device)
     batches_per_epoch = training_batches(training, dataset, process_group).batches_an_epoch
     tokens_per_batch = dataset.predicted_tokens["train"] / max(1, batches_per_epoch)
-    uniform_nats = math.log(max(2, int((~model.never_predicted).sum())))  # loss of a uniform guess, per token
+    # The loss of a uniform guess in nats per token.
+    uniform_nats = math.log(max(2, int((~model.never_predicted).sum())))
     checkpoints, total_steps = training.checkpoints, count_steps(training, batches_per_epoch, tokens_per_batch)
     pace = pace_of(job, total_steps, batches_per_epoch)
-    fed = (
-        training if pace is None else training.model_copy(update={"epochs": MOST_EPOCHS})
-    )  # the training may become longer
+    # With a pace, training may become longer than planned, so the feed must not end early.
+    fed = training if pace is None else training.model_copy(update={"epochs": MOST_EPOCHS})
     with float32_products(training.product_precision), listener:
         loop = TrainingLoop(
             model,
@@ -144,21 +144,21 @@ def train(
 
 
 def warn_about_settings(job: Job, device: torch.device) -> None:
-    """Log the GPU and settings that this processor replaces, and warn of one that trains slowly."""
+    """Log the GPU and a replaced precision, and warn of a setting with which training is slow."""
     training = job.training
     if device.type == "cuda":
         logger.info("training: on %s, products in %s", torch.cuda.get_device_name(device), training.product_precision)
     if usable_precision(training.product_precision, device) != training.product_precision:
-        logger.info("training: in float32, because this processor does not multiply bfloat16 numbers itself")
+        logger.info("training: in float32, because this processor cannot multiply bfloat16 numbers in hardware")
     if training.loss.is_sampled and job.model.head_bias == "zero" and job.start is None:
         logger.warning(
-            "training: from a head bias of zero the sampled loss is slow to learn which words are rare; "
+            "training: with a head bias of zero the sampled loss is slow to learn which tokens are rare; "
             "--set model.head_bias=unigram"
         )
 
 
 def holder(training: TrainingConfig, dataset: DatasetRecord, device: torch.device) -> torch.device | None:
-    """Return the device if it is a GPU that holds the whole training split, or None if batches are read."""
+    """Return the device if it is a GPU that holds the whole training split, or None if batches are read from disk."""
     fits = dataset.predicted_tokens["train"] <= training.feed.resident_tokens
     return device if device.type == "cuda" and fits else None
 
@@ -171,7 +171,7 @@ def training_feed(
     drawn_targets: Path | None,
     first_batch: int,
 ) -> Iterable[Batch]:
-    """Return training_batches(), held by the device if it can, else read ahead as configured."""
+    """Return training_batches(), either from the GPU's memory or read ahead by the configured number of processes."""
     held_by = holder(training, dataset, device)
     batches = training_batches(training, dataset, process_group, first_batch, held_by, drawn_targets)
     return batches if held_by else training_loader(batches, training.feed.reader_processes)
@@ -185,9 +185,9 @@ def training_batches(
     device: torch.device | None = None,
     drawn_targets: Path | None = None,
 ) -> TrainingBatches:
-    """Return this rank's share of all batches from the first_batch-th on.
+    """Return this rank's part of all batches, starting with batch number `first_batch`.
 
-    device: holds the whole split; None: read it.
+    `device` is a device that holds the whole split in memory. If it is None, the batches are read from disk.
     """
     return TrainingBatches(
         StoredSplit(dataset, "train"),
@@ -205,9 +205,9 @@ def training_batches(
 
 
 def count_steps(training: TrainingConfig, batches_per_epoch: int, tokens_per_batch: float) -> int:
-    """Return the number of steps of all epochs, or of training.maximum_tokens if these are fewer.
+    """Return the number of steps in all epochs, or the steps for training.maximum_tokens if these are fewer.
 
-    maximum_tokens is counted in batches of average size.
+    maximum_tokens is converted to steps by the average number of tokens in a batch.
     """
     steps = training.epoch_count * batches_per_epoch
     if training.maximum_tokens is None:
@@ -216,7 +216,7 @@ def count_steps(training: TrainingConfig, batches_per_epoch: int, tokens_per_bat
 
 
 def write_model(model: LanguageModel, folder: Path, dataset: DatasetRecord) -> None:
-    """Write weights, configuration and tokenizer, and rnnlm.json: what is needed to score other text the same way."""
+    """Write weights, configuration, tokenizer and rnnlm.json, which says how to cut other text into sequences."""
     save_model(model, folder)
     for path in dataset.tokenizer_folder.iterdir():
         shutil.copy(path, folder / path.name)

@@ -1,4 +1,4 @@
-"""Listeners to the events of training: they write history and samples, and let a tracker send them."""
+"""Listeners to training events. They write the history and samples, and call a tracker, which sends both."""
 
 from typing import TYPE_CHECKING, Self
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 
 class TrainingListener:
-    """Told of a training's events, between entering and leaving it as a context. This one does nothing."""
+    """A listener that ignores all training events. As a context manager it is notified of the start and the end."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Take note that training has ended, perhaps with an error."""
+        """Handle the end of training, with an error or without."""
 
     def measured(self, measurement: Measurement) -> None:
-        """Take note of a new measurement, of training or of a validation."""
+        """Handle a new measurement of training or validation."""
 
     def validating(self, model: "LanguageModel", step: int) -> None:
-        """Take note that the model is about to be validated, with the weights that would be saved."""
+        """Handle a model that is about to be validated. It has the weights that would be saved."""
 
 
 class RunListener(TrainingListener):
-    """Writes the history and samples of a run to its folder, and lets the tracker send them."""
+    """A listener that writes a run's history and samples to its folder, and calls the tracker after each."""
 
     def __init__(self, folder: "Path", tracker: Tracker | None = None) -> None:
         self.folder, self.tracker = folder, tracker
@@ -41,7 +41,7 @@ class RunListener(TrainingListener):
         self.samples: tuple[DatasetRecord, GenerationConfig] | None = None
 
     def with_samples(self, dataset: DatasetRecord, config: "GenerationConfig") -> Self:
-        """Write samples at each validation, too, with the configured prompts."""
+        """Also write samples at each validation, with the configured prompts. Return the listener."""
         self.samples = dataset, config
         return self
 
@@ -69,6 +69,6 @@ class RunListener(TrainingListener):
 
 
 def listener_of_run(job: Job, tracker: Tracker | None = None) -> RunListener:
-    """Make a listener that also writes samples, by the configuration in the run's folder."""
+    """Return a listener that also writes samples, with the prompts configured in the run's folder."""
     config = PipelineConfig.model_validate(read_json(job.folder / "config.json"))
     return RunListener(job.folder, tracker).with_samples(job.dataset, config.generation)

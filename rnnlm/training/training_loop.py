@@ -1,4 +1,4 @@
-"""The training loop: batch after batch, with validations, checkpoints and measurements in between."""
+"""The training loop: it iterates over the batches, with validations, checkpoints and measurements in between."""
 
 import logging
 import math
@@ -31,19 +31,28 @@ from rnnlm.training.seeding import preserve_random_states, random_states, set_ra
 from rnnlm.training.speed_meter import SpeedMeter
 
 logger = logging.getLogger(__name__)
-MEASUREMENTS = 200  # per run at most: each waits for the device
+MEASUREMENTS = 200  # A run is measured at most this often, because each measurement waits for the device.
 
 
 @dataclass
 class TrainingLoop:
-    """Teacher forcing over the feed, and everything that determines how training continues from here.
+    """The training of a network with teacher forcing, together with all state that a checkpoint has to contain.
 
-    feed(n): the batches from the n-th on, over all epochs. validate(step) → validation perplexity. Neither validation
-    nor `record` nor the time of a checkpoint changes a random state of training. In a process group each rank has its
-    share of the feed, and all ranks take every step, checkpoint and validation together.
+    Neither validation, nor `record`, nor the time of a checkpoint changes the random state of training. In a process
+    group each rank has its part of each batch, and all ranks make every step, checkpoint and validation together.
 
-    model: already on its device. mean_tokens: of a batch; see Updater. widths_vary: of batches; see CapturedUpdater.
-    loss_limit: nats per token; training has diverged above it.
+    Args:
+        model: The network, already on its device.
+        feed: A function of n that returns the batches from number n on, over all epochs.
+        validate: A function of the step that returns the validation perplexity.
+        record: A function that is called with each measurement.
+        total_steps: The number of steps in all epochs.
+        process_group: The group of this process. All ranks have the same state, except for `carried`.
+        mean_tokens: The mean number of predicted tokens in a batch; see Updater.
+        widths_vary: Whether the widths of batches vary; see CapturedUpdater.
+        pace: A timer that may change total_steps. If it is None, total_steps is final.
+        loss_limit: Training has diverged if the loss exceeds this number of nats per token.
+
     """
 
     model: LanguageModel
@@ -55,10 +64,10 @@ class TrainingLoop:
     total_steps: int
     checkpoints: Checkpoints | None = None
     interruption: Interruption = field(default_factory=Interruption)
-    process_group: ProcessGroup = SINGLE_PROCESS  # all ranks hold the same state, except `carried`
+    process_group: ProcessGroup = SINGLE_PROCESS
     mean_tokens: float | None = None
     widths_vary: bool = False
-    pace: Pace | None = None  # None: total_steps are final
+    pace: Pace | None = None
     loss_limit: float = math.inf
     log_every_seconds: float = 10.0
 
@@ -67,7 +76,8 @@ class TrainingLoop:
         self.optimizer = prepare_updates(self.model, config, self.process_group.size)
         self.schedule = Schedule(self.optimizer, config.schedule, self.total_steps)
         self.averaging = make_averaging(self.model, config.averaging, self.total_steps)
-        self.early_stopping = Patience(config.validation.early_stopping_patience)  # counts validation perplexities
+        # The counter observes validation perplexities.
+        self.early_stopping = Patience(config.validation.early_stopping_patience)
         batch_loss = BatchLoss(self.model, self.loss, Dropout(**config.dropout.resolved().model_dump()))
         parallel = self.process_group.data_parallel(batch_loss)
         clip_norm = config.optimizer.clip_norm
@@ -75,27 +85,29 @@ class TrainingLoop:
             parallel, self.optimizer, clip_norm, self.process_group, self.mean_tokens, self.widths_vary
         )
         self.validation_steps = validation_steps(self.total_steps, config.validation.evaluations)
-        self.measure_every = max(1, self.total_steps // MEASUREMENTS)  # steps
-        # State of a checkpoint, beside model, optimizer and schedule. A validation due at `step` is still to come.
-        self.step = 0  # optimizer steps done: one for each batch of the feed, over all epochs
-        self.tokens = 0  # predicted tokens trained on
-        self.rollbacks = 0  # after divergence
-        self.carried: Tensor | None = None  # (b, L, S) state after this rank's rows of the last batch
-        self.best_perplexity: float | None = None  # None: not yet validated
-        self.best_weights: dict[str, Tensor] | None = None  # on the CPU
+        # The number of steps from one measurement to the next.
+        self.measure_every = max(1, self.total_steps // MEASUREMENTS)
+        # The following state is part of a checkpoint, besides the model, optimizer and schedule. A checkpoint at `step`
+        # is written before the validation at this step.
+        self.step = 0  # The number of optimizer steps so far, one for each batch of the feed, over all epochs.
+        self.tokens = 0  # The number of predicted tokens trained on.
+        self.rollbacks = 0  # The number of rollbacks after divergence.
+        self.carried: Tensor | None = None  # The recurrent state after this rank's rows of the last batch, (b, L, S).
+        self.best_perplexity: float | None = None  # It is None before the first validation.
+        self.best_weights: dict[str, Tensor] | None = None  # The weights are kept on the CPU.
         self.process_changes: list[ProcessChange] = []
         self.note_process_change()
-        # State that it does not hold.
+        # The following state is not part of a checkpoint.
         self.divergence = DivergenceCheck(self.loss_limit)
         self.speed = SpeedMeter()
 
     def run(self) -> tuple[dict[str, Tensor], float]:
-        """Train to the end; the weights with the best validation perplexity, and it.
+        """Train to the end. Return the weights with the best validation perplexity, and this perplexity.
 
-        DivergedError if no retry is left.
+        Raise DivergedError if training diverges and no retry is left.
         """
         if self.config.divergence.retries and self.step == 0:
-            self.save_checkpoint()  # so that a rollback is possible from the start
+            self.save_checkpoint()  # With this checkpoint, a rollback is possible from the start.
         while True:
             try:
                 self.run_to_end()
@@ -116,7 +128,7 @@ class TrainingLoop:
             self.interruption.deferred(),
         ):
             for batch in self.feed(self.step) if self.step < self.total_steps else ():
-                # Before the next step, not after the last one, because a resumed run starts here.
+                # Validate before the next step and not after the last one, because a resumed run continues here.
                 if self.step in self.validation_steps:
                     self.validate_and_record()
                     if self.early_stopping.exhausted:
@@ -166,27 +178,30 @@ class TrainingLoop:
             self.plan_again(self.pace, seconds, progress)
 
     def plan_again(self, pace: Pace, seconds: float, progress: Progress) -> None:
-        """Change the number of steps if they take another time than expected. All ranks agree on that of rank 0."""
+        """Change the number of steps if they are faster or slower than expected. All ranks use the plan of rank 0."""
         steps = pace.plan(self.step, self.updater.recorded_shapes, seconds) if self.process_group.is_main else 0
         steps = int(self.process_group.max(steps))
         if not steps:
             return
         self.pace = None
         if steps != self.total_steps:
-            logger.info("training: %d steps instead of %d suit the minutes", steps, self.total_steps)
+            logger.info("training: %d steps instead of %d fit into the minutes", steps, self.total_steps)
             self.set_length(steps)
             progress.total = steps
-            self.save_checkpoint()  # so that a resumed run keeps the plan
+            self.save_checkpoint()  # A resumed run reads the new plan from this checkpoint.
 
     def set_length(self, total_steps: int) -> None:
-        """Let learning rate, validations and averaging follow another number of steps from here."""
+        """Adjust the learning rate, validations and averaging to a new total number of steps."""
         self.total_steps = self.schedule.factor.total_steps = total_steps
         self.validation_steps = validation_steps(total_steps, self.config.validation.evaluations)
         if self.averaging is not None:
             self.averaging.start_step = averaging_start(self.config.averaging, total_steps)
 
     def validate_and_record(self) -> None:
-        """Write a checkpoint, then validate: so a signal may interrupt validation at any moment."""
+        """Write a checkpoint, then validate.
+
+        Because of the checkpoint, a signal may interrupt the validation at any time.
+        """
         self.save_checkpoint()
         with self.speed.paused(), self.evaluated_weights():
             with self.interruption.deferred(False), preserve_random_states():
@@ -213,20 +228,21 @@ class TrainingLoop:
         self.early_stopping.observe(perplexity)
 
     def evaluated_weights(self) -> AbstractContextManager[None]:
-        """Give the model the weights that are evaluated and saved inside the context."""
+        """Return a context in which the model has the weights that are evaluated and saved."""
         return nullcontext() if self.averaging is None else self.averaging.applied(self.model)
 
     def roll_back(self, error: DivergedError) -> bool:
-        """Load the last good checkpoint, with half the learning rate of the failed attempt. False if no retry is left.
+        """Load the last good checkpoint and halve the learning rate. Return False if no retry is left.
 
-        The lower rate holds from this step to the end.
+        The lower learning rate is used for all further steps.
         """
         self.divergence.forget()
         rollbacks, retries = self.rollbacks + 1, self.config.divergence.retries
         saved = None
         if self.checkpoints and rollbacks <= retries:
             if self.checkpoints.last_step == error.step:
-                # The failed step began with its weights, so it would fail again at any learning rate.
+                # The failed step began with the weights of this checkpoint, so it would fail again at any learning
+                # rate.
                 self.checkpoints.set_aside_newest()
             saved = self.checkpoints.load_newest()
         if saved is None:
@@ -247,18 +263,18 @@ class TrainingLoop:
         return True
 
     def checkpoint_due(self) -> bool:
-        """Return True, on all ranks, if a checkpoint is due or any rank has received a signal."""
+        """Return True on all ranks if a checkpoint is due or any rank has received a signal."""
         due = self.checkpoints is not None and self.checkpoints.due
         signal = self.interruption.received or 0
-        largest = self.process_group.max(2 * signal + due)  # both questions in one message
+        largest = self.process_group.max(2 * signal + due)  # A single collective transmits both.
         if largest >= 2:
             self.interruption.received = largest // 2
         return largest > 0
 
     def save_checkpoint(self) -> None:
-        """Write a checkpoint unless this step has one, then leave the loop if a signal was received.
+        """Write a checkpoint unless there is one of this step. Then leave the loop if a signal was received.
 
-        DivergedError if training has diverged: a checkpoint must be good to resume from.
+        Raise DivergedError if training has diverged, because no run could resume from such a checkpoint.
         """
         self.divergence.check()
         if self.checkpoints is not None and self.checkpoints.last_step != self.step:
@@ -277,24 +293,24 @@ class TrainingLoop:
             logger.info("training: resumes from step %d of %d", self.step, self.total_steps)
         if self.process_changes and self.process_changes[-1].step == self.step:
             logger.warning(
-                "training: from step %d on the number of processes is %d; the result is that of the run's first number "
-                "of\nprocesses to within rounding, not bit by bit",
+                "training: the number of processes is %d from step %d on; the result will equal that of an unchanged "
+                "number\nof processes up to rounding, not bit by bit",
                 self.step,
                 self.process_changes[-1].processes,
             )
 
     def note_process_change(self) -> None:
-        """Note it if the steps before this one were taken by another number of processes."""
+        """Record a change if another number of processes took the steps before this one."""
         size, at_start = self.process_group.size, self.process_group.size_at_start
         before = self.process_changes[-1].processes if self.process_changes else at_start or size
         if before != size:
             self.process_changes.append(ProcessChange(step=self.step, processes=size))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of all ranks, as a tree of dicts, lists, tensors and JSON values.
+        """Return the state of all ranks as a tree of dicts, lists, tensors and JSON values.
 
-        It holds no rank's share of anything, so any number of processes can continue from it. A collective: call it on
-        every rank at the same step.
+        The state is not divided by ranks, so any number of processes can continue from it. This is a collective: every
+        rank must call it at the same step.
         """
         return {
             "step": self.step,
@@ -316,10 +332,11 @@ class TrainingLoop:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore everything, including the global random states."""
+        """Restore the whole state, including the states of the global random generators."""
         for name in ("step", "tokens", "rollbacks", "best_perplexity", "best_weights"):
             setattr(self, name, state[name])
-        own_rows = slice(self.process_group.rank, None, self.process_group.size)  # as Batch.share distributes them
+        # Batch.share gives each rank every `size`-th row.
+        own_rows = slice(self.process_group.rank, None, self.process_group.size)
         carried, device = state["carried"], self.model.head.weight.device
         self.carried = None if carried is None else carried[own_rows].to(device)
         self.model.load_state_dict(state["model"])
@@ -329,11 +346,11 @@ class TrainingLoop:
             self.pace = None
             if planned != self.total_steps:
                 self.set_length(planned)
-        self.schedule.factor.total_steps = self.total_steps  # not of a checkpoint from before a second plan
+        self.schedule.factor.total_steps = self.total_steps  # The loaded value may be from before the second plan.
         if self.averaging is not None:
             self.averaging.load_state_dict(state["regularizers"]["averaging"])
         self.early_stopping.load_state_dict(state["regularizers"]["early_stopping"])
         set_random_states(state["random"])
-        # Older checkpoints lack it: then their run's number of processes has never changed.
+        # In checkpoints of older versions the entry is missing. Their runs never changed the number of processes.
         self.process_changes = [ProcessChange(**change) for change in state.get("process_changes", ())]
         self.note_process_change()

@@ -1,13 +1,13 @@
-"""A training run: from a dataset to a folder with the best weights, their history, and the counts mixed with them.
+"""A training run: from a dataset to a folder with the best weights, their history and the n-gram model mixed with them.
 
 RUN/config.json, started.json   configuration and dataset
 RUN/history.jsonl, samples/     measurements, and samples during training
 RUN/processes/                  job and result of distributed training; deleted when the run is complete
-RUN/drawn_targets.npy           deleted when the run is complete; see further_targets.py
-RUN/checkpoints/                deleted when the run is complete; see checkpointing/checkpoints.py
-RUN/tracking.json               how much of it the tracker has sent
-RUN/model/, run.json, COMPLETE  the result: the best weights, and the counts that are mixed with them
-RUN/ancestor_documents.parquet  what the model that it started from has seen; see warm_start.py
+RUN/drawn_targets.npy           additional targets (further_targets.py); deleted when the run is complete
+RUN/checkpoints/                see checkpointing/checkpoints.py; deleted when the run is complete
+RUN/tracking.json               how much of history and samples the tracker has sent
+RUN/model/, run.json, COMPLETE  the result: the best weights, and the n-gram model mixed with them
+RUN/ancestor_documents.parquet  the documents that the initial model has seen; see warm_start.py
 """
 
 import logging
@@ -49,10 +49,11 @@ from rnnlm.training.train import train
 from rnnlm.training.training_listener import RunListener
 from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, start_folder
 
-if TYPE_CHECKING:  # two of its sections are read here
+if TYPE_CHECKING:
     from rnnlm.config import PipelineConfig
 
 logger = logging.getLogger(__name__)
+# These files are not part of the marker COMPLETE, because they are temporary or may change after it is written.
 UNMARKED = (
     CHECKPOINTS,
     PROCESSES,
@@ -60,10 +61,10 @@ UNMARKED = (
     SAMPLES,
     DRAWN_TARGETS,
     "nll-valid",
-)  # temporary, or may change after the run is complete
-OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # takes the run id
+)
+OpenTracker = Callable[[str], AbstractContextManager[Tracker]]  # The argument is the run's id.
 TrainElsewhere = Callable[[Job, Tracker, Interruption], TrainingResult]
-Launcher = Callable[[TrainingConfig], TrainElsewhere | None]  # None: train in this process
+Launcher = Callable[[TrainingConfig], TrainElsewhere | None]  # A launcher returns None if this process should train.
 
 
 @stage("training")
@@ -77,17 +78,26 @@ def run_training(
     force: bool = False,
     samples: bool = False,
 ) -> RunRecord:
-    """Train a run, or find it complete.
+    """Train a run and return its record. If the run is already complete, only return the record.
 
-    Its folder in home.runs is named by the digest of all that its result depends on.
+    The run's folder in home.runs is named by a digest of everything that its result depends on: the dataset, the
+    settings of model and training, and the initial weights. The run is trained in this process, or in processes that an
+    extension starts.
 
-    These are the dataset, the settings of model and training, and the initial weights.
+    An unfinished run resumes from its last good checkpoint, with the same result as an uninterrupted run. The only
+    exception is a rollback (training.divergence.retries), after which the result depends on when checkpoints were
+    written. If two processes call this function for the same run, the second one waits and then finds the run complete.
 
-    start: the model to begin with, whose copy is in home.starts; None: random weights. samples: write some at each
-    validation. The run is trained in this process, or in those that an extension starts.
-    An unfinished run resumes from its last good checkpoint, with the same result as without the interruption. Only
-    after a rollback (training.divergence.retries) the result depends on when checkpoints were written.
-    Of two concurrent calls for the same run the second one waits and then finds it complete.
+    Args:
+        home: The rnnlm home, which contains all data.
+        config: The configuration of the pipeline.
+        dataset: The dataset to train on.
+        open_tracker: A function of the run's id that returns the tracker's context.
+        start: The model to start from, which has been copied to home.starts. If it is None, the initial weights are
+            random.
+        force: Whether to train again even if the run is complete.
+        samples: Whether to write samples at each validation.
+
     """
     train_elsewhere = elsewhere(config.training)
     run_id = name_run(config, dataset, start)
@@ -121,7 +131,7 @@ def run_training(
                     listener = listener.with_samples(dataset, config.generation)
                 with former_processes_ended(folder):
                     result = train(job, choose_device(config.training.device), listener, interruption)
-            tracker.flush()  # if MLflow was unavailable until now, its run gets an id here
+            tracker.flush()  # If MLflow was unavailable until now, its run gets an id here.
             facts = {**started, "mlflow_run_id": tracker.mlflow_run_id, **result.model_dump()}
             trained = RunRecord.model_validate({**facts, "folder": folder})
             facts["counting_seconds"] = add_counts(home, config, dataset, trained)
@@ -131,16 +141,17 @@ def run_training(
 
 
 def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: bool = False) -> RunRecord | None:
-    """Return the complete run in `folder`, fetched from the storage if need be; or None, and an empty folder to fill.
+    """Return the complete run in `folder`, or None. If there is none, leave a folder that is ready for training.
 
-    Call it under the run's lock. force: as if there were none.
+    A complete run may be fetched from the storage. The caller must hold the run's lock. If `force` is true, a complete
+    run is ignored.
     """
     if not force:
         fetch_folder(folder)
     mark_used(folder)
     damage = find_run_damage(home, folder)
     if damage is None and not force:
-        remove_temporary(folder)  # left by a kill at the very end
+        remove_temporary(folder)  # A process that was killed at the very end may have left temporary files.
         copy_to_storage(folder)
         return RunRecord(**read_json(folder / "run.json"), folder=folder, skipped=True)
     clear_folder(folder, damage, force)
@@ -150,16 +161,16 @@ def find_finished(home: Home, folder: Path, config: "PipelineConfig", *, force: 
 
 
 def complete_run(folder: Path, facts: dict[str, Any]) -> RunRecord:
-    """Write run.json and the marker. facts: the fields of the record but its folder."""
+    """Write run.json and the marker of completeness. `facts` contains all fields of the record except its folder."""
     write_json(folder / "run.json", facts)
     mark_complete(folder, apart_from=UNMARKED)
     remove_temporary(folder)
-    remove_partials(folder)  # the replaced run
+    remove_partials(folder)  # The run that this one replaces was set aside until now.
     return RunRecord.model_validate({**facts, "folder": folder})
 
 
 def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
-    """Return the job with the initial weights, learning rate and budget of a warm start."""
+    """Return the job with the initial weights, learning rate and length of a warm start."""
     earlier = start_folder(home, start)
     if (earlier / ANCESTOR_DOCUMENTS).exists():
         shutil.copy(earlier / ANCESTOR_DOCUMENTS, job.folder)
@@ -167,15 +178,15 @@ def warm_job(home: Home, job: Job, start: StartedFrom) -> Job:
 
 
 def find_run_damage(home: Home, folder: Path) -> str | None:
-    """Describe the damage of a run, or say that it is unfinished; None if it is complete and undamaged."""
+    """Return a description of a run's damage or incompleteness, or None if the run is complete and undamaged."""
     return find_new_damage(home, folder, UNMARKED)
 
 
 def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
-    """Set a complete run aside until its replacement is complete. Delete an unfinished one only if forced."""
+    """Set a complete run aside until its replacement is complete. Delete an unfinished run if `force` is true."""
     if (folder / COMPLETE).exists():
         if damage is not None:
-            logger.warning("%s: %s; training again, and keeping this one until then", folder, damage)
+            logger.warning("%s: %s; the run is trained again, and this folder is kept until then", folder, damage)
         remove_partials(folder)
         move_aside(folder)
     elif force:
@@ -183,7 +194,7 @@ def clear_folder(folder: Path, damage: str | None, force: bool) -> None:
 
 
 def name_run(config: "PipelineConfig", dataset: DatasetRecord, start: StartedFrom | None = None) -> str:
-    """Return the run id: a digest of everything that the run's result depends on."""
+    """Return the run's id, which is a digest of everything that its result depends on."""
     facts = {} if start is None else {"start": start.model_sha256}
     return stage_key(
         "training",
@@ -196,13 +207,19 @@ def name_run(config: "PipelineConfig", dataset: DatasetRecord, start: StartedFro
 
 
 def used_settings(training: TrainingConfig, warm: bool) -> dict[str, Any]:
-    """Return the settings that a run's result depends on. Initial weights count, not the name they were found by."""
+    """Return the settings that a run's result depends on.
+
+    The initial weights belong to them, but not the name by which they were found.
+    """
     settings = result_settings(training.of_warm_start() if warm else training)
     return {name: value for name, value in settings.items() if name not in ("start_from", "warm_start")}
 
 
 def elsewhere(training: TrainingConfig) -> TrainElsewhere | None:
-    """Return how other processes train if an extension starts some, else None. Raise DeviceError if this one cannot."""
+    """Return the function of an extension that trains in other processes, or None.
+
+    Without such an extension, raise DeviceError if this process lacks the configured device.
+    """
     launchers: list[Launcher] = plugged("launchers")
     train = next((found for launcher in launchers if (found := launcher(training)) is not None), None)
     if train is None:
@@ -211,7 +228,10 @@ def elsewhere(training: TrainingConfig) -> TrainElsewhere | None:
 
 
 def add_counts(home: Home, config: "PipelineConfig", dataset: DatasetRecord, run: RunRecord) -> float | None:
-    """Store what is mixed with the network's probabilities; the seconds of counting. None: the network is alone."""
+    """Store the n-gram model that is mixed with the network, and return the seconds that counting took.
+
+    Return None if no n-gram model is configured.
+    """
     if not config.model.counts:
         return None
     network_nll_nats = None

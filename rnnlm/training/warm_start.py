@@ -1,4 +1,4 @@
-"""Warm start: a new model begins with the weights of an earlier one. Rows of tokens are copied by their spelling."""
+"""Warm start: a new model begins with the weights of an earlier one. Tokens are matched by their spelling."""
 
 from pathlib import Path
 
@@ -13,48 +13,52 @@ from rnnlm.storage.records import StartedFrom
 from rnnlm.storage.stages import find_damage
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
-# In a start's folder and in a run's: fingerprints of all documents that the model a run started from has seen.
+# A file in the folder of a run and in that of its initial model. It has the fingerprints of all documents that the
+# initial model and its own ancestors were trained on.
 ANCESTOR_DOCUMENTS = "ancestor_documents.parquet"
 
 
 def start_folder(home: Home, start: StartedFrom) -> Path:
-    """Return the folder of the copied model that a run starts from.
+    """Return the folder with the copy of the model that a run starts from.
 
-    It has the tokenizer, too, and ANCESTOR_DOCUMENTS if they are known.
+    The folder also has the model's tokenizer, and ANCESTOR_DOCUMENTS if they were recorded.
     """
     return inside(home.starts, start.model_sha256[:16])
 
 
 def shared_tokens(tokenizer_folder: Path, earlier: Path) -> dict[int, int]:
-    """Return the new id and the id in `earlier` of each token that both vocabularies have."""
+    """Return, for each token that both vocabularies contain, its new id and its id in `earlier`."""
     old = load_tokenizer(earlier).vocabulary
     new = load_tokenizer(tokenizer_folder).vocabulary
     return {token_id: old[spelling] for spelling, token_id in new.items() if spelling in old}
 
 
 def begin_with(model: LanguageModel, tokenizer_folder: Path, earlier: Path) -> None:
-    """Give a new model the weights of the model in `earlier`, in place. Tokens that are new keep their initial rows.
+    """Copy the weights of the model in `earlier` into a new model. Tokens that are new keep their initial rows.
 
-    ModelError if the files in `earlier` are missing or damaged.
+    Raise ModelError if files in `earlier` are missing or damaged.
     """
     if (damage := find_damage(earlier)) is not None:
-        raise ModelError(f"{earlier}: {damage};\nrun again with --force training, which decides anew where to start")
+        raise ModelError(
+            f"{earlier}: {damage};\nrun again with --force training, which chooses the initial model again"
+        )
     copy_weights(model, load_model(earlier), shared_tokens(tokenizer_folder, earlier))
 
 
 @torch.no_grad()
 def copy_weights(model: LanguageModel, earlier: LanguageModel, shared: dict[int, int]) -> None:
-    """Copy an earlier model's weights.
+    """Copy the weights of an earlier model into a new one.
 
-    shared: new token id → id in `earlier`. Apart from vocabularies, shapes are equal.
+    `shared` maps the new id of a token to its id in the earlier model. Apart from the vocabularies, all shapes must be
+    equal.
     """
     new_ids, old_ids = torch.tensor(list(shared)), torch.tensor(list(shared.values()))
     by_token = {"embedding.weight", "head.weight", "head.bias"}
-    if model.config["one_hot"]:  # the embedding is the identity, so the first W has a row for each token
+    if model.config["one_hot"]:  # The embedding is the identity, so it is the first W that has a row for each token.
         by_token = {"stack.cells.0.W", "head.weight", "head.bias"}
     old_weights = dict(earlier.named_parameters())
     for name, weight in model.named_parameters():
         if name in by_token:
             weight[new_ids] = old_weights[name][old_ids]
-        elif weight.requires_grad:  # not the identity
+        elif weight.requires_grad:
             weight.copy_(old_weights[name])

@@ -1,11 +1,11 @@
 """Checkpoints of a run: folders of safetensors and JSON, written atomically and verified when read.
 
     RUN/checkpoints/step-00001234/
-        tensors.safetensors   weights, moments, carried state, generator states
-        state.json            everything else, with the place of each tensor in it
-        COMPLETE              sha256 of both
+        tensors.safetensors   weights, optimizer moments, recurrent state, states of the random generators
+        state.json            all other values, and the name of each tensor in its place
+        COMPLETE              the sha256 of both files
 
-Nothing is ever unpickled.
+No pickle file is read or written, because unpickling can execute code.
 """
 
 import json
@@ -30,18 +30,20 @@ from rnnlm.storage.stages import find_damage, mark_complete
 from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 logger = logging.getLogger(__name__)
-CHECKPOINT_FORMAT = 2  # checkpoints of other formats are not read
-CHECKPOINTS = "checkpoints"  # in a run's folder
-COST_SHARE = 0.01  # of the time, for writing checkpoints
+CHECKPOINT_FORMAT = 2  # Checkpoints with another format number are not read.
+CHECKPOINTS = "checkpoints"  # The name of the subfolder in a run's folder.
+COST_SHARE = 0.01  # Writing checkpoints takes at most about this fraction of the training time.
 TENSORS, STATE = "tensors.safetensors", "state.json"
 
 
 @dataclass
 class Checkpoints:
-    """The newest `kept` checkpoints of a run. Only rank 0 writes; `write` and `load_newest` are collectives.
+    """The newest `kept` checkpoints of a run.
 
-    A checkpoint is due when writing it costs at most COST_SHARE of the time since the last, or after `every_seconds`:
-    a killed process loses seconds of training, whatever the size of its model.
+    Only rank 0 writes files. `write` and `load_newest` are collectives, so every rank must call them.
+
+    A checkpoint is due when the last one took at most COST_SHARE of the time that has passed since, and at the latest
+    after `every_seconds`. A killed process therefore loses at most about 100 times the duration of a checkpoint.
     """
 
     folder: Path
@@ -50,18 +52,19 @@ class Checkpoints:
     process_group: ProcessGroup = SINGLE_PROCESS
 
     def __post_init__(self) -> None:
-        self.written = time.monotonic()  # when the last one was, or when training began
-        self.cost_seconds = 0.0  # of the last one; unknown before the first, which is due at once
-        self.last_step: int | None = None  # of the checkpoint last written or read
+        self.written = time.monotonic()  # The time of the last checkpoint, or the beginning of training.
+        # The seconds that the last checkpoint took. The first one is due at once, because its time is unknown.
+        self.cost_seconds = 0.0
+        self.last_step: int | None = None  # The step of the checkpoint that was last written or read.
 
     @property
     def due(self) -> bool:
-        """Return True on rank 0 if a checkpoint is due. On other ranks it is always False."""
+        """Return True if a checkpoint is due. On ranks other than 0 the result is always False."""
         wait = min(self.every_seconds, self.cost_seconds / COST_SHARE)
         return self.process_group.is_main and time.monotonic() - self.written >= wait
 
     def write(self, step: int, state: dict[str, Any]) -> bool:
-        """Write a checkpoint. Return False, after a warning, if the disk is full or read-only."""
+        """Write a checkpoint on rank 0. Return False, after a warning, if the disk is full or read-only."""
         start = time.monotonic()
         written = False
         if self.process_group.is_main:
@@ -69,8 +72,9 @@ class Checkpoints:
                 write_checkpoint(self.path(step), step, state)
                 written = True
             except (OSError, SafetensorError) as error:
-                start = -math.inf  # the next try only after every_seconds, however soon this one failed
-                message = "%s: cannot be written (%s); training continues, older ones stay"
+                # Wait for the full `every_seconds` before the next attempt, even if this one failed at once.
+                start = -math.inf
+                message = "%s: cannot be written (%s); training continues, older checkpoints are kept"
                 logger.warning(message, self.path(step), error)
             for old in self.steps()[: -self.kept] if written else ():
                 shutil.rmtree(self.path(old), ignore_errors=True)
@@ -82,7 +86,7 @@ class Checkpoints:
         return True
 
     def steps(self) -> list[int]:
-        """Return the steps of the written checkpoints, ascending."""
+        """Return the steps of the written checkpoints in ascending order."""
         found = (re.fullmatch(r"step-([0-9]{8,})", path.name) for path in self.folder.glob("step-*"))
         return sorted(int(match[1]) for match in found if match)
 
@@ -90,17 +94,18 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}"
 
     def set_aside_newest(self) -> None:
-        """Rename the newest checkpoint, unless it is the only one: load_newest then takes the one before it."""
+        """Rename the newest checkpoint, so that load_newest reads the one before it. The only one is kept."""
         if self.process_group.is_main and len(steps := self.steps()) > 1:
             rename_damaged(self.path(steps[-1]))
 
     def load_newest(self) -> dict[str, Any] | None:
-        """Return the state of the newest undamaged checkpoint; damaged ones are renamed with a warning.
+        """Return the state of the newest undamaged checkpoint, or None. Damaged ones are renamed with a warning.
 
-        HomeError if one cannot be read: that is not damage, and training must not start over because of it.
+        Raise HomeError if a checkpoint cannot be read, for instance for lack of permission. Such a checkpoint may be
+        intact, and training must not start over because of it.
         """
         if not self.process_group.is_main:
-            self.process_group.barrier()  # wait until rank 0 has renamed damaged ones
+            self.process_group.barrier()  # The other ranks wait until rank 0 has renamed the damaged checkpoints.
         steps, state = self.steps(), None
         while steps and state is None:
             step = steps.pop()
@@ -108,7 +113,7 @@ class Checkpoints:
                 state = read_checkpoint(self.path(step))
                 self.last_step = step
             except (ValueError, SafetensorError) as error:
-                logger.warning("%s: not used (%s); trying the one before it", self.path(step), error)
+                logger.warning("%s: checkpoint not used (%s); trying the one before it", self.path(step), error)
                 if self.process_group.is_main:
                     rename_damaged(self.path(step))
                 if not steps:
@@ -119,9 +124,14 @@ class Checkpoints:
 
 
 def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
-    """Write under a temporary name, sync, rename. After an OSError or SafetensorError nothing is left."""
+    """Write a checkpoint under a temporary name, sync it to the disk, then rename it.
+
+    After an OSError or SafetensorError no file is left.
+    """
     final.parent.mkdir(exist_ok=True)
-    for leftover in final.parent.glob(".*.partial"):  # of a killed process: a run has only one writer
+    # A killed process may have left a partial checkpoint. No other process writes here, because a run has only one
+    # writer.
+    for leftover in final.parent.glob(".*.partial"):
         shutil.rmtree(leftover)
     partial = final.parent / f".{final.name}.partial"
     partial.mkdir()
@@ -137,7 +147,8 @@ def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
         save_file(tensors, partial / TENSORS)
         (partial / STATE).write_text(text, encoding="utf-8")
         mark_complete(partial)
-        if final.exists():  # a damaged one of this step, or it would not be written again
+        # An existing checkpoint of this step must be damaged. Otherwise the step would not be written again.
+        if final.exists():
             shutil.rmtree(final)
         partial.replace(final)
         sync(final.parent)
@@ -146,14 +157,18 @@ def write_checkpoint(final: Path, step: int, state: dict[str, Any]) -> None:
 
 
 def read_checkpoint(folder: Path) -> dict[str, Any]:
-    """Read a written state. Raise ValueError if it is damaged or of another format, HomeError if it cannot be read."""
+    """Return the state stored in a checkpoint.
+
+    Raise ValueError if the checkpoint is damaged or has another format, HomeError if it cannot be read.
+    """
     damage = find_damage(folder)
     if damage is not None:
         raise ValueError(f"damaged: {damage}")
     facts = json.loads((folder / STATE).read_text(encoding="utf-8"))
     if facts["format"] != CHECKPOINT_FORMAT:
-        raise ValueError(f"format {facts['format']}, expected {CHECKPOINT_FORMAT}")
-    # Clone: safetensors loads at any address, and kernels may sum in another order at unaligned ones.
+        raise ValueError(f"its format is {facts['format']}, expected {CHECKPOINT_FORMAT}")
+    # Copy the tensors, because safetensors does not align their addresses, and kernels may sum in another order if an
+    # address is unaligned.
     tensors = {name: tensor.clone() for name, tensor in load_file(folder / TENSORS).items()}
     state: dict[str, Any] = unpack(facts["state"], tensors)
     return state
@@ -167,9 +182,9 @@ def rename_damaged(folder: Path) -> None:
 
 
 def pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """Return a tree of dicts, lists and plain values as JSON, with its tensors copied into `tensors`, on the CPU.
+    """Return a tree of dicts, lists and plain values as JSON, and copy its tensors to the CPU into `tensors`.
 
-    A dict becomes {"items": [[key, value], …]}, so that keys may be numbers; tuples come back as lists.
+    A dict becomes {"items": [[key, value], …]}, so that its keys may be numbers. Tuples are read back as lists.
     """
     if isinstance(value, Tensor):
         tensors[name] = value.detach().to("cpu", copy=True).contiguous()

@@ -1,4 +1,4 @@
-"""Handle SIGTERM, SIGALRM and Ctrl-C during training: finish the step, write a checkpoint, then deliver the signal."""
+"""Signals during training: on SIGTERM, SIGALRM or Ctrl-C, finish the step and write a checkpoint before stopping."""
 
 import logging
 import signal
@@ -9,11 +9,11 @@ from types import FrameType
 from typing import Any
 
 logger = logging.getLogger(__name__)
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)  # SIGALRM: a time limit
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)  # SIGALRM is sent by time limits.
 
 
 class InterruptedTraining(BaseException):  # noqa: N818  not an error, like KeyboardInterrupt
-    """Leaves the loop; defer_signals catches it and delivers the signal again."""
+    """An exception that leaves the training loop. defer_signals() catches it and delivers the signal again."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(number).name}")
@@ -21,9 +21,10 @@ class InterruptedTraining(BaseException):  # noqa: N818  not an error, like Keyb
 
 
 class Interruption:
-    """The first signal received while signals are deferred. A second signal is delivered at once, unless it is SIGALRM.
+    """The first signal received while signals are deferred.
 
-    A time limit repeats SIGALRM while a long step is still running.
+    A second signal is delivered at once, unless it is SIGALRM: a time limit repeats SIGALRM while a long step is still
+    running.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class Interruption:
 
     @contextmanager
     def deferred(self, enabled: bool = True) -> Iterator[None]:
-        """Defer signals inside the context, or deliver them at once if not enabled."""
+        """Defer signals inside the context. If `enabled` is false, deliver them at once instead."""
         before, self.deferring = self.deferring, enabled
         try:
             yield
@@ -41,16 +42,17 @@ class Interruption:
 
     def raise_if_received(self) -> None:
         if self.received is not None:
-            logger.warning("training stops at %s", signal.Signals(self.received).name)
+            logger.warning("training stops because of %s", signal.Signals(self.received).name)
             raise InterruptedTraining(self.received)
 
 
 @contextmanager
 def defer_signals() -> Iterator[Interruption]:
-    """Install handlers; at the end restore the old ones and deliver a deferred signal to them.
+    """Install signal handlers; at the end, restore the former handlers and deliver a deferred signal to them.
 
-    So Prefect raises its TerminationSignal and Python its KeyboardInterrupt. Only the main thread may install handlers:
-    in other threads no signal is deferred, and training resumes from the last periodic checkpoint.
+    Thus Prefect still raises its TerminationSignal, and Python its KeyboardInterrupt. Python lets only the main thread
+    install handlers. In other threads signals are not deferred, and an interrupted training resumes from the last
+    periodic checkpoint.
     """
     interruption = Interruption()
     before: dict[int, Any] = {}
@@ -64,7 +66,8 @@ def defer_signals() -> Iterator[Interruption]:
 
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            # A process that ignores a signal (nohup, a shell's background job) continues to ignore it.
+            # A process that was started to ignore a signal (by nohup, or as a background job of a shell) keeps ignoring
+            # it.
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
                 before[number] = signal.signal(number, handle)
     try:
@@ -72,7 +75,7 @@ def defer_signals() -> Iterator[Interruption]:
     except InterruptedTraining as interrupted:
         restore_handlers(before)
         signal.raise_signal(interrupted.number)
-        raise  # the old handler returned, but training has ended
+        raise  # If the former handler returned, end training all the same.
     finally:
         restore_handlers(before)
 

@@ -1,4 +1,4 @@
-"""Find an unfinished run by id, id prefix or folder, and what is needed to resume it."""
+"""Look-up of an unfinished run by its id, the beginning of its id or its folder, in order to resume the run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,10 +21,11 @@ from rnnlm.training.training_run import find_run_damage, name_run
 def find_unfinished(
     home: Home, name: str, changes: Mapping[str, Any] | None = None
 ) -> tuple[PipelineConfig, DatasetRecord]:
-    """Return the configuration of an unfinished run, with nothing to force, and its dataset.
+    """Return the configuration and the dataset of an unfinished run. The configuration forces no stage to run again.
 
-    changes: settings that say where it runs from now on, by dotted path; only changeable_settings(). Raise ConfigError
-    if they are wrong, ModelError if no run or several match, or if the run is complete or cannot be resumed exactly.
+    `changes` gives new values, by dotted path, for settings that determine where the run is computed; only
+    changeable_settings() are allowed. Raise ConfigError if a change is not allowed. Raise ModelError if no run or
+    several runs match, or if the run is complete or cannot be resumed with exactly the same result.
     """
     changes = changes or {}
     refuse_other_changes(changes)
@@ -37,13 +38,14 @@ def find_unfinished(
     started: dict[str, Any] = read_json(folder / STARTED)
     if "members" in started:
         raise ModelError(
-            f"{folder.name}: an ensemble, which is not trained; mix it again: rnnlm mix {' '.join(started['members'])}"
+            f"{folder.name}: an ensemble is not trained and cannot be resumed; "
+            f"mix it again: rnnlm mix {' '.join(started['members'])}"
         )
     try:
         config = PipelineConfig.model_validate(read_json(folder / "config.json")).model_copy(update={"force": ()})
     except ValidationError as error:
         raise ModelError(
-            f"{folder / 'config.json'}: not a configuration of this version of rnnlm ({error.error_count()} errors);\n"
+            f"{folder / 'config.json'}: this version of rnnlm cannot read it ({error.error_count()} errors);\n"
             "train anew: rnnlm train --corpus …"
         ) from error
     dataset = find_dataset(home, str(inside(home.datasets, started["dataset_id"])))
@@ -56,7 +58,7 @@ def find_unfinished(
     if name_run(config, dataset, start) != started["run_id"]:
         raise ModelError(
             f"{folder.name}: started with other versions of rnnlm, torch, transformers or numpy and cannot be resumed\n"
-            f"exactly; install those, or train anew: rnnlm train --corpus {config.corpus.public_source}"
+            f"exactly; install those versions, or train anew: rnnlm train --corpus {config.corpus.public_source}"
         )
     return (with_changes(config, changes) if changes else config), dataset
 
@@ -72,7 +74,7 @@ def refuse_other_changes(changes: Mapping[str, Any]) -> None:
 
 
 def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> PipelineConfig:
-    """Return the configuration of a run that continues elsewhere, under the id that it was started with."""
+    """Return a run's configuration with other settings of where it is computed. The run's id stays the same."""
     values = flatten(config.model_dump(mode="json"))
     for path, section in config.sections():
         own = {name: changes[f"{path}.{name}"] for name in section.changeable if f"{path}.{name}" in changes}
@@ -82,7 +84,7 @@ def with_changes(config: PipelineConfig, changes: Mapping[str, Any]) -> Pipeline
 
 
 def find_run(home: Home, name: str) -> Path:
-    """Return the folder of a run that was started."""
+    """Return the folder of the run with this id, beginning of an id, or folder. The run must have been started."""
     places = [expanded(name), *(home.runs.glob(f"{name}*") if name.isalnum() else ())]
     started = dict.fromkeys(place.resolve() for place in places if (place / STARTED).is_file())
     found = [place for place in started if place.parent == home.runs.resolve()]

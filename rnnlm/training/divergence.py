@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rnnlm.errors import TrainingError
 
@@ -51,3 +51,10 @@ class DivergenceCheck:
     def forget(self) -> None:
         """Discard the unchecked steps, because training goes back to a point before them."""
         self.unchecked = []
+
+
+def check_weights(model: nn.Module, step: int) -> None:
+    """Raise DivergedError if any weight of the model is not finite."""
+    weights = (value for value in model.state_dict().values() if value.is_floating_point())
+    if not all(bool(value.isfinite().all()) for value in weights):
+        raise DivergedError(step, math.nan, math.nan)

@@ -1,7 +1,8 @@
 """The process group of distributed training: the rank of this process, and the collectives."""
 
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +13,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from rnnlm.storage.records import ProcessChange
 from rnnlm.training.job import STORE
+
+logger = logging.getLogger(__name__)
 
 # The timeout must exceed the time that rank 0 spends alone on validation and samples. It does not delay the detection
 # of a dead process: its connections close at once, and torchrun stops the other processes.
@@ -85,6 +89,40 @@ class ProcessGroup:
 
 
 SINGLE_PROCESS = ProcessGroup()
+
+
+class ProcessChanges:
+    """The steps from which on another number of processes trained the run, in order. Empty if it never changed."""
+
+    def __init__(self, process_group: ProcessGroup) -> None:
+        self.process_group = process_group
+        self.changes: list[ProcessChange] = []
+        self.note(step=0)
+
+    def note(self, step: int) -> None:
+        """Record a change if another number of processes made the steps before this one."""
+        size, at_start = self.process_group.size, self.process_group.size_at_start
+        before = self.changes[-1].processes if self.changes else at_start or size
+        if before != size:
+            self.changes.append(ProcessChange(step=step, processes=size))
+
+    def warn_of_change_at(self, step: int) -> None:
+        if self.changes and self.changes[-1].step == step:
+            logger.warning(
+                "training: the number of processes is %d from step %d on; the result will equal that of an unchanged "
+                "number\nof processes up to rounding, not bit by bit",
+                self.changes[-1].processes,
+                step,
+            )
+
+    def state(self) -> list[dict[str, int]]:
+        """Return the changes as JSON values."""
+        return [change.model_dump() for change in self.changes]
+
+    def load(self, state: Iterable[dict[str, int]], step: int) -> None:
+        """Restore the changes of a checkpoint, and record one at its step if the number of processes differs."""
+        self.changes = [ProcessChange(**change) for change in state]
+        self.note(step)
 
 
 def choose_backend(use_gpu: bool) -> str:

@@ -87,6 +87,12 @@ class Schedule(LambdaLR):
         self.patience.load_state_dict(state_dict["patience"])
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "patience"})
 
+    def scale_rates(self, factor: float) -> None:
+        """Multiply the learning rate of this step and of all further steps by a factor."""
+        for group in self.optimizer.param_groups:
+            group["lr"] *= factor
+        self.base_lrs = [rate * factor for rate in self.base_lrs]
+
     def observe(self, nll_nats_per_token: float) -> None:
         """Count a validation loss, and lower the learning rate from the next step on if the loss is on a plateau."""
         if self.last_epoch < self.factor.warmup:

@@ -139,7 +139,7 @@ def train(
         trained_tokens=loop.tokens,
         best_validation_perplexity=best_perplexity,
         temperature=temperature,
-        process_changes=tuple(loop.process_changes),
+        process_changes=tuple(loop.process_changes.changes),
     )
 
 

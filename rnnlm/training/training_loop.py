@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,17 +15,17 @@ from rnnlm.losses.loss import Loss
 from rnnlm.models.dropout import Dropout
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
-from rnnlm.storage.records import ProcessChange
 from rnnlm.training.averaging import averaging_start, make_averaging
+from rnnlm.training.best_weights import BestWeights
 from rnnlm.training.captured_step import make_updater
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.interruption import Interruption
-from rnnlm.training.divergence import DivergedError, DivergenceCheck
+from rnnlm.training.divergence import DivergedError, DivergenceCheck, check_weights
 from rnnlm.training.history import Measurement
 from rnnlm.training.optimizer_step import BatchLoss, Step, take_step
 from rnnlm.training.optimizers import norms_before_clipping, prepare_updates
 from rnnlm.training.pace import Pace
-from rnnlm.training.process_group import SINGLE_PROCESS, ProcessGroup
+from rnnlm.training.process_group import SINGLE_PROCESS, ProcessChanges, ProcessGroup
 from rnnlm.training.schedules import Patience, Schedule, validation_steps
 from rnnlm.training.seeding import preserve_random_states, random_states, set_random_states, step_generator
 from rnnlm.training.speed_meter import SpeedMeter
@@ -76,27 +76,22 @@ class TrainingLoop:
         self.optimizer = prepare_updates(self.model, config, self.process_group.size)
         self.schedule = Schedule(self.optimizer, config.schedule, self.total_steps)
         self.averaging = make_averaging(self.model, config.averaging, self.total_steps)
-        # The counter observes validation perplexities.
         self.early_stopping = Patience(config.validation.early_stopping_patience)
         batch_loss = BatchLoss(self.model, self.loss, Dropout(**config.dropout.resolved().model_dump()))
         parallel = self.process_group.data_parallel(batch_loss)
-        clip_norm = config.optimizer.clip_norm
         self.updater = make_updater(
-            parallel, self.optimizer, clip_norm, self.process_group, self.mean_tokens, self.widths_vary
+            parallel, self.optimizer, config.optimizer.clip_norm, self.process_group, self.mean_tokens, self.widths_vary
         )
         self.validation_steps = validation_steps(self.total_steps, config.validation.evaluations)
-        # The number of steps from one measurement to the next.
-        self.measure_every = max(1, self.total_steps // MEASUREMENTS)
+        self.measure_every = max(1, self.total_steps // MEASUREMENTS)  # The unit is steps.
         # The following state is part of a checkpoint, besides the model, optimizer and schedule. A checkpoint at `step`
         # is written before the validation at this step.
         self.step = 0  # The number of optimizer steps so far, one for each batch of the feed, over all epochs.
         self.tokens = 0  # The number of predicted tokens trained on.
         self.rollbacks = 0  # The number of rollbacks after divergence.
         self.carried: Tensor | None = None  # The recurrent state after this rank's rows of the last batch, (b, L, S).
-        self.best_perplexity: float | None = None  # It is None before the first validation.
-        self.best_weights: dict[str, Tensor] | None = None  # The weights are kept on the CPU.
-        self.process_changes: list[ProcessChange] = []
-        self.note_process_change()
+        self.best = BestWeights()
+        self.process_changes = ProcessChanges(self.process_group)
         # The following state is not part of a checkpoint.
         self.divergence = DivergenceCheck(self.loss_limit)
         self.speed = SpeedMeter()
@@ -117,9 +112,7 @@ class TrainingLoop:
                     raise
         if self.averaging is not None and self.process_group.is_main:
             self.averaging.warn_if_unused()
-        assert self.best_perplexity is not None
-        assert self.best_weights is not None
-        return self.best_weights, self.best_perplexity
+        return self.best.found()
 
     def run_to_end(self) -> None:
         self.model.train()
@@ -134,7 +127,8 @@ class TrainingLoop:
                     if self.early_stopping.exhausted:
                         return
                 self.train_step(batch, progress)
-                if self.checkpoint_due():
+                checkpoint_due = self.checkpoints is not None and self.checkpoints.due
+                if self.interruption.received_by_any(self.process_group, or_else=checkpoint_due):
                     self.save_checkpoint()
                 if self.step >= self.total_steps:
                     break
@@ -171,7 +165,7 @@ class TrainingLoop:
         }
         with preserve_random_states():
             self.record(Measurement(self.step, metrics, "training", self.rollbacks))
-        best = self.best_perplexity
+        best = self.best.perplexity
         validated = "" if best is None else f"best sampled validation perplexity {best:.2f}"
         progress.facts(f"loss {float(step.loss):.3f}, {speed:,.0f} tokens/s", validated)
         if self.pace is not None:
@@ -180,8 +174,7 @@ class TrainingLoop:
     def plan_again(self, pace: Pace, seconds: float, progress: Progress) -> None:
         """Change the number of steps if they are faster or slower than expected. All ranks use the plan of rank 0."""
         steps = pace.plan(self.step, self.updater.recorded_shapes, seconds) if self.process_group.is_main else 0
-        steps = int(self.process_group.max(steps))
-        if not steps:
+        if not (steps := self.process_group.max(steps)):
             return
         self.pace = None
         if steps != self.total_steps:
@@ -198,20 +191,14 @@ class TrainingLoop:
             self.averaging.start_step = averaging_start(self.config.averaging, total_steps)
 
     def validate_and_record(self) -> None:
-        """Write a checkpoint, then validate.
-
-        Because of the checkpoint, a signal may interrupt the validation at any time.
-        """
+        """Write a checkpoint, so that a signal may interrupt the validation at any time. Then validate."""
         self.save_checkpoint()
-        with self.speed.paused(), self.evaluated_weights():
+        with self.speed.paused(), self.averaging.applied(self.model) if self.averaging else nullcontext():
             with self.interruption.deferred(False), preserve_random_states():
                 self.model.eval()
                 perplexity = self.validate(self.step)
                 self.model.train()
-            if math.isfinite(perplexity) and (self.best_perplexity is None or perplexity < self.best_perplexity):
-                self.best_perplexity = perplexity
-                weights = self.model.state_dict().items()
-                self.best_weights = {name: value.detach().to("cpu", copy=True) for name, value in weights}
+            self.best.observe(perplexity, self.model)
         nll_nats_per_token = math.log(perplexity)
         metrics = {
             "validation_perplexity": perplexity,
@@ -220,16 +207,13 @@ class TrainingLoop:
         }
         with preserve_random_states():
             self.record(Measurement(self.step, metrics, "validation", self.rollbacks))
-        message = "training: step %d of %d, sampled validation perplexity %.2f"
-        logger.info(message, self.step, self.total_steps, perplexity)
+        logger.info(
+            "training: step %d of %d, sampled validation perplexity %.2f", self.step, self.total_steps, perplexity
+        )
         if not math.isfinite(perplexity):
             raise DivergedError(self.step, nll_nats_per_token, math.nan)
         self.schedule.observe(nll_nats_per_token)
         self.early_stopping.observe(perplexity)
-
-    def evaluated_weights(self) -> AbstractContextManager[None]:
-        """Return a context in which the model has the weights that are evaluated and saved."""
-        return nullcontext() if self.averaging is None else self.averaging.applied(self.model)
 
     def roll_back(self, error: DivergedError) -> bool:
         """Load the last good checkpoint and halve the learning rate. Return False if no retry is left.
@@ -238,38 +222,15 @@ class TrainingLoop:
         """
         self.divergence.forget()
         rollbacks, retries = self.rollbacks + 1, self.config.divergence.retries
-        saved = None
-        if self.checkpoints and rollbacks <= retries:
-            if self.checkpoints.last_step == error.step:
-                # The failed step began with the weights of this checkpoint, so it would fail again at any learning
-                # rate.
-                self.checkpoints.set_aside_newest()
-            saved = self.checkpoints.load_newest()
+        saved = self.checkpoints.load_before(error.step) if self.checkpoints and rollbacks <= retries else None
         if saved is None:
             return False
         self.load_state_dict(saved)
-        factor = 0.5 ** (rollbacks - self.rollbacks)
-        for group in self.optimizer.param_groups:
-            group["lr"] *= factor
-        self.schedule.base_lrs = [rate * factor for rate in self.schedule.base_lrs]
+        self.schedule.scale_rates(0.5 ** (rollbacks - self.rollbacks))
         self.rollbacks = rollbacks
-        logger.warning(
-            "%s\ntraining rolls back to step %d with half the learning rate (retry %d of %d)",
-            str(error).splitlines()[0].rstrip(";"),
-            self.step,
-            rollbacks,
-            retries,
-        )
+        message = "%s\ntraining rolls back to step %d with half the learning rate (retry %d of %d)"
+        logger.warning(message, str(error).splitlines()[0].rstrip(";"), self.step, rollbacks, retries)
         return True
-
-    def checkpoint_due(self) -> bool:
-        """Return True on all ranks if a checkpoint is due or any rank has received a signal."""
-        due = self.checkpoints is not None and self.checkpoints.due
-        signal = self.interruption.received or 0
-        largest = self.process_group.max(2 * signal + due)  # A single collective transmits both.
-        if largest >= 2:
-            self.interruption.received = largest // 2
-        return largest > 0
 
     def save_checkpoint(self) -> None:
         """Write a checkpoint unless there is one of this step. Then leave the loop if a signal was received.
@@ -278,9 +239,7 @@ class TrainingLoop:
         """
         self.divergence.check()
         if self.checkpoints is not None and self.checkpoints.last_step != self.step:
-            weights = (value for value in self.model.state_dict().values() if value.is_floating_point())
-            if not all(bool(value.isfinite().all()) for value in weights):
-                raise DivergedError(self.step, math.nan, math.nan)
+            check_weights(self.model, self.step)
             with self.speed.paused():
                 self.checkpoints.write(self.step, self.state_dict())
         self.interruption.raise_if_received()
@@ -291,20 +250,7 @@ class TrainingLoop:
         if saved is not None:
             self.load_state_dict(saved)
             logger.info("training: resumes from step %d of %d", self.step, self.total_steps)
-        if self.process_changes and self.process_changes[-1].step == self.step:
-            logger.warning(
-                "training: the number of processes is %d from step %d on; the result will equal that of an unchanged "
-                "number\nof processes up to rounding, not bit by bit",
-                self.step,
-                self.process_changes[-1].processes,
-            )
-
-    def note_process_change(self) -> None:
-        """Record a change if another number of processes took the steps before this one."""
-        size, at_start = self.process_group.size, self.process_group.size_at_start
-        before = self.process_changes[-1].processes if self.process_changes else at_start or size
-        if before != size:
-            self.process_changes.append(ProcessChange(step=self.step, processes=size))
+        self.process_changes.warn_of_change_at(self.step)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of all ranks as a tree of dicts, lists, tensors and JSON values.
@@ -318,8 +264,8 @@ class TrainingLoop:
             "rollbacks": self.rollbacks,
             "planned_steps": None if self.pace is not None else self.total_steps,
             "carried": None if self.carried is None else self.process_group.gather_rows(self.carried),
-            "best_perplexity": self.best_perplexity,
-            "best_weights": self.best_weights,
+            "best_perplexity": self.best.perplexity,
+            "best_weights": self.best.weights,
             "random": random_states(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -328,15 +274,14 @@ class TrainingLoop:
                 "averaging": None if self.averaging is None else self.averaging.state_dict(),
                 "early_stopping": self.early_stopping.state_dict(),
             },
-            "process_changes": [change.model_dump() for change in self.process_changes],
+            "process_changes": self.process_changes.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the whole state, including the states of the global random generators."""
-        for name in ("step", "tokens", "rollbacks", "best_perplexity", "best_weights"):
-            setattr(self, name, state[name])
-        # Batch.share gives each rank every `size`-th row.
-        own_rows = slice(self.process_group.rank, None, self.process_group.size)
+        self.step, self.tokens, self.rollbacks = state["step"], state["tokens"], state["rollbacks"]
+        self.best.perplexity, self.best.weights = state["best_perplexity"], state["best_weights"]
+        own_rows = slice(self.process_group.rank, None, self.process_group.size)  # as in Batch.share
         carried, device = state["carried"], self.model.head.weight.device
         self.carried = None if carried is None else carried[own_rows].to(device)
         self.model.load_state_dict(state["model"])
@@ -352,5 +297,4 @@ class TrainingLoop:
         self.early_stopping.load_state_dict(state["regularizers"]["early_stopping"])
         set_random_states(state["random"])
         # In checkpoints of older versions the entry is missing. Their runs never changed the number of processes.
-        self.process_changes = [ProcessChange(**change) for change in state.get("process_changes", ())]
-        self.note_process_change()
+        self.process_changes.load(state.get("process_changes", ()), self.step)

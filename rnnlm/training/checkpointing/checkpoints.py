@@ -93,10 +93,16 @@ class Checkpoints:
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
 
-    def set_aside_newest(self) -> None:
-        """Rename the newest checkpoint, so that load_newest reads the one before it. The only one is kept."""
-        if self.process_group.is_main and len(steps := self.steps()) > 1:
+    def load_before(self, failed_step: int) -> dict[str, Any] | None:
+        """Return the newest state from before a step that failed, or None if there is no checkpoint.
+
+        If the failed step began with the newest checkpoint, it would fail again at any learning rate. That checkpoint
+        is renamed, unless it is the only one.
+        """
+        steps = self.steps()
+        if self.process_group.is_main and len(steps) > 1 and self.last_step == failed_step:
             rename_damaged(self.path(steps[-1]))
+        return self.load_newest()
 
     def load_newest(self) -> dict[str, Any] | None:
         """Return the state of the newest undamaged checkpoint, or None. Damaged ones are renamed with a warning.

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from rnnlm.training.process_group import ProcessGroup
+
 logger = logging.getLogger(__name__)
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)  # SIGALRM is sent by time limits.
 
@@ -39,6 +41,16 @@ class Interruption:
             yield
         finally:
             self.deferring = before
+
+    def received_by_any(self, process_group: ProcessGroup, or_else: bool = False) -> bool:
+        """Return True on all ranks if any rank has received a signal, or if `or_else` is true on any rank.
+
+        This is a collective: every rank must call it at the same step. The signal counts as received on all ranks.
+        """
+        largest = process_group.max(2 * (self.received or 0) + or_else)  # A single collective transmits both.
+        if largest >= 2:
+            self.received = largest // 2
+        return largest > 0
 
     def raise_if_received(self) -> None:
         if self.received is not None:

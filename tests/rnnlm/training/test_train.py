@@ -190,7 +190,7 @@ def test_a_resumed_run_with_all_features_is_bit_identical(
     resumed, best_again = attempt(tmp_path / "broken", kill=False)
     assert all(map(torch.equal, whole.model.parameters(), resumed.model.parameters()))
     assert all(torch.equal(best[name], value) for name, value in best_again.items())
-    assert whole.best_perplexity == resumed.best_perplexity == 7.0
+    assert whole.best.perplexity == resumed.best.perplexity == 7.0
     assert whole.schedule.state_dict() == resumed.schedule.state_dict()
     assert whole.schedule.factor.plateaus == 4  # after steps 8, 12, 18 and 20
     assert whole.early_stopping.state_dict() == resumed.early_stopping.state_dict()

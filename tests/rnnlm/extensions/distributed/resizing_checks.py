@@ -124,7 +124,7 @@ def train(case: Case, folder: Path, process_group: ProcessGroup, stop: str, proc
     loop.resume()
     loop.run()
     if process_group.is_main:
-        changes = [(change.step, change.processes) for change in loop.process_changes]
+        changes = [(change.step, change.processes) for change in loop.process_changes.changes]
         assert loop.averaging is not None
         averaged = loop.averaging.state_dict().items()
         steps |= {f"averaged {name}": value.numpy() for name, value in averaged}

@@ -127,7 +127,8 @@ def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
     model = load_model(folder, device)
     if len(model.networks) > 1:
         raise ModelError(
-            f"{folder}: an ensemble of {len(model.networks)} networks, but one network is needed;\ngive the run of a member"
+            f"{folder}: an ensemble of {len(model.networks)} networks, but one network is needed;\n"
+            "give the run of a member"
         )
     return model
 

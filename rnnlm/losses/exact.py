@@ -1,4 +1,4 @@
-"""The exact cross-entropy in chunks: forward and backward together, without storing all logits (see projection.py)."""
+"""The exact cross-entropy in chunks. Forward and backward pass are computed together, without storing all logits."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +15,16 @@ from rnnlm.sequences.shift import padding_mask
 
 @dataclass(frozen=True)
 class ChunkedCrossEntropy:
-    """A Loss equal to loss.exact_cross_entropy, in less time and memory.
+    """A Loss equal to loss.exact_cross_entropy that needs less time and memory.
 
-    precision: of the products; sums are float32. With bfloat16 the relative error is at most 1e-3 for a mean loss above
-    1 nat and 1e-2 for its gradient. It grows for smaller losses, because probabilities are rounded to 1: a loss of 0.01
-    is off by a tenth. text_share: of a token's first target, if it has several; see target_shares.
+    Sums are always float32. If products are computed in bfloat16, the relative error is at most 1e-3 for a mean loss
+    above 1 nat, and 1e-2 for its gradient. The error is larger for smaller losses, because probabilities are rounded to
+    1: a loss of 0.01 is wrong by a tenth.
+
+    Args:
+        precision: The precision of matrix products.
+        text_share: The weight of a token's first target, if it has several; see target_shares.
+
     """
 
     precision: torch.dtype = torch.float32
@@ -40,9 +45,9 @@ class ChunkedCrossEntropy:
 
 
 class SummedCrossEntropy(GradientInForward):
-    """Sum the cross-entropy of all rows and targets without keeping the logits.
+    """The cross-entropy in nats, summed over all rows and targets without storing the logits, as a float32 scalar.
 
-    rows: (n, H), weight: (V, H), bias: (V,), targets: (n, k) int64 → a float32 scalar, in nats.
+    Its arguments are rows (n, H), weight (V, H), bias (V,) and targets (n, k) int64.
     """
 
     @staticmethod
@@ -64,7 +69,7 @@ class SummedCrossEntropy(GradientInForward):
             target_logit = (logits.gather(1, target).float() * shares).sum(dim=1)
             nll = log_normalizers(logits, probabilities) - target_logit
             total = total + nll.masked_fill(~predicted[chunk], 0.0).sum()
-            # Gradient with respect to the logits: probabilities minus the shares of the targets.
+            # The gradient with respect to the logits is the probabilities minus the weights of the targets.
             projection.accumulate(chunk, probabilities.scatter_add_(1, target, -shares.to(precision).expand_as(target)))
         ctx.save_for_backward(*projection.gradients())
         return total

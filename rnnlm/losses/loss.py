@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from ..models.language_model import LanguageModel
 
-# Tokens scored together: their logits fit a CPU's cache; a GPU needs larger products.
+# The number of tokens whose logits are computed together. On a CPU the logits must fit into the cache; a GPU needs
+# larger products.
 CPU_ROWS, GPU_ROWS = 128, 4_096
 
 
@@ -17,35 +18,42 @@ class Loss(Protocol):
     def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         """Return the mean negative log-likelihood of the predicted tokens in nats, a scalar.
 
-        hidden: (b, t, H); target_ids: (b, t), with pad_id where nothing is predicted. sample: (classes,) for a sampled
-        loss. With target_ids (b, t, k), a token has several targets, weighted by `target_shares`.
+        Args:
+            model: The model whose head computes the logits.
+            hidden: The input of the head, (b, t, H).
+            target_ids: The target tokens, (b, t), with pad_id where nothing is predicted. With shape (b, t, k), a token
+                has several targets, which are weighted by `target_shares`.
+            sample: The sampled classes of a sampled loss, (classes,).
+
         """
         ...
 
 
 def target_shares(targets: Tensor, text_share: float) -> Tensor:
-    """Return the weight of each target of a token, (k,) float32, which sum to 1.
+    """Return the weights of the targets of a token, (k,) float32, which sum to 1.
 
-    The first target, which is the text's, has text_share; the others share the rest equally. targets: (n, k).
-
-    A single target has all.
+    The first target is the token of the text. Its weight is text_share; the other targets have equal parts of the rest.
+    A single target has weight 1. `targets` has shape (n, k).
     """
     count = targets.shape[1]
     first, rest = shares_of_targets(count, text_share)
-    # Not shares[0] = first: that would copy a number to a GPU, and wait for it.
+    # An assignment shares[0] = first would copy a number to the GPU and wait for the GPU.
     parts = torch.full((1,), first, device=targets.device), torch.full((count - 1,), rest, device=targets.device)
     return torch.cat(parts)
 
 
 def shares_of_targets(count: int, text_share: float) -> tuple[float, float]:
-    """Return the weight of the first of `count` targets, and that of each other one."""
+    """Return the weight of the first of `count` targets, and that of each other target."""
     return (text_share, (1 - text_share) / (count - 1)) if count > 1 else (1.0, 0.0)
 
 
 def exact_cross_entropy(
     model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None = None, text_share: float = 1.0
 ) -> Tensor:
-    """Compute the full softmax with all logits at once: the definition that the other losses are tested against."""
+    """Return the cross-entropy of the full softmax, computed with all logits at once.
+
+    The other losses are tested against this definition.
+    """
     logits = model.logits(hidden).flatten(0, 1)
     targets = target_ids.reshape(len(logits), -1)
     losses = [functional.cross_entropy(logits, one, ignore_index=model.pad_id) for one in targets.unbind(dim=1)]
@@ -53,11 +61,9 @@ def exact_cross_entropy(
 
 
 def token_nll(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
-    """Return the negative log-likelihood of each token in nats, (b, t) float32.
+    """Return the negative log-likelihood of each token in nats, (b, t) float32, without a gradient.
 
-    hidden: (b, t, H), target_ids: (b, t).
-
-    Zero at `<pad>`. Without gradient.
+    `hidden` has shape (b, t, H) and `target_ids` has shape (b, t). At `<pad>` the result is 0.
     """
     losses = []
     for rows, ids in in_rows(hidden, target_ids):
@@ -67,9 +73,9 @@ def token_nll(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tenso
 
 
 def in_rows(hidden: Tensor, target_ids: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield chunks of tokens to score together, (n, H) and (n,).
+    """Yield chunks of tokens whose logits are computed together, as (n, H) and (n,).
 
-    hidden: (b, t, H), target_ids: (b, t).
+    `hidden` has shape (b, t, H) and `target_ids` has shape (b, t).
     """
     at_once = rows_scored_together(hidden.device)
     return zip(hidden.flatten(0, 1).split(at_once), target_ids.flatten().split(at_once), strict=True)

@@ -1,8 +1,8 @@
-"""Project hidden rows onto classes in chunks, and accumulate gradients.
+"""The projection of hidden rows onto the classes in chunks, which also accumulates gradients.
 
-With a large vocabulary most of a step's time goes into the projection (n, H) @ (H, V) of n tokens onto V classes, and
-the logits are by far the largest array. Here they exist only for a chunk of tokens at a time. The gradient of a
-cross-entropy needs only the probabilities, so it is computed in the same pass.
+With a large vocabulary, most of a step's time is spent on the projection (n, H) @ (H, V) of n tokens onto V classes,
+and the logits are by far the largest array. Here only the logits of one chunk of tokens exist at a time. The gradient
+of a cross-entropy depends only on the probabilities, so it is computed in the same pass.
 """
 
 from collections.abc import Iterator
@@ -11,16 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CPU_CHUNK_LOGITS = 1 << 23  # larger products are faster until the logits no longer fit a CPU's cache
+CPU_CHUNK_LOGITS = 1 << 23  # Larger products are faster as long as their logits fit into a CPU's cache.
 GPU_CHUNK_LOGITS = 1 << 28
 
 
 class Projection:
-    """Chunks of logits, and the gradients that the loss gives for them.
+    """Chunks of logits, and the sums of the gradients that a loss returns for them.
 
-    rows: (n, H), weight: (V, H), bias: (V,); predicted: (n,) bool, other rows contribute to no gradient.
+    Args:
+        rows: The hidden rows, (n, H).
+        weight: The matrix of the head, (V, H).
+        bias: The bias of the head, (V,).
+        predicted: A mask, (n,) bool. Rows where it is false do not contribute to any gradient.
+        precision: The precision of matrix products; sums are float32.
 
-    precision: of the products; sums are float32.
     """
 
     def __init__(self, rows: Tensor, weight: Tensor, bias: Tensor, predicted: Tensor, precision: torch.dtype) -> None:
@@ -39,35 +43,34 @@ class Projection:
     def accumulate(self, chunk: slice, logits_grad: Tensor) -> None:
         """Add the gradients of a chunk of rows.
 
-        logits_grad: (chunk, V), the gradient of the loss with respect to the logits of these rows.
+        `logits_grad`, (chunk, V), is the gradient of the loss with respect to the logits of these rows.
         """
         self.rows_grad[chunk] = logits_grad @ self.weight
         self.weight_grad += logits_grad.t() @ self.rows[chunk]
         self.bias_grad += self.counted[chunk] @ logits_grad
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradients with respect to rows, weight and bias, after all chunks."""
+        """Return the gradients with respect to rows, weight and bias. All chunks must have been processed."""
         return self.rows_grad.masked_fill_(~self.predicted[:, None], 0.0), self.weight_grad, self.bias_grad
 
 
 class GradientInForward(torch.autograd.Function):
-    """A sum whose gradients `forward` saves in ctx.saved_tensors; its last three inputs have no gradient.
+    """A sum whose `forward` already computes the gradients and saves them in ctx.saved_tensors.
 
-    `forward` must not add to its result in place: compiled with torch 2.11, the sum would have no gradient.
+    Its last three inputs have no gradient. `forward` must not add to its result in place, because after compilation
+    with torch 2.11 the sum would have no gradient.
     """
 
     @staticmethod
     def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        # In place, because they are used only once.
+        # The gradients are used only once, so they may be changed in place.
         return *(gradient.mul_(output_grads[0]) for gradient in ctx.saved_tensors), None, None, None
 
 
 def log_normalizers(logits: Tensor, probabilities: Tensor) -> Tensor:
-    """Return log Σ exp(logit) of each row, (n,) float32.
+    """Return log Σ exp(logit) of each row, (n,) float32, given the logits (n, V) and their softmax.
 
-    logits: (n, V), probabilities: their softmax.
-
-    Computed from the largest logit of each row, because other probabilities may have underflowed to 0.
+    The result is computed from the largest logit of each row, because other probabilities may have underflowed to 0.
     """
     return logits.amax(dim=1).float() - probabilities.amax(dim=1).float().log()
 

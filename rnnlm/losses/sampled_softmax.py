@@ -1,16 +1,16 @@
-"""Sampled softmax: a fast loss over the target and a shared sample of classes instead of the whole vocabulary.
+"""The sampled softmax, a fast loss over the target and a sample of classes instead of the whole vocabulary.
 
-The softmax divides by z = Σ exp(logit) over all classes. The estimate here is
+The softmax divides by z = Σ exp(logit) over all classes. Here z is estimated as
 
     z ≈ exp(logit of the target) + Σ exp(logit) / π over the sampled other classes,
 
-where π is the probability that a class is in the sample. It is unbiased (Horvitz and Thompson 1952). If a token has
-several targets, all of them are in the first term. For logits, dividing by π means subtracting log π. Bengio and
-Senécal (2003) train language models by sampling; one sample for all tokens of a batch makes it a matrix product (Jean
-et al. 2015).
+where π is the probability that a class is in the sample. The estimate is unbiased (Horvitz and Thompson 1952). If a
+token has several targets, all of them are in the first term. Dividing by π means subtracting log π from the logit.
+Bengio and Senécal (2003) train language models by sampling. All tokens of a batch use the same sample, so
+that the logits are a matrix product (Jean et al. 2015).
 
-Frequent classes, which make up most of z, have π = 1, so only the tail is random. The estimate therefore varies little,
-and the trained model is calibrated under the exact softmax.
+Frequent classes, which contribute most of z, have π = 1, so only the rare classes are random. The estimate therefore
+has a low variance, and the trained model is calibrated under the exact softmax.
 """
 
 from typing import Any
@@ -26,15 +26,19 @@ from rnnlm.losses.projection import GradientInForward, Projection, log_normalize
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.shift import padding_mask
 
-FLATTENING = 0.75  # below 1 rare classes are drawn more often
+FLATTENING = 0.75  # With an exponent below 1, rare classes are drawn more often than in proportion to their frequency.
 
 
 class SampledCrossEntropy:
-    """A Loss with `classes` of the vocabulary in each sample; with all of them it is the exact loss.
+    """A Loss that samples `classes` classes of the vocabulary. With all classes it equals the exact loss.
 
-    unigram: (V,) count or probability of each class in training, 0 if it is never predicted. Classes are drawn in
-    proportion to unigram ** FLATTENING. precision: of the products; sums are float32. text_share: of a token's first
-    target, if it has several; see target_shares.
+    Args:
+        unigram: The count or probability of each class in the training text, (V,). It is 0 if the class is never
+            predicted. Classes are drawn in proportion to unigram ** FLATTENING.
+        classes: The number of classes in each sample.
+        precision: The precision of matrix products; sums are float32.
+        text_share: The weight of a token's first target, if it has several; see target_shares.
+
     """
 
     def __init__(
@@ -42,29 +46,29 @@ class SampledCrossEntropy:
     ) -> None:
         self.inclusion = inclusion_probabilities(np.asarray(unigram, np.float64) ** FLATTENING, classes)
         self.cumulative = torch.from_numpy(np.cumsum(self.inclusion))
-        self.size = round(float(self.cumulative[-1]))  # smaller than `classes` if the vocabulary is
+        self.size = round(float(self.cumulative[-1]))  # The sample is smaller than `classes` if the vocabulary is.
         self.log_inclusion = torch.from_numpy(np.log(np.maximum(self.inclusion, 1e-300))).float()
         self.precision = precision
         self.text_share = text_share
 
     def draw(self, generator: torch.Generator) -> Tensor:
-        """Draw a systematic sample, (classes,) int64: sorted ids without duplicates.
+        """Draw a systematic sample, (classes,) int64, of sorted ids without duplicates.
 
-        Lay the classes' π end to end, and take the class at each of the points u, u + 1, u + 2, … with a random u in
-        [0, 1). No π exceeds 1, so no class is taken twice.
+        The intervals of length π of all classes are placed end to end. The sample consists of the classes at the points
+        u, u + 1, u + 2, … with a random u in [0, 1). No π exceeds 1, so no class is drawn twice.
         """
         offset = torch.rand((), generator=generator, dtype=torch.float64)
         points = torch.arange(self.size, dtype=torch.float64) + offset
         return torch.searchsorted(self.cumulative, points, right=True).clamp_(max=len(self.cumulative) - 1)
 
     def __call__(self, model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
-        """Return the sampled loss; see Loss. sample: from `draw`, on the model's device."""
+        """Return the sampled loss; see Loss. `sample` is the result of `draw` on the model's device."""
         assert sample is not None
         rows = hidden.flatten(0, 1).to(model.head.weight.dtype)
         targets = target_ids.reshape(len(rows), -1)  # (n, k)
         predicted = padding_mask(targets[:, 0])
         self.log_inclusion = self.log_inclusion.to(rows.device)
-        # sparse: the gradient holds only the looked-up rows, and the optimizer updates only these.
+        # If sparse, the gradient contains only the rows that were looked up, and the optimizer updates only these.
         sparse = model.embedding.sparse
         sampled_weight = functional.embedding(sample, model.head.weight, sparse=sparse)  # (classes, H)
         target_weight = functional.embedding(targets, model.head.weight, sparse=sparse)  # (n, k, H)
@@ -83,23 +87,29 @@ class SampledCrossEntropy:
 
 
 def repeated(targets: Tensor) -> Tensor:
-    """Return (n, k) bool: True where the same target is in an earlier column. targets: (n, k)."""
+    """Return a mask, (n, k), which is true where the same target is in an earlier column of `targets`."""
     return (targets[:, :, None] == targets[:, None, :]).tril(diagonal=-1).any(dim=2)
 
 
 def find_column(targets: Tensor, sample: Tensor) -> Tensor:
-    """Return the index of each target in the sorted sample, (n, k), or len(sample) if it is not there."""
+    """Return the index of each target in the sorted sample, (n, k), or len(sample) if it is not in the sample."""
     column = torch.searchsorted(sample, targets)
     found = sample[column.clamp(max=len(sample) - 1)] == targets
     return torch.where(found, column, len(sample))
 
 
 class SummedLogZ(GradientInForward):
-    """Σ log z over the predicted rows, float32; z = Σ exp(target logit) + Σ exp(logit) of the other sampled classes.
+    """The sum of log z over the predicted rows, float32, where z also includes the targets.
 
-    rows: (n, H); weight: (S, H) of the sample; bias: (S,), with log π subtracted; target_logits: (n, k), -inf for a
-    target that is in an earlier column; column: (n, k) int64, a target's index in the sample, or S; predicted: (n,)
-    bool.
+        z = Σ exp(target logit) + Σ exp(logit) of the other sampled classes
+
+    The arguments are:
+
+    - rows, (n, H)
+    - weight, (S, H), and bias, (S,), of the sampled classes; log π has been subtracted from the bias
+    - target_logits, (n, k), which are -inf for a target that is also in an earlier column
+    - column, (n, k) int64, the index of each target in the sample, or S
+    - predicted, (n,) bool
     """
 
     @staticmethod
@@ -113,18 +123,20 @@ class SummedLogZ(GradientInForward):
         predicted: Tensor,
         precision: torch.dtype,
     ) -> Tensor:
-        # Additional columns at the end are for the targets, without log π.
+        # The last columns are the targets, whose logits are not divided by π.
         size, count = len(weight), target_logits.shape[1]
         projection = Projection(rows, pad(weight, (0, 0, 0, count)), pad(bias, (0, count)), predicted, precision)
         total, target_grad = rows.new_zeros(()), torch.empty_like(target_logits)
         for chunk, logits in projection.chunks():
-            logits.scatter_(1, column[chunk], float("-inf"))  # so that a target that is in the sample counts once
+            # A target that is in the sample must be counted only once.
+            logits.scatter_(1, column[chunk], float("-inf"))
             logits[:, size:] = target_logits[chunk]
             probabilities = logits.softmax(dim=1)
             target_grad[chunk] = probabilities[:, size:].to(rows.dtype)
-            nll = log_normalizers(logits, probabilities) - logits[:, size].float()  # with the rounded target logit
+            # Subtract the target logit as it was rounded.
+            nll = log_normalizers(logits, probabilities) - logits[:, size].float()
             total = total + (target_logits[chunk, 0] + nll).masked_fill(~predicted[chunk], 0.0).sum()
-            probabilities[:, size:] = 0.0  # these gradients belong to the target logits
+            probabilities[:, size:] = 0.0  # The gradients of these columns belong to target_logits.
             projection.accumulate(chunk, probabilities)
         rows_grad, weight_grad, bias_grad = projection.gradients()
         target_grad.masked_fill_(~predicted[:, None], 0.0)
@@ -135,13 +147,11 @@ class SummedLogZ(GradientInForward):
 def inclusion_probabilities(weights: np.ndarray, size: int) -> np.ndarray:
     """Return the probability that a sample of `size` classes contains each class, (V,).
 
-    The probabilities are proportional to the weights, at most 1, and sum to `size`. All are 1 if `size` classes or
-    fewer have weight.
-
-    ValueError if size is below 1.
+    The probabilities are proportional to the weights, but at most 1, and sum to `size`. If at most `size` classes have
+    a positive weight, the probability of each of them is 1. Raise ValueError if `size` is below 1.
     """
     if size < 1:
-        raise ValueError(f"sample of {size} classes: expected at least 1")
+        raise ValueError(f"expected a sample of at least 1 class, found {size}")
     candidates = weights > 0
     if size >= candidates.sum():
         return candidates.astype(np.float64)
@@ -152,4 +162,4 @@ def inclusion_probabilities(weights: np.ndarray, size: int) -> np.ndarray:
         inclusion[rest] = weights[rest] * (size - certain.sum()) / weights[rest].sum()
         if not (inclusion > 1).any():
             return inclusion
-        certain |= inclusion > 1  # what exceeds 1 is given to the other classes
+        certain |= inclusion > 1  # The excess over 1 is distributed to the other classes.

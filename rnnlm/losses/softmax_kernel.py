@@ -1,7 +1,7 @@
-"""The cross-entropy on a GPU: a kernel of Triton turns logits into their gradient in place.
+"""The cross-entropy on a GPU. A Triton kernel replaces the logits by their gradient in place.
 
-It reads each row of logits from the GPU's memory once and writes it once. torch's operations pass over them five times,
-and at a large vocabulary that takes longer than the products.
+The kernel reads each row of logits from the GPU's memory once and writes it once. torch's operations read or write the
+rows five times, which takes longer than the matrix products if the vocabulary is large.
 """
 
 from typing import Any
@@ -21,8 +21,9 @@ try:
 except ImportError:
     triton = None
 
-WIDEST_ROW = 8_192  # classes that a program holds at once; beyond, it is faster to read a row twice (H200)
-CLASSES_AT_ONCE, WARPS = 2_048, 4  # of such a row
+# A program can hold this many classes at once. For longer rows it is faster to read the row twice (H200).
+WIDEST_ROW = 8_192
+CLASSES_AT_ONCE, WARPS = 2_048, 4  # A long row is read in blocks of this size.
 
 
 def has_softmax_kernel(device: torch.device) -> bool:
@@ -30,11 +31,10 @@ def has_softmax_kernel(device: torch.device) -> bool:
 
 
 class CrossEntropyInPlace(GradientInForward):
-    """Sum the cross-entropy of all rows and targets, writing the gradient over the logits.
+    """The cross-entropy in nats, summed over all rows and targets, as a float32 scalar.
 
-    rows: (n, H), weight: (V, H), bias: (V,), targets: (n, k) int64 → a float32 scalar, in nats.
-
-    Logits are in `precision`, sums in float32.
+    The logits are overwritten by their gradient. The arguments are rows (n, H), weight (V, H), bias (V,) and targets
+    (n, k) int64. Logits are computed in `precision`, sums in float32.
     """
 
     @staticmethod
@@ -49,7 +49,7 @@ class CrossEntropyInPlace(GradientInForward):
     ) -> Tensor:
         inputs, narrow_weight, narrow_bias = rows.to(precision), weight.to(precision), bias.to(precision)
         nll, rows_grad = torch.empty(len(rows), device=rows.device), torch.empty_like(rows)
-        sums: list[Tensor] = []  # gradients of weight and bias
+        sums: list[Tensor] = []  # The gradients of weight and bias.
         size = rows_at_once(weight)
         for chunk in (slice(first, first + size) for first in range(0, len(rows), size)):
             logits = torch.addmm(narrow_bias, inputs[chunk], narrow_weight.t())
@@ -62,9 +62,10 @@ class CrossEntropyInPlace(GradientInForward):
 
 
 def subtract_targets(logits: Tensor, targets: Tensor, nll: Tensor, text_share: float) -> None:
-    """Replace logits, (n, V), by their gradient, the softmax minus the targets' shares. nll: (n,), written.
+    """Replace the logits, (n, V), by their gradient, and write the loss of each row to `nll`, (n,).
 
-    targets: (n, k) int64, with shares as in target_shares. A row whose first target is `<pad>` becomes zero.
+    The gradient is the softmax minus the weights of the targets, (n, k) int64; see target_shares. It is zero in rows
+    whose first target is `<pad>`.
     """
     classes, count = logits.shape[1], targets.shape[1]
     shares = shares_of_targets(count, text_share)
@@ -76,12 +77,12 @@ def subtract_targets(logits: Tensor, targets: Tensor, nll: Tensor, text_share: f
         long_row_kernel[(len(logits),)](*arguments, CLASSES_AT_ONCE, num_warps=WARPS)
 
 
-# Triton 3.6 compiles annotations, too, and knows only its own names in them.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations and knows no other names than its own.
 if triton is not None:
 
     @triton.jit
     def shared_target_logit(start, own_targets, first, first_share, other_share, count: tl.constexpr):
-        """Return the sum of the targets' logits, each multiplied by its share. first: the first target."""
+        """Return the sum of the targets' logits, each multiplied by its weight. `first` is the first target."""
         total = first_share * tl.load(start + first).to(tl.float32) if first_share > 0.0 else 0.0
         for place in tl.static_range(1, count):
             other_logit = tl.load(start + tl.load(own_targets + place)).to(tl.float32)
@@ -90,9 +91,9 @@ if triton is not None:
 
     @triton.jit
     def without_shares(probabilities, column, own_targets, first, first_share, other_share, count: tl.constexpr):
-        """Return the loss's gradient for the classes in `column`.
+        """Return the gradient of the loss for the classes in `column`, which is their probability minus their weight.
 
-        Their probabilities minus the shares of those that are targets.
+        The weight is 0 for all classes that are not targets.
         """
         probabilities -= tl.where(column == first, first_share, 0.0)
         for place in tl.static_range(1, count):
@@ -112,7 +113,10 @@ if triton is not None:
         count: tl.constexpr,
         block: tl.constexpr,
     ):
-        """Compute a row. No array but the row itself lives long: with two, registers would spill into memory."""
+        """Compute one row.
+
+        Only the row itself is kept, because with a second array registers would spill into memory.
+        """
         start = logits + tl.program_id(0).to(tl.int64) * stride
         own_targets = targets + tl.program_id(0).to(tl.int64) * count
         first = tl.load(own_targets)
@@ -142,7 +146,10 @@ if triton is not None:
         count: tl.constexpr,
         block: tl.constexpr,
     ):
-        """Read the row once for its maximum and its sum, and once more to write: then it comes from the GPU's cache."""
+        """Compute one long row.
+
+        It is read once for its maximum and sum, and again, from the GPU's cache, for the gradient.
+        """
         start = logits + tl.program_id(0).to(tl.int64) * stride
         own_targets = targets + tl.program_id(0).to(tl.int64) * count
         first = tl.load(own_targets)

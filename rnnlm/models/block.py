@@ -1,4 +1,4 @@
-"""The parts of blocks with residual connections: a first projection and a feed-forward layer. Imports only torch."""
+"""The common parts of layers with residual connections. The module imports only torch."""
 
 import torch
 from torch import Tensor, nn
@@ -7,16 +7,16 @@ from .cell import Cell, InitialWeights, product
 
 
 class Block(Cell):
-    """A layer in two parts: y = x + mix(norm(x)) reads other time steps; output = y + feed_forward(norm(y)) does not.
+    """A layer in two parts, y = x + mix(norm(x)) and output = y + feed_forward(norm(y)).
 
-    Subclasses define the first part. Normalization is by RMS (Zhang and Sennrich 2019); the feed-forward layer is gated
-    (Shazeer 2020):
+    Only `mix` reads other time steps; subclasses define it. The inputs of both parts are RMS-normalized (Zhang and
+    Sennrich 2019), and the feed-forward layer is gated (Shazeer 2020):
 
         norm(x) = gain ⊙ x / √(mean of x² + 1e-6)                               (H,)
         feed_forward(x) = (silu(x W_gate) ⊙ x W_up) W_down                       silu(a) = a σ(a)
 
-    W_gate, W_up: (H, F) and W_down: (F, H), with F of `feed_forward_size`. If the input's size is not H, a projection
-    without bias comes first.
+    W_gate and W_up have shape (H, F) and W_down has shape (F, H), where F is feed_forward_size(H). If the size of the
+    input is not H, the input is first projected to H without a bias.
     """
 
     def __init__(self, input_size: int, hidden_size: int, state_size: int) -> None:
@@ -28,7 +28,7 @@ class Block(Cell):
         self.down = Linear(inner, hidden_size)
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Divide matrices that add to the residual by √(2 L), as in GPT-2 (Radford et al. 2019)."""
+        """Draw all matrices, and divide those that add to the residual by √(2 L), as in GPT-2 (Radford et al. 2019)."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 weights.fill(module.weight, module.in_features)
@@ -47,7 +47,7 @@ class Block(Cell):
 
 
 class Linear(nn.Linear):
-    """x Wᵀ, without bias. precision: as a Cell's."""
+    """The product x Wᵀ without a bias. `precision` has the same meaning as in Cell."""
 
     precision: torch.dtype | None = None
 
@@ -59,5 +59,8 @@ class Linear(nn.Linear):
 
 
 def feed_forward_size(hidden_size: int) -> int:
-    """Return 8/3 of hidden_size, rounded up to a multiple of 8: as many weights as two matrices of 4 · hidden_size."""
+    """Return 8/3 of hidden_size, rounded up to a multiple of 8.
+
+    The three matrices of a gated layer then have as many weights as two matrices with 4 · hidden_size units.
+    """
     return -(-hidden_size // 3) * 8

@@ -1,4 +1,4 @@
-"""The interface of every recurrent layer. Imports only torch: part of every bundle.
+"""The interface of all recurrent layers. The module is copied into every bundle, so it imports only torch.
 
 Shapes: batch b, time t, hidden size H, state size S.
 """
@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class InitialWeights:
-    """How a layer's weights are drawn: `model.initialization` and `model.recurrent_initialization`."""
+    """The way in which a layer's weights are drawn; see `model.initialization` and `model.recurrent_initialization`."""
 
-    matrices: str  # xavier (Glorot and Bengio 2010) or he (He et al. 2015)
+    matrices: str  # "xavier" (Glorot and Bengio 2010) or "he" (He et al. 2015)
     recurrent: str
-    layers: int  # of the whole stack
+    layers: int  # The number of layers in the whole stack.
     generator: torch.Generator
 
     def fill(self, matrix: Tensor, inputs: int) -> None:
-        """Draw the matrix in place. It is (inputs, units) or, as torch's Linear has it, (units, inputs)."""
+        """Draw a matrix in place. Its shape is (inputs, units), or (units, inputs) as in torch's Linear."""
         if self.matrices == "he":
             matrix.copy_(torch.randn(matrix.shape, generator=self.generator) * (2 / inputs) ** 0.5)
         else:
@@ -27,12 +27,14 @@ class InitialWeights:
 
 
 class Cell(nn.Module):
-    """One layer of a model. `step` is its definition; `sequence` computes the same for all time steps, faster.
+    """One layer of a model. `step` is its definition; `sequence` computes the same for all time steps, but faster.
 
-    The state is one row of S numbers for each text in the batch; their meaning depends on the kind. Texts begin at 0.
+    The state is a row of S numbers for each text in the batch. The meaning of these numbers depends on the kind of
+    layer. At the beginning of a text they are 0.
     """
 
-    precision: torch.dtype | None = None  # of `product` with the inputs of all time steps; None: as the weights
+    # The precision of products with the inputs of all time steps. None stands for the precision of the weights.
+    precision: torch.dtype | None = None
 
     def __init__(self, hidden_size: int, state_size: int) -> None:
         super().__init__()
@@ -40,18 +42,25 @@ class Cell(nn.Module):
         self.state_size = state_size
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute one time step: output (b, H) and new state (b, S). x: (b, input), state: (b, S)."""
+        """Return the output (b, H) and the new state (b, S) of one time step.
+
+        `x` has shape (b, input) and `state` has shape (b, S).
+        """
         raise NotImplementedError
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Compute all time steps: outputs (b, t, H) and last state (b, S). x: (b, t, input), state: (b, S).
+        """Return the outputs (b, t, H) and the last state (b, S) of all time steps.
 
-        Without a state the texts begin at zero.
+        `x` has shape (b, t, input) and `state` has shape (b, S). If the state is None, all texts begin with a zero
+        state.
         """
         return self.loop(x, state)
 
     def loop(self, x: Tensor, state: Tensor | None, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Compute sequence() step by step. mask: (b, t), 0 at padding, where the state stays the same."""
+        """Compute sequence() step by step.
+
+        The mask has shape (b, t) and is 0 at padding, where the state does not change.
+        """
         state = self.initial_state(x) if state is None else state
         outputs = []
         for time in range(x.shape[1]):
@@ -61,13 +70,15 @@ class Cell(nn.Module):
         return torch.stack(outputs, dim=1), state
 
     def initial_state(self, x: Tensor) -> Tensor:
-        """Return zeros, (b, S), for the inputs x."""
+        """Return a zero state, (b, S), for the inputs x."""
         return x.new_zeros(len(x), self.state_size)
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Fill W with each gate as a matrix of its own, U with each gate orthogonal (Saxe et al. 2014), biases with 0.
+        """Draw W with each gate as a separate matrix, and U with each gate orthogonal (Saxe et al.
 
-        NotImplementedError if there are other matrices, or if there is no W.
+        2014). Set biases to 0.
+
+        Raise NotImplementedError if the layer has no W or has further matrices.
         """
         parameters = dict(self.named_parameters())
         if not parameters:
@@ -81,22 +92,22 @@ class Cell(nn.Module):
                 nn.init.orthogonal_(gate, generator=weights.generator)
         if others := [name for name, parameter in parameters.items() if parameter.ndim > 1]:
             raise NotImplementedError(
-                f"its weights cannot be initialized: it has {', '.join(others)} beside W, U and biases"
+                f"its weights cannot be initialized: it has {', '.join(others)} besides W, U and biases"
             )
         for bias in parameters.values():
             nn.init.zeros_(bias)
 
     def recurrent_weights(self) -> dict[str, Tensor]:
-        """Return the parameters that multiply the state by name, for recurrent dropout: U, if the layer has one."""
+        """Return the parameters that multiply the state, by name. Recurrent dropout applies to them."""
         return {name: weight for name, weight in self.named_parameters() if name == "U"}
 
 
 def kernel_weights(*weights: Tensor) -> list[Tensor]:
-    """Return a cell's matrices, transposed, and its biases, in the order of torch's recurrent kernels.
+    """Return a cell's transposed matrices, and its biases, in the order of torch's recurrent kernels.
 
-    cuDNN wants them to follow each other in memory; on a CPU any layout will do.
+    cuDNN expects them in contiguous memory one after the other; on a CPU any layout will do.
     """
-    transposed = [weight.t() for weight in weights]  # a vector stays as it is
+    transposed = [weight.t() for weight in weights]  # A vector is its own transpose.
     if not weights[0].is_cuda:
         return transposed
     flat = torch.cat([weight.flatten() for weight in transposed])
@@ -105,17 +116,14 @@ def kernel_weights(*weights: Tensor) -> list[Tensor]:
 
 
 def product(x: Tensor, W: Tensor, precision: torch.dtype | None) -> Tensor:
-    """Return x W, (…, m). x: (…, n), W: (n, m).
+    """Return the product x W, (…, m), of x (…, n) and W (n, m).
 
-    While training, the product and its gradient are computed in `precision`.
+    During training, the product and its gradient are computed in `precision`.
     """
     used = used_precision(x, precision)
     return x @ W if used is None else (x.to(used) @ W.to(used)).to(x.dtype)
 
 
 def used_precision(x: Tensor, precision: torch.dtype | None) -> torch.dtype | None:
-    """Return the precision of products with x.
-
-    While training the given one, else None, which means the weights' own.
-    """
+    """Return `precision` during training. Otherwise return None, which stands for the precision of the weights."""
     return precision if x.device.type in ("cpu", "cuda") and torch.is_grad_enabled() else None

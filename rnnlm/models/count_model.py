@@ -1,11 +1,13 @@
-"""Interpolated Kneser-Ney n-grams as arrays: probabilities of given tokens, and of every next token.
+"""An interpolated Kneser-Ney n-gram model stored in arrays.
 
-The counts are those of rnnlm/evaluation/ngram/kneser_ney.py, whose formulas these are:
-p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context) p_{k-1}(w | shorter context).
+The counts and the formula are those of rnnlm/evaluation/ngram/kneser_ney.py:
 
-Contexts form a tree: below the empty context those of one token, the last before w; below each of them those with one
-token more to the left. The contexts below one context lie side by side, ordered by that token, as do the words that
-follow a context. So (context, token) pairs ascend, as numbers too, and both are found by binary search.
+    p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context) p_{k-1}(w | shorter context)
+
+The contexts form a tree. The children of the empty context consist of one token, the last one before w. The children of
+any other context have one more token on the left. The children of a context are adjacent in the arrays, ordered by this
+token, and so are the words that follow a context. Pairs of (context, token) are therefore in ascending order, also when
+each pair is encoded as one number, and are found by binary search.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,27 +16,34 @@ from itertools import pairwise
 
 import numpy as np
 
-FILE = "counts.safetensors"  # in a model's folder, if counts are part of the model
-LONGEST_NGRAM = 5  # the largest setting model.counts
+FILE = "counts.safetensors"  # A file in the model's folder. It exists if the model contains an n-gram model.
+LONGEST_NGRAM = 5  # The largest value of the setting model.counts.
 
 
 @dataclass(frozen=True)
 class Level:
-    """The contexts of one length n, in the order of the tree, and the words that follow them. C contexts, N n-grams."""
+    """The contexts of one length n in the order of the tree, and the words that follow them.
 
-    tokens: np.ndarray  # (C,) the leftmost token of each context; of the empty context 0
-    first_child: np.ndarray  # (C + 1,) place of its first context of length n + 1; empty at the last level
-    first_word: np.ndarray  # (C + 1,) place of its first word
+    In the following shapes, C is the number of contexts and N the number of n-grams.
+    """
+
+    tokens: np.ndarray  # (C,): the leftmost token of each context, or 0 for the empty context.
+    # (C + 1,): the index of the first child of each context. The array is empty at the last level.
+    first_child: np.ndarray
+    first_word: np.ndarray  # (C + 1,): the index of the first word of each context.
     words: np.ndarray  # (N,)
     counts: np.ndarray  # (N,)
 
 
 class CountModel:
-    """Interpolated Kneser-Ney n-grams in arrays.
+    """An interpolated Kneser-Ney n-gram model in arrays.
 
-    levels: one for each length of the context, from 0 on. discounts: (levels, 3), of the counts 1, 2, and 3 or more.
+    Args:
+        levels: One Level for each length of the context, from 0 on.
+        discounts: The discounts of the counts 1, 2, and 3 or more for each level, (levels, 3).
+        vocabulary_size: The number of token ids.
+        predictable: The ids of the tokens that have a probability, (P,).
 
-    vocabulary_size: token ids; predictable: (P,) those that have a probability.
     """
 
     def __init__(
@@ -56,25 +65,28 @@ class CountModel:
 
     @property
     def order(self) -> int:
-        """Tokens of the longest n-gram."""
+        """The number of tokens in the longest n-gram."""
         return len(self.levels)
 
     @property
     def stored_counts(self) -> int:
-        """N-grams of all orders: the model's size, as the number of parameters is a network's."""
+        """The number of stored n-grams of all orders.
+
+        It measures the model's size, as the parameter count does for a network.
+        """
         return sum(len(level.counts) for level in self.levels)
 
     def children(self, length: int, nodes: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the contexts with one token more to the left: their places, and whether they are known.
+        """Return the indices of the contexts with one more token on the left, and whether these contexts exist.
 
-        nodes: of that length.
+        `nodes` are the indices of contexts of the given length.
         """
         return find(self.child_keys[length], nodes * self.vocabulary_size + tokens)
 
     def sums(self, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return total and gamma of each context of a length, (C,).
+        """Return the total and gamma of each context of a length, (C,).
 
-        The total is the sum of its counts; gamma is the share that discounts took.
+        The total is the sum of the counts, and gamma is the fraction of it that the discounts removed.
         """
         level = self.levels[length]
         starts = level.first_word[:-1].astype(np.int64)
@@ -84,23 +96,28 @@ class CountModel:
         return totals, taken / totals
 
     def discounted(self, length: int, places: "np.ndarray | slice") -> np.ndarray:
-        """Return the counts of n-grams less their discounts."""
+        """Return the counts of n-grams minus their discounts."""
         counts = self.levels[length].counts[places].astype(np.int64)
         difference: np.ndarray = counts - self.discounts[length][np.minimum(counts, 3) - 1]
         return difference
 
     def log_probabilities(self, contexts: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log probabilities of given words, and how much of their contexts is known.
+        """Return the log probabilities of given words, and the length of the longest known part of each context.
 
-        contexts: (tokens, order - 1), the last token before the word first; 0 where there is none. words: (tokens,).
-        Returns (tokens,) float64 natural logarithms and (tokens,) the length of the longest known context.
+        The results are natural logarithms, (tokens,) float64, and lengths, (tokens,).
+
+        Args:
+            contexts: The tokens before each word, (tokens, order - 1). The last one is first; missing ones are 0.
+            words: The ids of the words, (tokens,).
+
         """
-        # In the order of the tree, so that one search ends close to where the next begins: three times as fast.
+        # In the order of the tree, each binary search ends close to the next one, which makes the search three times as
+        # fast.
         order = np.argsort(self.packed(contexts))
         words = words[order]
         probabilities = self.unigram[words]
         lengths = np.zeros(len(words), np.uint8)
-        rows = np.arange(len(words))  # whose context of the length so far is known
+        rows = np.arange(len(words))  # The rows whose context of the current length is known.
         nodes = np.zeros(len(words), np.int64)
         for length in range(1, self.order):
             nodes, found = self.children(length - 1, nodes, contexts[order[rows], length - 1])
@@ -115,9 +132,9 @@ class CountModel:
         return log_probabilities, known_lengths
 
     def packed(self, contexts: np.ndarray) -> np.ndarray:
-        """Return a number for each context, int64, that orders contexts as the tree does.
+        """Return an int64 number for each context, so that sorting by the numbers sorts contexts as the tree does.
 
-        It holds as many of their tokens as fit.
+        The number encodes as many tokens of the context as fit into 63 bits.
         """
         bits = self.vocabulary_size.bit_length()
         packed = np.zeros(len(contexts), np.int64)
@@ -128,9 +145,8 @@ class CountModel:
     def distribution(self, context: Sequence[int]) -> tuple[np.ndarray, int]:
         """Return the probability of each next token, (V,) float64, and the length of the longest known context.
 
-        Tokens that are never predicted have 0.
-
-        context: the tokens before it, the last one first; 0, or the end, where there is none.
+        Tokens that are never predicted have the probability 0. `context` contains the tokens before the predicted one,
+        the last one first. It may be shorter, or end with 0, if there are fewer tokens.
         """
         probabilities, node, known = self.unigram.copy(), np.zeros(1, np.int64), 0
         for length, token in enumerate(context[: self.order - 1], start=1):
@@ -145,7 +161,7 @@ class CountModel:
         return probabilities, known
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return all that count_model_of() needs."""
+        """Return the arrays from which count_model_of() restores the model."""
         arrays = {"discounts": self.discounts, "predictable": self.predictable}
         for length, level in enumerate(self.levels):
             arrays |= {f"{length}.{name}": value for name, value in vars(level).items()}
@@ -153,13 +169,13 @@ class CountModel:
 
 
 def count_model_of(arrays: Mapping[str, np.ndarray], vocabulary_size: int) -> CountModel:
-    """Return the model whose arrays() these are. Raise KeyError or ValueError if they are damaged."""
+    """Return the model with these arrays(). Raise KeyError or ValueError if they are damaged."""
     discounts, predictable = arrays["discounts"], arrays["predictable"]
     if discounts.ndim != 2 or discounts.shape[1] != 3 or not 1 <= len(discounts) <= LONGEST_NGRAM:
         raise ValueError(
             f"{FILE}: expected discounts of 1 to {LONGEST_NGRAM} orders, found the shape {discounts.shape}"
         )
-    if not ((discounts > 0) & (discounts <= np.arange(1, 4))).all():  # not NaN either
+    if not ((discounts > 0) & (discounts <= np.arange(1, 4))).all():
         raise ValueError(f"{FILE}: a discount is not between 0 and the count that it is taken from")
     names = ("tokens", "first_child", "first_word", "words", "counts")
     levels = [Level(**{name: arrays[f"{length}.{name}"] for name in names}) for length in range(len(discounts))]
@@ -173,7 +189,7 @@ def count_model_of(arrays: Mapping[str, np.ndarray], vocabulary_size: int) -> Co
 
 
 def check_levels(levels: list[Level], vocabulary_size: int) -> None:
-    """Raise ValueError for places outside of their arrays, and for an order that a binary search cannot use."""
+    """Raise ValueError if an index is out of bounds, or if values are not in the order that binary search needs."""
     if len(levels[0].tokens) != 1:
         raise ValueError(f"{FILE}: expected one empty context, found {len(levels[0].tokens)}")
     for level, below in zip(levels, [*levels[1:], None], strict=True):
@@ -182,7 +198,8 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
             if len(first) != len(level.tokens) + 1 or first[0] or first[-1] != len(values) or not ordered:
                 raise ValueError(f"{FILE}: the counts do not fit together")
         if (np.diff(level.first_word.astype(np.int64)) < 1).any() or len(level.words) != len(level.counts):
-            raise ValueError(f"{FILE}: a context without words")  # the sums of contexts need one each
+            # np.add.reduceat in sums() needs at least one word for each context.
+            raise ValueError(f"{FILE}: a context without words")
         if max(level.words.max(), level.tokens.max()) >= vocabulary_size or level.counts.min() < 1:
             raise ValueError(f"{FILE}: the counts do not fit the vocabulary")
         searched = [keys_of(level.first_word, level.words, vocabulary_size)]
@@ -193,14 +210,14 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
 
 
 def is_ascending(values: np.ndarray) -> bool:
-    """Return True if each value is larger than the one before."""
+    """Return True if each value is larger than the previous one."""
     return bool((values[1:] > values[:-1]).all())
 
 
 def keys_of(first: np.ndarray, tokens: np.ndarray, vocabulary_size: int) -> np.ndarray:
-    """Return a number for each pair of a context and a token, (tokens,) int64, ascending.
+    """Return one int64 number for each pair of a context and a token, (tokens,), in ascending order.
 
-    Context c has tokens[first[c]:first[c + 1]].
+    The tokens of context c are tokens[first[c]:first[c + 1]].
     """
     places = first.astype(np.int64)
     sizes = places[1:] - places[:-1]
@@ -209,6 +226,6 @@ def keys_of(first: np.ndarray, tokens: np.ndarray, vocabulary_size: int) -> np.n
 
 
 def find(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of each wanted key, and whether it is there. keys: ascending, at least one."""
+    """Return the index of each wanted key, and whether the key is there. `keys` is ascending and not empty."""
     places = np.searchsorted(keys, wanted)
     return places, keys[np.minimum(places, len(keys) - 1)] == wanted

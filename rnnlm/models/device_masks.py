@@ -1,7 +1,7 @@
-"""Dropout masks drawn on a GPU by a counter-based generator: each value depends on a seed, its row and its unit alone.
+"""Dropout masks drawn on a GPU by a counter-based generator. Each value depends only on a seed, its row and its unit.
 
-So neither resumption nor the number of processes changes them, and nothing is copied to the GPU. Philox (Salmon et al.
-2011), as Triton has it. Without Triton and a C compiler masks are drawn on the CPU.
+Hence the masks are the same after a resumption and with any number of processes, and nothing is copied to the GPU. The
+generator is Triton's Philox (Salmon et al. 2011). Without Triton and a C compiler, masks are drawn on the CPU.
 """
 
 import torch
@@ -23,20 +23,21 @@ def draws_masks(device: torch.device) -> bool:
 
 
 def drawn_mask(rows: range, columns: int, share: float, seed: int, device: torch.device) -> Tensor:
-    """Draw (rows, columns) float32 factors: 0 with the probability `share`, else 1 / (1 - share).
+    """Return factors of shape (rows, columns), float32: 0 with probability `share`, otherwise 1 / (1 - share).
 
-    rows: their numbers in the whole batch.
+    `rows` are the indices of the rows in the whole batch.
     """
     mask = torch.empty(len(rows), columns, device=device)
     if mask.numel():
-        wide = seed % (1 << 62) + (1 << 62)  # always a 64-bit number: Triton compiles for each type
+        # The seed always has 64 bits, because Triton would compile another kernel for a smaller type.
+        wide = seed % (1 << 62) + (1 << 62)
         grid = (triton.cdiv(mask.numel(), VALUES_AT_ONCE),)
         numbers = (rows.start, rows.step, columns, mask.numel())
         mask_kernel[grid](mask, wide, *numbers, share, 1.0 / (1.0 - share), VALUES_AT_ONCE)
     return mask
 
 
-# Triton 3.6 compiles annotations, too, and knows only its own names in them.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations and knows no other names than its own.
 if triton is not None:
 
     @triton.jit(do_not_specialize=["seed", "first_row", "row_step"])

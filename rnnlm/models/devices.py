@@ -1,4 +1,4 @@
-"""Choose the device, its matrix precision and its memory settings."""
+"""The choice of the device, the precision of its matrix products, and its memory settings."""
 
 import ctypes
 import os
@@ -13,13 +13,17 @@ from torch import Tensor
 
 from rnnlm.errors import DeviceError
 
-NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")  # x86, x86 with matrix units, ARM; torch's names
+# Names in torch of the instructions of x86, of x86 with matrix units, and of ARM.
+NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")
 T = TypeVar("T")
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # from malloc.h
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # These values are defined in malloc.h.
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the named device; `auto` is cuda, else mps, else cpu. Raise DeviceError if a named one is absent."""
+    """Return the named device. `auto` is cuda if available, else mps, else cpu.
+
+    Raise DeviceError if a named device does not exist.
+    """
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     available = [device for device, there in present.items() if there]
     if name == "auto":
@@ -32,12 +36,15 @@ def choose_device(name: str) -> torch.device:
 
 
 def evaluation_device(of_training: str | None) -> torch.device:
-    """Return the CPU if the run was configured to train there, else the best device of this machine."""
+    """Return the CPU if the run was configured to train there, otherwise the best device of this machine."""
     return choose_device("cpu" if of_training == "cpu" else "auto")
 
 
 def choose_rank_device(name: str) -> torch.device:
-    """Choose as choose_device() does, with a GPU for each rank. Raise DeviceError if there are too few."""
+    """Return the device of this rank, as choose_device() does, but a separate GPU for each rank.
+
+    Raise DeviceError if there are fewer GPUs than ranks.
+    """
     device = choose_device(name)
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if device.type == "mps":
@@ -46,51 +53,57 @@ def choose_rank_device(name: str) -> torch.device:
         return device
     if local_rank >= torch.cuda.device_count():
         raise DeviceError(
-            f"training.distributed.processes: no GPU for local rank {local_rank}, this machine has "
+            f"training.distributed.processes: there is no GPU for local rank {local_rank}, because this machine has "
             f"{torch.cuda.device_count()}; set as many processes as GPUs, or training.device=cpu"
         )
     return torch.device("cuda", local_rank)
 
 
 def has_native_bfloat16() -> bool:
-    """Return True if the processor multiplies bfloat16 numbers itself. Else such products are many times slower."""
+    """Return True if the CPU multiplies bfloat16 numbers in hardware. Otherwise such products are many times slower."""
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(name, False) for name in NATIVE_BFLOAT16)
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:
-    """Return True if the device multiplies bfloat16 numbers itself: some processors, and NVIDIA's GPUs since 2020."""
+    """Return True if the device multiplies bfloat16 numbers in hardware: some CPUs, and NVIDIA's GPUs since 2020."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return device.type == "cpu" and has_native_bfloat16()
 
 
 def machine_facts(device: torch.device) -> list[Any]:
-    """Return what the speed of a training depends on beside its settings: processor, GPU, threads, version of torch."""
+    """Return everything besides its settings that the speed of training depends on.
+
+    This is the CPU, the GPU, the number of threads and the version of torch.
+    """
     processor = [platform.machine(), torch.backends.cpu.get_cpu_capability(), os.cpu_count(), torch.get_num_threads()]
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return [*processor, has_native_bfloat16(), name, torch.__version__]
 
 
 def usable_precision(precision: str, device: torch.device) -> str:
-    """Return float32 in place of bfloat16 on a device without native bfloat16, where it is faster and more exact."""
+    """Return float32 on a device without native bfloat16, where float32 is faster and more exact, else `precision`."""
     return precision if device.type == "mps" or multiplies_bfloat16(device) else "float32"
 
 
 def keep_freed_memory() -> None:
-    """Make glibc's malloc reuse the memory that a step frees, instead of returning it to the system.
+    """Let glibc's malloc keep the memory that a step frees, instead of returning it to the operating system.
 
-    Each step allocates the same large arrays. Pages from the system are zeroed again each time, which takes a third of
-    a step's time with a large vocabulary. No effect without glibc.
+    Each step allocates the same large arrays. The operating system zeroes its pages every time, which takes a third of
+    a step's time if the vocabulary is large. Without glibc this function has no effect.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(M_MMAP_MAX, 0)  # large arrays come from the heap, too
-        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)  # keep up to 2 GiB, the largest value it takes
+        mallopt(M_MMAP_MAX, 0)  # Large arrays are allocated on the heap, too.
+        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)  # Keep up to 2 GiB, which is the largest allowed value.
 
 
 def to_device(value: T, device: torch.device) -> T:
-    """Copy a tensor, or all tensors in dataclasses, tuples and dictionaries. Pinned memory does not wait for a GPU."""
+    """Copy a tensor, or all tensors in dataclasses, tuples and dictionaries, to a device.
+
+    Copies from pinned memory to a GPU are asynchronous.
+    """
     found: Any = value
     if isinstance(found, Tensor):
         pinned = found.pin_memory() if device.type == "cuda" and found.device.type == "cpu" else found
@@ -105,24 +118,25 @@ def to_device(value: T, device: torch.device) -> T:
     return value
 
 
-# The two functions below are private to torch (2.13). Public ones would start a kernel for each tensor.
+# The next two functions call private functions of torch (2.13). Public ones would start one kernel for each tensor.
 
 
 def copy_tensors(targets: list[Tensor], sources: list[Tensor]) -> None:
-    """Copy each source to the target at its place, all of them in one kernel of a GPU."""
+    """Copy each source to the target with the same index. A GPU copies all of them in one kernel."""
     torch._foreach_copy_(targets, sources)
 
 
 def scale_tensors(tensors: list[Tensor], factor: Tensor) -> None:
-    """Multiply all tensors in place by a scalar tensor, in one kernel of a GPU."""
+    """Multiply all tensors in place by a scalar tensor. A GPU multiplies all of them in one kernel."""
     torch._foreach_mul_(tensors, factor)
 
 
 @contextmanager
 def float32_products(precision: str) -> Iterator[None]:
-    """Let a GPU multiply float32 matrices exactly inside the context, or as TF32 if precision is bfloat16.
+    """Set how a GPU multiplies float32 matrices inside the context: as TF32 if `precision` is bfloat16, else exactly.
 
-    torch's cuDNN recurrence does not support bfloat16. TF32 has three more bits and runs on the same units.
+    torch's recurrence with cuDNN does not support bfloat16. TF32 has three more bits of precision and runs on the same
+    tensor cores.
     """
     backends: tuple[Any, ...] = (torch.backends.cudnn.rnn, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]

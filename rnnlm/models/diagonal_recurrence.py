@@ -1,7 +1,7 @@
-"""The recurrence of a diagonal layer on a GPU: all time steps in one kernel of Triton. Part of every bundle.
+"""The recurrence of a diagonal layer on a GPU, which computes all time steps in one Triton kernel.
 
-torch for CUDA brings Triton along, which needs a C compiler. Without them, and on a CPU, elman.py loops over time.
-Shapes: batch b, time t, hidden size H.
+The module is copied into every bundle. torch for CUDA includes Triton, which needs a C compiler. Without them, and on a
+CPU, elman.py loops over time. Shapes: batch b, time t, hidden size H.
 """
 
 import functools
@@ -17,7 +17,7 @@ try:
 except ImportError:
     triton = None
 
-UNITS_AT_ONCE = 64  # per program; one program computes all steps of these units of one row
+UNITS_AT_ONCE = 64  # Each program computes all time steps of this many units of one row.
 
 
 def has_kernel(states: Tensor, nonlinearity: str) -> bool:
@@ -27,19 +27,39 @@ def has_kernel(states: Tensor, nonlinearity: str) -> bool:
 
 @functools.cache
 def has_compiler() -> bool:
-    """Return True if a C compiler is found. It is searched for once, because every layer of every step asks."""
+    """Return True if there is a C compiler.
+
+    The result is cached, because every layer calls this function at every step.
+    """
     return any(map(shutil.which, (os.environ.get("CC", "gcc"), "gcc", "clang")))
 
 
 def compute_states(a: Tensor, u: Tensor, states: Tensor, nonlinearity: str) -> None:
-    """Compute h' = f(a + u ⊙ h) for all steps. a: (t, b, H), u: (H,), states: (t + 1, b, H), whose first is read."""
+    """Compute h' = f(a + u ⊙ h) for all time steps.
+
+    Args:
+        a: The inputs of the units, (t, b, H).
+        u: The diagonal, (H,).
+        states: The first state on entry, and all states on return, (t + 1, b, H).
+        nonlinearity: The name of f.
+
+    """
     steps, rows, units = a.shape
     grid = (rows, triton.cdiv(units, UNITS_AT_ONCE))
     forward_kernel[grid](a, u, states, steps, rows * units, units, nonlinearity == "tanh", UNITS_AT_ONCE)
 
 
 def compute_deltas(states_grad: Tensor, u: Tensor, states: Tensor, deltas: Tensor, nonlinearity: str) -> None:
-    """Write deltas, (t, b, H): ∂loss/∂a of each step. states_grad: (t, b, H), states: (t + 1, b, H)."""
+    """Write ∂loss/∂a of each time step to `deltas`, (t, b, H).
+
+    Args:
+        states_grad: The gradient of the outputs, (t, b, H).
+        u: The diagonal, (H,).
+        states: The result of compute_states(), (t + 1, b, H).
+        deltas: The array to fill, (t, b, H).
+        nonlinearity: The name of f.
+
+    """
     steps, rows, units = deltas.shape
     grid = (rows, triton.cdiv(units, UNITS_AT_ONCE))
     backward_kernel[grid](
@@ -47,18 +67,22 @@ def compute_deltas(states_grad: Tensor, u: Tensor, states: Tensor, deltas: Tenso
     )
 
 
-# Triton 3.6 compiles annotations, too, and knows only its own names in them.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations and knows no other names than its own.
 if triton is not None:
 
     @triton.jit
     def forward_kernel(a, u, states, steps, stride, units, is_tanh: tl.constexpr, block: tl.constexpr):
-        """Compute the states of a block of units for all time steps. stride: elements from one step to the next."""
+        """Compute the states of a block of units for all time steps.
+
+        `stride` is the number of elements from one time step to the next.
+        """
         unit = tl.program_id(1) * block + tl.arange(0, block)
         length = tl.where(unit < units, steps, 0)
         factor = tl.load(u + unit, length > 0, 0.0)
-        offsets = tl.program_id(0).to(tl.int64) * units + unit  # there may be more than 2³¹ states
+        # The index has 64 bits, because there may be more than 2³¹ states.
+        offsets = tl.program_id(0).to(tl.int64) * units + unit
         h = tl.load(states + offsets, length > 0, 0.0)
-        # Four steps are read ahead, because a step takes less time than a read.
+        # Four steps are read ahead, because reading a step takes longer than computing it.
         a0 = tl.load(a + offsets, length > 0, 0.0)
         a1 = tl.load(a + offsets + stride, length > 1, 0.0)
         a2 = tl.load(a + offsets + 2 * stride, length > 2, 0.0)
@@ -79,7 +103,7 @@ if triton is not None:
         length = tl.where(unit < units, steps, 0)
         factor = tl.load(u + unit, length > 0, 0.0)
         offsets = tl.program_id(0).to(tl.int64) * units + unit + (steps - 1) * stride
-        after = states + stride  # after each step
+        after = states + stride  # The address of the state after each step.
         delta = tl.zeros([block], tl.float32)
         g0 = tl.load(states_grad + offsets, length > 0, 0.0)
         g1 = tl.load(states_grad + offsets - stride, length > 1, 0.0)

@@ -1,9 +1,10 @@
-"""Dropout for training; the model itself does not contain it.
+"""Dropout for training. It is not part of the model itself.
 
-There are five kinds, each with its own share. Locked dropout uses one mask for all time steps of a sequence (Gal and
-Ghahramani 2016): on embedded tokens, between layers and on the top layer. Word dropout drops rows of the embedding, so
-that a word is missing in the whole batch; recurrent dropout drops weights of U, the same ones at all time steps (both
-Merity, Keskar and Socher 2018). Remaining values are scaled up, so that expectations stay the same.
+There are five kinds of dropout, each with its own rate. Locked dropout uses one mask for all time steps of a sequence
+(Gal and Ghahramani 2016). It applies to the embedded tokens, to the values between layers, and to the output of the top
+layer. Word dropout removes rows of the embedding, so that a token is missing from the whole batch. Recurrent dropout
+removes weights of U, the same ones at all time steps (both Merity, Keskar and Socher 2018). The remaining values are
+scaled up, so that their expectation does not change.
 """
 
 from dataclasses import dataclass
@@ -19,13 +20,14 @@ from rnnlm.models.stack import Stack
 
 @dataclass(frozen=True)
 class Dropout:
-    """Shares set to zero, in [0, 1); 0: off."""
+    """The dropout rates, in [0, 1). A rate of 0 switches that kind of dropout off."""
 
-    words: float = 0.0  # of the vocabulary's embedding rows
-    inputs: float = 0.0  # of the embedding's units
-    layers: float = 0.0  # of the units that a layer reads from the one below
-    outputs: float = 0.0  # of the top layer's output, as the head reads it; states are not dropped
-    recurrent: float = 0.0  # of the weights in each U
+    words: float = 0.0  # The fraction of removed rows of the embedding.
+    inputs: float = 0.0  # The fraction of removed units of the embedded tokens.
+    layers: float = 0.0  # The fraction of removed units in the input of a layer from the layer below.
+    # The fraction of removed units of the top layer's output. Only the head is affected, not the states.
+    outputs: float = 0.0
+    recurrent: float = 0.0  # The fraction of removed weights in each U.
 
     @property
     def is_off(self) -> bool:
@@ -34,20 +36,20 @@ class Dropout:
 
 @dataclass(frozen=True)
 class Masks:
-    """Factors for one batch, each 0 or 1 / (1 - share); None or empty if nothing is dropped."""
+    """The factors for one batch, each 0 or 1 / (1 - rate). A mask is None or empty if its rate is 0."""
 
     words: Tensor | None  # (V,)
     inputs: Tensor | None  # (b, 1, E)
-    layers: tuple[Tensor, ...]  # L - 1 of (b, 1, H)
+    layers: tuple[Tensor, ...]  # L - 1 masks of shape (b, 1, H)
     outputs: Tensor | None  # (b, 1, H)
-    recurrent: dict[str, Tensor]  # by the recurrent matrix's name in the stack
+    recurrent: dict[str, Tensor]  # The keys are the names of the recurrent matrices in the stack.
 
 
 def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: torch.Generator) -> Masks | None:
-    """Draw masks for some rows of a step's batch. They do not depend on which other rows are elsewhere.
+    """Draw the masks of some rows of a step's batch. They do not depend on how the batch is split into such parts.
 
-    Drawn on the CPU, or by a GPU from the generator's seed. None, without drawing, if dropout is off or the model is in
-    evaluation mode.
+    The masks are drawn on the CPU, or on a GPU from the generator's seed. If dropout is off or the model is in
+    evaluation mode, nothing is drawn and the result is None.
     """
     if dropout.is_off or not model.training:
         return None
@@ -66,7 +68,8 @@ def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: t
     words = drawn(dropout.words, vocabulary) if dropout.words else None
     matrices = recurrent_weights(model.stack) if dropout.recurrent else {}
     recurrent = {name: drawn(dropout.recurrent, *matrix.shape) for name, matrix in matrices.items()}
-    # Row by row from a separate generator, so that neither a row's masks nor later draws depend on the number of rows.
+    # The rows use a separate generator, one row after the other. Otherwise a row's masks and later draws would depend
+    # on the number of rows.
     row_generator = torch.Generator().manual_seed(int(torch.randint(2**63 - 1, (), generator=generator)))
     draws = torch.rand(rows.stop, 1, embedding_size + layers * size, generator=row_generator)[rows.start :: rows.step]
     inputs, *between, outputs = draws.split([embedding_size] + [size] * layers, dim=-1)
@@ -80,7 +83,7 @@ def draw_masks(model: LanguageModel, dropout: Dropout, rows: range, generator: t
 
 
 def draw_masks_on_device(model: LanguageModel, dropout: Dropout, rows: range, seed: int) -> Masks:
-    """Draw the masks on the model's GPU. Each mask has a seed of its own, made from `seed`."""
+    """Draw the masks on the model's GPU. Each mask has its own seed, which is derived from `seed`."""
     weight, layers = model.embedding.weight, len(model.stack.cells)
     vocabulary, embedding_size = weight.shape
 
@@ -104,23 +107,26 @@ def draw_masks_on_device(model: LanguageModel, dropout: Dropout, rows: range, se
 def masked_hidden(
     model: LanguageModel, masks: Masks | None, token_ids: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Compute model.hidden() with dropout: (b, t, H or E) and the state (b, L, S). token_ids: (b, t) int64."""
+    """Compute model.hidden() with dropout. Return the head's input (b, t, H or E) and the state (b, L, S).
+
+    `token_ids` has shape (b, t) and type int64.
+    """
     if masks is None:
         return model.hidden(token_ids, state)
     x: Tensor = model.embedding(token_ids)
     if masks.words is not None:
-        # On the embedded tokens, not on the matrix, so that a sparse gradient stays sparse.
+        # Mask the embedded tokens and not the embedding matrix, so that a sparse gradient stays sparse.
         x = x * masks.words[token_ids].unsqueeze(-1)
     if masks.inputs is not None:
         x = x * masks.inputs
-    # Replace U by the masked U for this call; the gradient reaches U through the mask.
+    # U is replaced by the masked U during this call. The gradient reaches U through the mask.
     weights = {name: model.stack.get_parameter(name) * mask for name, mask in masks.recurrent.items()}
     x, last = functional_call(model.stack, weights, (x, state, None, masks.layers))
     return model.head_input(x if masks.outputs is None else x * masks.outputs), last
 
 
 def recurrent_weights(stack: Stack) -> dict[str, Tensor]:
-    """Return the recurrent matrices of all layers by their names in the stack. Kinds without them have none."""
+    """Return the recurrent matrices of all layers by their names in the stack. Some kinds of layers have none."""
     return {
         f"cells.{layer}.{name}": weight
         for layer, cell in enumerate(stack.cells)

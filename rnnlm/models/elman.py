@@ -15,10 +15,10 @@ from .full_recurrence import FullRecurrence, has_full_kernel
 
 
 class ElmanCell(Cell):
-    """h' = tanh(x W + h U + b). The state and the output are both h.
+    """The Elman cell, h' = tanh(x W + h U + b). Both the state and the output are h.
 
-    W: (input, H); U: (H, H), or (H,) if diagonal: then each unit reads only its own previous state (Li et al. 2018).
-    nonlinearity: tanh, relu or sigmoid.
+    W has shape (input, H). U has shape (H, H), or (H,) if it is diagonal. With a diagonal U each unit reads only its
+    own previous state (Li et al. 2018). Instead of tanh, the nonlinearity may be relu or sigmoid.
     """
 
     def __init__(self, input_size: int, hidden_size: int, nonlinearity: str = "tanh", diagonal: bool = False) -> None:
@@ -29,11 +29,11 @@ class ElmanCell(Cell):
         self.nonlinearity = nonlinearity
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Draw U as weights.recurrent says, and set b to 0.
+        """Draw U by the method that weights.recurrent names, and set b to 0.
 
-        identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, or spread: a diagonal from 0 to 1,
-        from units that forget at once to units that never do. leaky: initial_leak() times the identity. A diagonal U
-        needs identity, leaky or spread.
+        The methods are identity (Le, Jaitly and Hinton 2015), orthogonal (Saxe et al. 2014), xavier, spread and leaky.
+        `spread` is a diagonal from 0 to 1: some units forget their state at once, others never do. `leaky` is the
+        identity times initial_leak(). A diagonal U can only be initialized by identity, leaky or spread.
         """
         weights.fill(self.W, len(self.W))
         if weights.recurrent == "xavier":
@@ -49,7 +49,7 @@ class ElmanCell(Cell):
         nn.init.zeros_(self.b)
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
-        """Compute h', (b, H), of one time step. x: (b, input), h: (b, H)."""
+        """Return h', (b, H), after one time step. `x` has shape (b, input) and `h` has shape (b, H)."""
         recurrent = h @ self.U if self.U.ndim == 2 else h * self.U
         return getattr(torch, self.nonlinearity)(x @ self.W + recurrent + self.b)
 
@@ -58,28 +58,30 @@ class ElmanCell(Cell):
         return h, h
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Use the handwritten gradient for a diagonal layer, and for training on a CPU or in bfloat16 on a GPU.
+        """Compute all time steps, by the fastest implementation that supports this layer and device.
 
-        Otherwise use torch's kernel. In bfloat16 on a GPU the states are bfloat16, too.
+        A diagonal layer, training on a CPU, and training in bfloat16 on a GPU use a handwritten gradient. All others
+        use torch's kernel. After training in bfloat16 on a GPU, the returned states are bfloat16, too.
         """
         state = self.initial_state(x) if state is None else state
         weights, precision = (self.W, self.U, self.b), used_precision(x, self.precision)
         if torch.is_grad_enabled() and has_full_kernel(x, self.U, self.nonlinearity, precision):
             states, last = FullRecurrence.apply(x, state, *weights, self.nonlinearity, precision)
             return states, last
-        x = x.to(self.b.dtype)  # the layer below may have used the kernel
+        x = x.to(self.b.dtype)  # The output of the layer below may be bfloat16.
         if self.U.ndim == 1 or (torch.is_grad_enabled() and x.device.type == "cpu"):
             states, last = BackpropagationThroughTime.apply(x, state, *weights, self.nonlinearity, precision)
             return states, last
-        if self.nonlinearity == "sigmoid":  # torch has no kernel for it
+        if self.nonlinearity == "sigmoid":  # torch has no kernel for the sigmoid.
             return super().sequence(x, state)
         return self.kernel(x, state)
 
     def kernel(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Run torch's kernel, which takes two biases; the second one is zero."""
+        """Run torch's kernel. It expects two biases, of which the second one is zero."""
         weights = kernel_weights(self.W, self.U, self.b, torch.zeros_like(self.b))
         kernel = getattr(torch, f"rnn_{self.nonlinearity}")
-        # arguments: biases, layers, dropout, training, bidirectional, batch first; state is (1, b, H) there
+        # The arguments after the weights are: biases, layers, dropout, training, bidirectional, batch first. The
+        # kernel's state has shape (1, b, H).
         states, last = kernel(x, state[None].contiguous(), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return states, last[0]
 
@@ -89,10 +91,10 @@ class ElmanCell(Cell):
 
 
 def initial_leak(units: int, layers: int) -> float:
-    """Share of its state that a layer keeps at first.
+    """Return the fraction of its state that a layer keeps at each step before training.
 
-    With all of it, as from the identity, units saturate before they have learnt what to forget, in wide layers and in
-    stacks sooner (benchmarks/stacks.py).
+    If it kept everything, as with an identity matrix, units would saturate before the layer has learned what to forget.
+    This happens sooner in wide layers and in stacks (benchmarks/stacks.py).
     """
     return 0.9 ** max(1.0, units / 256) if layers == 1 else 0.5
 
@@ -105,10 +107,11 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class BackpropagationThroughTime(torch.autograd.Function):
-    """One layer over all time steps with a handwritten gradient.
+    """One Elman layer over all time steps, with a handwritten gradient.
 
-    x: (b, t, input), state: (b, H), W, U and b of the cell → states (b, t, H), last state (b, H). Only the recurrence
-    is sequential; every other gradient is one matrix product over all b·t steps, in `precision`; None: as W.
+    The inputs are x (b, t, input), the state (b, H), and the cell's W, U and b. The outputs are the states (b, t, H)
+    and the last state (b, H). Only the recurrence is sequential; every other gradient is a single matrix product over
+    all b · t steps. The products are computed in `precision`, or in the precision of W if it is None.
     """
 
     @staticmethod
@@ -126,7 +129,8 @@ class BackpropagationThroughTime(torch.autograd.Function):
         precision = precision or W.dtype
         inputs = x.transpose(0, 1).flatten(0, 1).to(precision)  # (t·b, input)
         projected = (inputs @ W.to(precision)).to(b.dtype).add_(b).view(steps, rows, size)
-        states = projected.new_empty(steps + 1, rows, size)  # h before each step, and after the last
+        # These are the states before each step and after the last one.
+        states = projected.new_empty(steps + 1, rows, size)
         states[0] = state
         if U.ndim == 1 and has_kernel(states, nonlinearity):
             compute_states(projected, U, states, nonlinearity)
@@ -143,7 +147,7 @@ class BackpropagationThroughTime(torch.autograd.Function):
     def backward(ctx: Any, *output_grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         inputs, states, W, U = ctx.saved_tensors
         states_grad, last_grad = output_grads[0].transpose(0, 1), output_grads[1]
-        deltas = torch.empty_like(states[1:])  # ∂loss/∂a of each step, with a = x W + h U + b
+        deltas = torch.empty_like(states[1:])  # ∂loss/∂a of each step, where a = x W + h U + b
         if U.ndim == 1 and has_kernel(states, ctx.nonlinearity):
             states_grad = states_grad.clone(memory_format=torch.contiguous_format)
             states_grad[-1] += last_grad

@@ -1,4 +1,4 @@
-"""Several networks of one vocabulary as one: the weighted mean of their probabilities. Part of every bundle."""
+"""Ensembles of several networks with the same vocabulary, whose probabilities are averaged. Part of every bundle."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,24 +10,28 @@ from torch import Tensor, nn
 from ..config.kinds import MEMBERS
 from .language_model import LanguageModel
 
-SHARES = "shares"  # name of the tensor in model.safetensors
+SHARES = "shares"  # The name of the tensor in model.safetensors.
 
 
 class Ensemble(LanguageModel):
-    """p(w) = Σ share_i p_i(w), with shares that sum to 1. `hidden` and `state` are those of the members end to end.
+    """An ensemble that predicts p(w) = Σ share_i p_i(w), where the shares sum to 1.
 
-    It has neither embedding, layers nor head of its own: what works on these takes one network (load_network).
+    Its `hidden` values and `state` are those of the members, concatenated. It has no embedding, layers or head of its
+    own. Code that needs these must load a single network by load_network().
     """
 
-    shares: Tensor  # (members,) float32: not every device has float64
+    shares: Tensor  # (members,) float32, because some devices have no float64
 
     def build(self, config: Mapping[str, Any]) -> None:
-        """Make the members. config: the contents of config.json, whose "members" are the configurations of networks."""
+        """Create the members.
+
+        `config` is the content of config.json, whose "members" are the configurations of networks.
+        """
         self.average([LanguageModel(member) for member in config[MEMBERS]])
         self.register_buffer(SHARES, torch.full((len(self.averaged),), 1 / len(self.averaged)))
 
     def average(self, networks: Sequence[LanguageModel]) -> None:
-        """Average these networks from now on."""
+        """Use these networks as the members."""
         self.averaged, self.members = list(networks), nn.ModuleList(networks)
 
     @property
@@ -36,7 +40,7 @@ class Ensemble(LanguageModel):
 
     @property
     def embedding(self) -> nn.Embedding:  # type: ignore[override]
-        """The first member's: its device is that of all."""
+        """The embedding of the first member. Its device is the device of all members."""
         return self.networks[0].embedding
 
     def saved_weights(self) -> dict[str, Tensor]:
@@ -72,18 +76,17 @@ class Ensemble(LanguageModel):
         )
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return the logarithms of the mean probabilities, (…, V). hidden: (…, ΣH or E)."""
+        """Return the logarithms of the mean probabilities, (…, V), for `hidden` of shape (…, ΣH or E)."""
         parts = hidden.split([network.head.in_features for network in self.networks], dim=-1)
         return self.logits_of_networks(network.logits(part) for network, part in zip(self.networks, parts, strict=True))
 
     def logits_of_networks(self, logits: Iterable[Tensor]) -> Tensor:
-        """Return the natural logarithms of the members' mean probabilities, (…, V), from their logits, (…, V) each.
+        """Return the natural logarithms of the mean probabilities, (…, V), given the logits of each member, (…, V).
 
-        Members are added one by one, so an iterator needs memory for few of them.
-
-        They are added one by one, so an iterator needs memory for few of them.
+        The members are added one by one. If `logits` is an iterator, only few of them are in memory at the same time.
         """
-        never = self.networks[0].never_predicted  # -inf in all networks, of which logaddexp has no gradient
+        # These logits are -inf in all networks, where logaddexp has no gradient.
+        never = self.networks[0].never_predicted
         total: Tensor | None = None
         for one, share in zip(logits, self.shares.log(), strict=True):
             shared = one.log_softmax(dim=-1).masked_fill(never, 0.0) + share.to(one.dtype)
@@ -92,8 +95,8 @@ class Ensemble(LanguageModel):
         return total.masked_fill(never, float("-inf"))
 
     def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-        """Return the ensemble's losses, (tokens,) float32, from its members' losses of these tokens, (tokens,) each."""
-        with np.errstate(divide="ignore"):  # log 0: that network has no share
+        """Return the losses of some tokens, (tokens,) float32, given the members' losses of the same tokens."""
+        with np.errstate(divide="ignore"):  # A share may be 0, whose logarithm is -inf.
             shares = np.log(self.shares.cpu().numpy().astype(np.float64))
         shared = -np.asarray(nll_nats, np.float64) + shares[:, None]
         nll: np.ndarray = -np.logaddexp.reduce(shared, axis=0).astype(np.float32)
@@ -101,12 +104,18 @@ class Ensemble(LanguageModel):
 
 
 def make_network(config: Mapping[str, Any]) -> LanguageModel:
-    """Make a network, or an ensemble of several, with weights that are still to be loaded. config: of config.json."""
+    """Return a network, or an ensemble of several, whose weights are still to be loaded.
+
+    `config` is the content of config.json.
+    """
     return Ensemble(config) if MEMBERS in config else LanguageModel(config)
 
 
 def joined(networks: Sequence[LanguageModel], shares: np.ndarray) -> Ensemble:
-    """Join networks with the same vocabulary to an ensemble without counts. shares: (networks,), which sum to 1."""
+    """Return an ensemble, without an n-gram model, of networks with the same vocabulary.
+
+    `shares` has shape (networks,) and sums to 1.
+    """
     first = networks[0].config
     ids = {name: first[name] for name in ("vocab_size", "pad_token_id", "bos_token_id", "eos_token_id")}
     members = [dict(network.config) for network in networks]

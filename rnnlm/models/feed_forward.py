@@ -1,18 +1,21 @@
-"""A network without recurrence, which reads the last tokens alone (Bengio et al. 2003). Imports only torch."""
+"""A network without recurrence, which reads only the last tokens (Bengio et al.
+
+2003). The module imports only torch.
+"""
 
 import torch
 from torch import Tensor, nn
 
 from .cell import Cell, product
 
-WINDOW = 4  # tokens that it reads: as many as a 5-gram model reads before the one that it predicts
+WINDOW = 4  # The number of tokens that the layer reads, which equals the number of context tokens of a 5-gram model.
 
 
 class FeedForwardCell(Cell):
-    """h = tanh(x_t W_0 + x_{t-1} W_1 + x_{t-2} W_2 + x_{t-3} W_3 + b). Nothing before these tokens matters.
+    """The layer h = tanh(x_t W_0 + x_{t-1} W_1 + x_{t-2} W_2 + x_{t-3} W_3 + b). Earlier tokens have no influence.
 
-    W: (input, WINDOW · H), side by side. The state is what the inputs so far add to the next WINDOW - 1 steps, side by
-    side: (WINDOW - 1) · H numbers, before b and tanh.
+    W contains W_0 to W_3 side by side, (input, WINDOW · H). The state contains what the inputs so far contribute to
+    each of the next WINDOW - 1 steps, before b and tanh. It has (WINDOW - 1) · H numbers.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -26,7 +29,7 @@ class FeedForwardCell(Cell):
         return torch.tanh(now + self.b), later
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Compute all steps with one matrix product."""
+        """Compute all time steps with one matrix product."""
         state = self.initial_state(x) if state is None else state
         steps = x.shape[1]
         products = product(x, self.W, self.precision).chunk(WINDOW, dim=-1)

@@ -1,9 +1,9 @@
-"""An Elman layer with a full matrix U, trained on a GPU: all time steps in one kernel of Triton. Part of every bundle.
+"""The training of an Elman layer with a full matrix U on a GPU, which computes all time steps in one Triton kernel.
 
-Up to UNITS_OF_ONE_PROGRAM, one program computes all steps of a few rows, and keeps U in its registers and shared
-memory. Up to MOST_UNITS several programs share the rows: each keeps some columns of U, and after every step they wait
-for each other. With more units, and in float32, torch's kernel (cuDNN) is used.
-Shapes: batch b, time t, input size E, hidden size H.
+The module is copied into every bundle. Up to UNITS_OF_ONE_PROGRAM units, one program computes all time steps of a few
+rows, and keeps U in its registers and shared memory. Up to MOST_UNITS units, several programs share the same rows: each
+keeps some columns of U, and after every time step the programs wait for each other. With more units, and in float32,
+torch's kernel (cuDNN) is used. Shapes: batch b, time t, input size E, hidden size H.
 """
 
 import functools
@@ -21,29 +21,30 @@ except ImportError:
     triton = None
 
 UNITS_OF_ONE_PROGRAM, MOST_UNITS = 256, 1_024
-COLUMNS_AT_ONCE = 64  # of U in each of several programs
-MOST_SHARED_STATES = 45_000  # of a group of rows: each of several programs reads all of them
-COUNTER_STRIDE = 32  # integers between two counters, so that each has a cache line of its own
-PROGRAM_ROWS = 16  # the fewest that a tensor core multiplies
+COLUMNS_AT_ONCE = 64  # The number of columns of U in each of several programs.
+# The largest number of states in a group of rows. Each of several programs reads all of them.
+MOST_SHARED_STATES = 45_000
+COUNTER_STRIDE = 32  # The distance between two counters in integers. It gives each counter its own cache line.
+PROGRAM_ROWS = 16  # Tensor cores multiply at least this number of rows.
 KERNEL_NONLINEARITIES = ("tanh", "relu", "sigmoid")
 
 
 def has_full_kernel(x: Tensor, U: Tensor, nonlinearity: str, precision: torch.dtype | None) -> bool:
-    """Return True if the kernels below can train the layer. x: (b, t, E), its input."""
+    """Return True if the kernels below can train the layer. `x` is its input, (b, t, E)."""
     known = nonlinearity in KERNEL_NONLINEARITIES and precision == torch.bfloat16
     fits = U.ndim == 2 and len(U) <= MOST_UNITS
-    small = x.shape[0] * x.shape[1] * len(U) < 1 << 31 and x.numel() > 0  # places are 32-bit integers in the kernels
+    small = x.shape[0] * x.shape[1] * len(U) < 1 << 31 and x.numel() > 0  # The kernels use 32-bit indices.
     if not (x.is_cuda and known and fits and small and triton is not None and has_compiler()):
         return False
     return len(U) <= UNITS_OF_ONE_PROGRAM or processors_of(x.device) * COLUMNS_AT_ONCE >= len(U)
 
 
 class FullRecurrence(torch.autograd.Function):
-    """A layer's recurrence with a handwritten gradient, in kernels.
+    """The recurrence of a layer, with kernels for the states and a handwritten gradient.
 
-    x: (b, t, E), state: (b, H), W, U and b of the cell → states (b, t, H) in `precision`, last state (b, H).
-
-    Products are in `precision`; sums, biases and the gradients of weights are float32.
+    The inputs are x (b, t, E), the state (b, H), and the cell's W, U and b. The outputs are the states (b, t, H) in
+    `precision`, and the last state (b, H). Products are computed in `precision`; sums, biases and the gradients of
+    weights are float32.
     """
 
     @staticmethod
@@ -51,7 +52,8 @@ class FullRecurrence(torch.autograd.Function):
         ctx: Any, x: Tensor, state: Tensor, W: Tensor, U: Tensor, b: Tensor, nonlinearity: str, precision: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         rows, steps, units = *x.shape[:2], len(U)
-        # (t·b, E): time comes first, so that the states before and after all steps are slices of one array.
+        # (t·b, E). Time is the first dimension, so that the states before and after all steps are two slices of one
+        # array.
         inputs = x.transpose(0, 1).to(precision, memory_format=torch.contiguous_format).flatten(0, 1)
         projected = (inputs @ W.to(precision)).view(steps, rows, units)
         states = projected.new_empty(steps + 1, rows, units)
@@ -66,7 +68,7 @@ class FullRecurrence(torch.autograd.Function):
     def backward(ctx: Any, *output_grads: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         inputs, states, W, U = ctx.saved_tensors
         states_grad, last_grad = output_grads
-        deltas = torch.empty_like(states[1:])  # ∂loss/∂a of each step, with a = x W + h U + b
+        deltas = torch.empty_like(states[1:])  # ∂loss/∂a of each step, where a = x W + h U + b
         if states_grad is None:
             states_grad = deltas.new_zeros(()).expand(deltas.shape).transpose(0, 1)
         compute_deltas(states_grad.transpose(0, 1), last_grad, U, states, deltas, ctx.nonlinearity)
@@ -85,16 +87,16 @@ class FullRecurrence(torch.autograd.Function):
 
 
 def float32_product(left: Tensor, right: Tensor) -> Tensor:
-    """Return left @ right in float32, from bfloat16 matrices too: a GPU does not round the sums then."""
+    """Return left @ right as float32. A GPU then does not round the sums, even if the matrices are bfloat16."""
     if left.is_cuda and left.dtype == torch.bfloat16:
         return torch.mm(left, right, out_dtype=torch.float32)
     return (left @ right).float()
 
 
 def compute_states(a: Tensor, U: Tensor, b: Tensor, state: Tensor, states: Tensor, nonlinearity: str) -> None:
-    """Compute h' = f(a + h U + b) for all steps, from h = state.
+    """Compute h' = f(a + h U + b) for all time steps, beginning with the given state.
 
-    a: (t, b, H), state: (b, H) → states: (t + 1, b, H), written.
+    `a` has shape (t, b, H) and `state` has shape (b, H). The result is written to `states`, (t + 1, b, H).
     """
     steps, rows, units = a.shape
     state = state if state.stride(1) == 1 else state.contiguous()
@@ -110,14 +112,22 @@ def compute_states(a: Tensor, U: Tensor, b: Tensor, state: Tensor, states: Tenso
 def compute_deltas(
     states_grad: Tensor, last_grad: Tensor | None, U: Tensor, states: Tensor, deltas: Tensor, nonlinearity: str
 ) -> None:
-    """Write deltas, (t, b, H): ∂loss/∂a of each step. states_grad: (t, b, H), last_grad: (b, H) or None.
+    """Write ∂loss/∂a of each time step to `deltas`, (t, b, H).
 
-    states: (t + 1, b, H).
+    Args:
+        states_grad: The gradient of the outputs, (t, b, H).
+        last_grad: The gradient of the last state, (b, H), or None.
+        U: The recurrent matrix, (H, H).
+        states: The result of compute_states(), (t + 1, b, H).
+        deltas: The array to fill, (t, b, H).
+        nonlinearity: The name of f.
+
     """
     steps, rows, units = deltas.shape
     states_grad = states_grad if states_grad.stride(2) == 1 else states_grad.contiguous()
     has_last = last_grad is not None
-    last_grad = states_grad if last_grad is None else last_grad.contiguous()  # is not read without has_last
+    # The kernel needs some tensor, which it does not read if has_last is false.
+    last_grad = states_grad if last_grad is None else last_grad.contiguous()
     tensors = (states_grad, last_grad, U.contiguous(), states, deltas)
     arguments = (*tensors, steps, rows, units, states_grad.stride(1), states_grad.stride(0), has_last, nonlinearity)
     if units <= UNITS_OF_ONE_PROGRAM:
@@ -128,11 +138,12 @@ def compute_deltas(
         shared_deltas_kernel[grid](*arguments, arrived, PRODUCTS[deltas.dtype], **shape)
 
 
-PRODUCTS = {torch.bfloat16: "tf32", torch.float32: "ieee"}  # input_precision of tl.dot, which only float32 heeds
+# These are values of the argument input_precision of tl.dot, which only affects float32.
+PRODUCTS = {torch.bfloat16: "tf32", torch.float32: "ieee"}
 
 
 def launch_shape(rows: int, units: int) -> tuple[tuple[int], dict[str, int]]:
-    """Return the grid, and the arguments that say how much a program computes."""
+    """Return the grid, and the kernel's arguments that determine how much each program computes."""
     block = max(16, triton.next_power_of_2(units))
     return (triton.cdiv(rows, PROGRAM_ROWS),), {
         "group": PROGRAM_ROWS,
@@ -142,9 +153,10 @@ def launch_shape(rows: int, units: int) -> tuple[tuple[int], dict[str, int]]:
 
 
 def shared_launch_shape(rows: int, units: int, device: torch.device) -> tuple[tuple[int], dict[str, int], Tensor]:
-    """Return the grid and its arguments where programs share rows, and a counter at zero for each set of programs.
+    """Return the grid, the kernel's arguments, and a zero counter for each set of programs that share rows.
 
-    All programs must run at once, else they would wait for ever: there are at most as many as the GPU has processors.
+    The programs of a set wait for each other, so all of them must run at the same time. There are therefore at most as
+    many programs as the GPU has multiprocessors.
     """
     block, programs = triton.next_power_of_2(units), triton.cdiv(units, COLUMNS_AT_ONCE)
     sets = processors_of(device) // programs
@@ -161,7 +173,7 @@ def processors_of(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-# Triton 3.6 compiles annotations, too, and knows only its own names in them.
+# The kernels have no type annotations, because Triton 3.6 compiles annotations and knows no other names than its own.
 if triton is not None:
 
     @triton.jit
@@ -176,7 +188,7 @@ if triton is not None:
 
     @triton.jit
     def slope_at(h, nonlinearity: tl.constexpr):
-        """Return the activation's derivative where its value is h."""
+        """Return the derivative of the activation function where its value is h."""
         if nonlinearity == "tanh":
             slope = 1.0 - h * h
         elif nonlinearity == "sigmoid":
@@ -187,8 +199,8 @@ if triton is not None:
 
     @triton.jit
     def wait_for_set(counter, expected):
-        """Return when as many programs have arrived at the counter, this one included; what they stored can be read."""
-        tl.debug_barrier()  # all threads have stored
+        """Wait until `expected` programs, including this one, have arrived. Their stored values can then be read."""
+        tl.debug_barrier()  # Wait until all threads of this program have stored.
         tl.atomic_add(counter, 1, sem="release", scope="gpu")
         while tl.atomic_add(counter, 0, sem="acquire", scope="gpu") < expected:
             pass
@@ -212,7 +224,8 @@ if triton is not None:
     ):
         """Compute the states of a group of rows for all time steps.
 
-        group: rows of a program. block: units, rounded up to a power of two; those beyond `units` are zero.
+        `group` is the number of rows of a program. `block` is the number of units, rounded up to a power of two. Those
+        beyond `units` are zero.
         """
         row = tl.program_id(0) * group + tl.arange(0, group)
         unit, before = tl.arange(0, block), tl.arange(0, block)
@@ -227,9 +240,8 @@ if triton is not None:
         for step in range(steps):
             total = tl.dot(h, u, input_precision=products) + (now.to(tl.float32) + bias)
             place += rows * units
-            now = tl.load(
-                a + place, inside & (step + 1 < steps), 0.0
-            )  # fetched for the next step while this one is computed
+            # Load the input of the next step while this one is computed.
+            now = tl.load(a + place, inside & (step + 1 < steps), 0.0)
             total = activation(total, nonlinearity)
             h = total.to(states.dtype.element_ty)
             tl.store(states + place, h, inside)
@@ -252,9 +264,9 @@ if triton is not None:
         group: tl.constexpr,
         block: tl.constexpr,
     ):
-        """Compute delta = (gradient of h + next delta Uᵀ) f'(h) from the last step to the first.
+        """Compute delta = (gradient of h + next delta Uᵀ) f'(h) from the last time step to the first.
 
-        Strides: of states_grad.
+        The strides are those of `states_grad`.
         """
         row = tl.program_id(0) * group + tl.arange(0, group)
         unit, after = tl.arange(0, block), tl.arange(0, block)
@@ -272,7 +284,7 @@ if triton is not None:
             slope = slope_at(h, nonlinearity)
             total = tl.dot(delta, u, input_precision=products) + g
             grad_place -= step_stride
-            earlier = inside & (step + 1 < steps)  # the step before, while this one is computed
+            earlier = inside & (step + 1 < steps)  # Load the values of the previous step while this one is computed.
             g = tl.load(states_grad + grad_place, earlier, 0.0).to(tl.float32)
             h = tl.load(states + place, earlier, 0.0).to(tl.float32)
             delta = (total * slope).to(deltas.dtype.element_ty)
@@ -302,7 +314,8 @@ if triton is not None:
     ):
         """Compute the states of groups of rows, each group by a set of several programs.
 
-        programs: of a set; each computes some columns. A set computes every sets-th group of rows.
+        A set has `programs` programs, each of which computes some columns. Each set computes every `sets`-th group of
+        rows.
         """
         own_set, program = tl.program_id(0) // programs, tl.program_id(0) % programs
         unit, before = program * columns + tl.arange(0, columns), tl.arange(0, block)
@@ -328,7 +341,8 @@ if triton is not None:
                 tl.store(states + place, total.to(states.dtype.element_ty), inside)
                 expected += programs
                 wait_for_set(counter, expected)
-                h = tl.load(states + every, all_inside, 0.0, cache_modifier=".cg")  # other programs wrote them
+                # These values were written by other programs.
+                h = tl.load(states + every, all_inside, 0.0, cache_modifier=".cg")
 
     @triton.jit(do_not_specialize=["steps", "rows"])
     def shared_deltas_kernel(

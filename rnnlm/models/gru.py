@@ -1,4 +1,4 @@
-"""The gated recurrent unit (Cho et al. 2014), in the form of torch.nn.GRU. Imports only torch."""
+"""The gated recurrent unit (Cho et al. 2014), with the equations of torch.nn.GRU. The module imports only torch."""
 
 import torch
 from torch import Tensor, nn
@@ -7,14 +7,14 @@ from .cell import Cell, kernel_weights
 
 
 class GRUCell(Cell):
-    """The state and the output are both h; r resets it, z keeps it.
+    """A GRU, whose state and output are both h. The gate r resets the state, and the gate z keeps it.
 
         r = σ(x W_r + h U_r + b_r)
         z = σ(x W_z + h U_z + b_z)
         n = tanh(x W_n + b_n + r ⊙ (h U_n + c))
         h' = (1 - z) ⊙ n + z ⊙ h
 
-    W: (input, 3H), U: (H, 3H) and b: (3H,) hold r, z and n side by side; c: (H,).
+    W (input, 3H), U (H, 3H) and b (3H,) contain r, z and n side by side. c has shape (H,).
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -34,9 +34,10 @@ class GRUCell(Cell):
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute all time steps with torch's kernel."""
-        c = torch.cat([torch.zeros_like(self.b[self.hidden_size :]), self.c])  # r and z need no second bias
+        c = torch.cat([torch.zeros_like(self.b[self.hidden_size :]), self.c])  # The gates r and z need no second bias.
         weights = kernel_weights(self.W, self.U, self.b, c)
         h = self.initial_state(x) if state is None else state
-        # arguments: biases, layers, dropout, training, bidirectional, batch first; h is (1, b, H) there
+        # The arguments after the weights are: biases, layers, dropout, training, bidirectional, batch first. The
+        # kernel's state has shape (1, b, H).
         outputs, last = torch.gru(x, h[None].contiguous(), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return outputs, last[0]

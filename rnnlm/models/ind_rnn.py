@@ -1,4 +1,7 @@
-"""Independently recurrent units between two projections. Imports only torch: part of every bundle."""
+"""Independently recurrent units between two projections.
+
+Copied into every bundle, so this module imports only torch.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -6,16 +9,17 @@ from torch import Tensor, nn
 from .cell import Cell, InitialWeights, product, used_precision
 from .elman import BackpropagationThroughTime
 
-UNITS_PER_OUTPUT = 3  # recurrent units for each unit of the output
+UNITS_PER_OUTPUT = 3  # The number of recurrent units for each unit of the output.
 
 
 class IndRNNCell(Cell):
-    """h' = relu(x W + u ⊙ h + b), output = h' V: a feed-forward layer whose hidden units remember.
+    """The layer h' = relu(x W + u ⊙ h + b), output = h' V. It is a feed-forward layer whose hidden units are recurrent.
 
-    Each unit reads only its own previous state (Li et al. 2018), and no |u| exceeds 1, so that no state grows without
-    bound. The state is h, UNITS_PER_OUTPUT · H numbers.
+    Each unit reads only its own previous state (Li et al. 2018). No |u| exceeds 1, because otherwise states could grow
+    without bound. The state is h, which has S = UNITS_PER_OUTPUT · H numbers.
 
-    W: (input, S), U: (S,), as it is trained; u: U clamped to [-1, 1]; b: (S,), V: (S, H).
+    W has shape (input, S), b has shape (S,) and V has shape (S, H). The trained parameter is U, (S,); u is U clamped to
+    [-1, 1].
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -27,7 +31,10 @@ class IndRNNCell(Cell):
         self.V = nn.Parameter(torch.empty(units, hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Set U from 0 to 1, from units that forget at once to units that never do, and b to 0."""
+        """Set U to values from 0 to 1, so that some units forget their state at once and others never do.
+
+        Set b to 0.
+        """
         weights.fill(self.W, len(self.W))
         weights.fill(self.V, len(self.V))
         self.U.copy_(torch.linspace(0.0, 1.0, self.state_size))

@@ -1,4 +1,4 @@
-"""Initial weights of a model. Those of a layer are drawn by the layer itself: Cell.initialize."""
+"""The initial weights of a model. Each layer draws its own weights in Cell.initialize."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.models.cell import InitialWeights
 from rnnlm.models.language_model import LanguageModel
 
-EMBEDDING_STD = 0.1  # small compared with the recurrent input, so that tanh starts in its linear part
+EMBEDDING_STD = 0.1  # The embedding is small compared with the recurrent input, so that tanh starts in its linear part.
 
 
 @torch.no_grad()
@@ -18,10 +18,10 @@ def initialize(
     generator: torch.Generator,
     log_unigram: Tensor | None = None,
 ) -> None:
-    """Fill all parameters in place; the same generator seed gives the same weights.
+    """Set all parameters in place. The same seed of the generator gives the same weights.
 
-    log_unigram: (V,) initial bias of the head, so that the first prediction is the unigram distribution.
-    ConfigError if a custom layer has weights that are not known here.
+    `log_unigram`, (V,), is the initial bias of the head. With it the first prediction is the unigram distribution.
+    Raise ConfigError if a custom layer has weights that cannot be initialized here.
     """
     weights = InitialWeights(config.initialization, config.recurrent_initialization, config.layers, generator)
     embedding = model.embedding.weight
@@ -35,7 +35,7 @@ def initialize(
             cell.initialize(weights)
         except NotImplementedError as error:
             raise ConfigError(
-                f"model.kind={config.kind}: {error};\ngive the class a method initialize(weights)"
+                f"model.kind={config.kind}: {error};\ndefine a method initialize(weights) in the class"
             ) from error
     for norm in model.stack.norms:
         nn.init.ones_(norm.weight)

@@ -1,6 +1,7 @@
-"""The language model: embedding, a stack of layers of one kind, head. Imports only torch: part of every bundle.
+"""The language model: an embedding, a stack of layers of one kind, and a head.
 
-Shapes: batch b, time t, layers L, hidden size H, state size S, embedding size E, vocabulary V.
+The module is copied into every bundle, so it imports only torch. Shapes: batch b, time t, layers L, hidden size H,
+state size S, embedding size E, vocabulary V.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,18 +18,22 @@ from .mixture import CountMixture
 from .saved_config import check_config
 from .stack import Stack
 
-SAVED_PREFIX = "language_model."  # of the weights' names in model.safetensors: transformers' class holds this model
+# The prefix of all names in model.safetensors, because the class for transformers has this model as an attribute.
+SAVED_PREFIX = "language_model."
 
 
 def make_cell(config: Mapping[str, Any], input_size: int, layer: int) -> Cell:
-    """Make a layer of the model's kind. Models that were saved before there were kinds are Elman's."""
+    """Return a layer of the model's kind. Models without a kind in their configuration are old and use Elman layers."""
     kind = kind_of(config.get("kind", "elman"))
     settings = {name: layer if name == "layer" else config[name] for name in kind.settings}
     return layer_class(kind)(input_size, config["hidden_size"], **settings)
 
 
 def layer_class(kind: Kind) -> type[Any]:
-    """Return the class of the kind's layers. Raise ValueError if it is no Cell: a model's folder may name any class."""
+    """Return the class of the kind's layers.
+
+    Raise ValueError if it is not a Cell, because the configuration in a folder may name any class.
+    """
     found = cell_class(kind)
     if not (isinstance(found, type) and issubclass(found, Cell)):
         raise ValueError(f"{kind.name} is not a Cell (rnnlm/models/cell.py)")
@@ -39,27 +44,30 @@ def make_stack(config: Mapping[str, Any]) -> Stack:
     layers, hidden_size = config["num_hidden_layers"], config["hidden_size"]
     sizes = [config["embedding_size"]] + [hidden_size] * (layers - 1)
     cells = [make_cell(config, size, layer) for layer, size in enumerate(sizes)]
-    branch_scale = config.get("branch_scale", 1.0)  # version 0.3 saved none
+    branch_scale = config.get("branch_scale", 1.0)  # Models saved by version 0.3 have no branch_scale.
     return Stack(cells, config["backend"], config["residual"], branch_scale, isinstance(cells[0], Block))
 
 
 class LanguageModel(nn.Module):
-    """Embedding, stack and linear head. It returns logits; softmax belongs to the loss and to sampling.
+    """A language model that consists of an embedding, a stack and a linear head.
 
-    With tied embeddings the head shares the embedding's matrix, (V, E). If E is not H, a projection without bias, the
-    readout, maps the top layer to E.
+    It returns logits; the softmax is computed by the loss or during sampling. With tied embeddings the head uses the
+    matrix of the embedding, (V, E). If E is not H, the readout, a projection without a bias, maps the top layer to E.
 
-    The embedding of `<pad>` is always zero. `<pad>` and `<bos>` are never predicted: their logits are -inf, so their
+    The embedding of `<pad>` is always zero. `<pad>` and `<bos>` are never predicted. Their logits are -inf, so their
     probability is 0 and their rows in the head get no gradient.
     """
 
     never_predicted: Tensor
-    mixture: CountMixture | None = None  # where text is scored or written; forward() and hidden() are the network alone
+    # The n-gram model that is mixed in when text is scored or generated. forward() and hidden() compute the network
+    # alone.
+    mixture: CountMixture | None = None
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Make the network with random weights. config: the contents of config.json, with Hugging Face's names.
+        """Create the network with random weights.
 
-        model_factory.architecture() makes such a configuration. Raise ValueError if it is none.
+        `config` is the content of config.json as returned by model_factory.architecture(), with the names of Hugging
+        Face. Raise ValueError if it is invalid.
         """
         super().__init__()
         check_config(config)
@@ -68,7 +76,7 @@ class LanguageModel(nn.Module):
         self.build(config)
 
     def build(self, config: Mapping[str, Any]) -> None:
-        """Make the layers."""
+        """Create the layers."""
         vocabulary_size, embedding_size, hidden_size = (
             config[name] for name in ("vocab_size", "embedding_size", "hidden_size")
         )
@@ -86,29 +94,29 @@ class LanguageModel(nn.Module):
 
     @property
     def networks(self) -> "Sequence[LanguageModel]":
-        """The networks whose probabilities it gives: itself; those of an ensemble are several (ensemble.py)."""
+        """The networks whose probabilities are averaged. Only an ensemble (ensemble.py) has more than one."""
         return [self]
 
     def logits_of_networks(self, logits: Iterable[Tensor]) -> Tensor:
-        """Return the model's logits, (…, V), from those of each network, (…, V)."""
+        """Return the model's logits, (…, V), given the logits of each of its networks, (…, V)."""
         (own,) = logits
         return own
 
     def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-        """Return the model's losses, (tokens,) nats, from those that each network has of the same tokens."""
+        """Return the model's losses of some tokens in nats, (tokens,), given those of each of its networks."""
         (own,) = nll_nats
         return own
 
     def saved_weights(self) -> dict[str, Tensor]:
-        """Return the contents of model.safetensors. Tied weights are saved once."""
+        """Return the content of model.safetensors. Tied weights are saved once."""
         tied = self.head.weight is self.embedding.weight
         weights = {name: tensor for name, tensor in self.state_dict().items() if not (tied and name == "head.weight")}
         return {SAVED_PREFIX + name: tensor.contiguous() for name, tensor in weights.items()}
 
     def load_saved_weights(self, saved: Mapping[str, Tensor]) -> None:
-        """Load the contents of a model.safetensors.
+        """Load the content of a model.safetensors.
 
-        Raise RuntimeError with the weights that are missing or do not fit.
+        Raise RuntimeError, which names the weights that are missing or have another shape.
         """
         weights = {name.removeprefix(SAVED_PREFIX): tensor for name, tensor in saved.items()}
         if self.head.weight is self.embedding.weight and "embedding.weight" in weights:
@@ -118,7 +126,10 @@ class LanguageModel(nn.Module):
     def forward(
         self, token_ids: Tensor, state: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return logits (b, t, V) and the state after the last token (b, L, S). token_ids: (b, t) int64."""
+        """Return the logits (b, t, V) and the state after the last token (b, L, S).
+
+        `token_ids` has shape (b, t) and type int64.
+        """
         hidden, state = self.hidden(token_ids, state, mask)
         return self.logits(hidden), state
 
@@ -127,32 +138,38 @@ class LanguageModel(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the input of the head (b, t, H or E) and the state after the last token (b, L, S).
 
-        token_ids: (b, t) int64.
-
-        On a GPU that trains in bfloat16, the input of the head may be in bfloat16.
+        `token_ids` has shape (b, t) and type int64. After training steps in bfloat16 on a GPU, the input of the head
+        may be bfloat16.
         """
         outputs, last = self.stack(self.embedding(token_ids), state, mask)
         return self.head_input(outputs), last
 
     def head_input(self, outputs: Tensor) -> Tensor:
-        """Return the head's input, (…, H or E): the top layer's outputs, (…, H), projected by the readout if any."""
+        """Return the head's input, (…, H or E), given the outputs of the top layer, (…, H).
+
+        The outputs are projected by the readout if there is one.
+        """
         if isinstance(self.readout, nn.Linear):
             return self.readout(outputs.to(self.readout.weight.dtype))
         return outputs
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return logits (…, V). hidden: (…, H or E), from hidden()."""
+        """Return logits, (…, V), for the result of hidden(), (…, H or E)."""
         return nn.functional.linear(hidden, self.head.weight, self.head_bias())
 
     @property
     def context_length(self) -> int:
-        """Tokens that the counts read before the one they predict; 0 for a network alone."""
+        """The number of tokens that the n-gram model reads before the predicted one, or 0 without an n-gram model."""
         return 0 if self.mixture is None else self.mixture.context_length
 
     def mixed_logits(self, hidden: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
         """Return the logarithms of the mixture's probabilities, or logits() if there is no mixture.
 
-        hidden: (n, H or E); contexts: for each the context_length tokens read last, the last one first (histories()).
+        Args:
+            hidden: The results of hidden() for n positions, (n, H or E).
+            contexts: The context_length tokens that were read last at each position, the last one first; see
+                histories().
+
         """
         logits = self.logits(hidden)
         return logits if self.mixture is None else self.mixture.log_probabilities(logits, contexts)

@@ -1,6 +1,6 @@
-"""Long short-term memory (Hochreiter and Schmidhuber 1997; forget gate: Gers et al. 2000), as in torch.nn.LSTM.
+"""The long short-term memory, with the equations of torch.nn.LSTM. The module imports only torch.
 
-Imports only torch.
+Sources: Hochreiter and Schmidhuber 1997; Gers et al. 2000 for the forget gate.
 """
 
 import torch
@@ -10,7 +10,7 @@ from .cell import Cell, InitialWeights, kernel_weights
 
 
 class LSTMCell(Cell):
-    """The state is h beside the memory c, (b, 2H); the output is h.
+    """An LSTM. The state is h and the memory c side by side, (b, 2H); the output is h.
 
         i = σ(x W_i + h U_i + b_i)
         f = σ(x W_f + h U_f + b_f)
@@ -19,7 +19,7 @@ class LSTMCell(Cell):
         c' = f ⊙ c + i ⊙ g
         h' = o ⊙ tanh(c')
 
-    W: (input, 4H), U: (H, 4H) and b: (4H,) hold i, f, g and o side by side.
+    W (input, 4H), U (H, 4H) and b (4H,) contain i, f, g and o side by side.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -29,7 +29,7 @@ class LSTMCell(Cell):
         self.b = nn.Parameter(torch.zeros(4 * hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Initialize as other layers, but the forget gate's bias with 1 (Jozefowicz et al. 2015)."""
+        """Initialize as in other layers, but set the bias of the forget gate to 1 (Jozefowicz et al. 2015)."""
         super().initialize(weights)
         self.b.chunk(4)[1].fill_(1.0)
 
@@ -42,10 +42,11 @@ class LSTMCell(Cell):
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
         """Compute all time steps with torch's kernel."""
-        no_bias = torch.zeros_like(self.b)  # two biases would add up to one
+        no_bias = torch.zeros_like(self.b)  # torch's kernel adds two biases, so the second one is zero.
         weights = kernel_weights(self.W, self.U, self.b, no_bias)
         before = (self.initial_state(x) if state is None else state)[None].chunk(2, dim=-1)
         h, c = (part.contiguous() for part in before)
-        # arguments: biases, layers, dropout, training, bidirectional, batch first; h and c are (1, b, H) there
+        # The arguments after the weights are: biases, layers, dropout, training, bidirectional, batch first. The
+        # kernel's h and c have shape (1, b, H).
         outputs, h, c = torch.lstm(x, (h, c), weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return outputs, torch.cat([h[0], c[0]], dim=-1)

@@ -1,4 +1,4 @@
-"""The minimal gated recurrent unit (Feng et al. 2024, "Were RNNs all we needed?"). Imports only torch."""
+"""The minimal gated recurrent unit (Feng et al. 2024, "Were RNNs all we needed?"). The module imports only torch."""
 
 import torch
 from torch import Tensor, nn
@@ -8,13 +8,13 @@ from .parallel_scan import ScannedCell
 
 
 class MinGRUCell(ScannedCell):
-    """A GRU whose gate and candidate do not read the state.
+    """A GRU whose gate and candidate do not depend on the state.
 
         z = σ(x W_z + b_z)
         n = g(x W_n + b_n)
         h' = (1 - z) ⊙ h + z ⊙ n
 
-    W: (input, 2H) and b: (2H,) hold z and n side by side.
+    W (input, 2H) and b (2H,) contain z and n side by side.
     """
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -29,5 +29,5 @@ class MinGRUCell(ScannedCell):
 
 
 def positive(x: Tensor) -> Tensor:
-    """Return g of the paper, always above 0: x + 1/2 for x ≥ 0, else σ(x)."""
+    """Return the function g of the paper, which is always positive: x + 1/2 for x ≥ 0, otherwise σ(x)."""
     return torch.where(x >= 0, x + 0.5, torch.sigmoid(x))

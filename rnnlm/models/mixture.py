@@ -1,4 +1,4 @@
-"""A network's probabilities mixed with those of counts. Imports only torch and NumPy: part of every bundle."""
+"""Mixtures of a network with an n-gram model. Copied into every bundle, so this module imports only torch and NumPy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,13 @@ from torch import Tensor
 from .count_model import FILE, CountModel, count_model_of
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity
+@dataclass(frozen=True, eq=False)  # Mixtures are compared by identity, because arrays have no single truth value.
 class CountMixture:
-    """p(w) = (1 - s) p_network(w) + s p_counts(w), after the same tokens.
+    """The mixture p(w) = (1 - s) p_network(w) + s p_ngram(w), where both models have read the same tokens.
 
-    shares: (order,) float64, the s for each number of tokens before w that the training text has seen together, from 0
-    (Jelinek & Mercer 1980): the longer the known context, the more counts are worth.
+    The weight s of the n-gram model depends on the length of the known context, which is the number of tokens before w
+    that occur together in the training text (Jelinek & Mercer 1980). `shares`, (order,) float64, contains the weight
+    for each length from 0 on. The longer the known context, the more the n-gram model contributes.
     """
 
     counts: CountModel
@@ -26,23 +27,23 @@ class CountMixture:
 
     @property
     def is_alone(self) -> bool:
-        """There is no network: all shares are 1, which fitted ones never are."""
+        """True if there is no network. Then all weights are exactly 1, which fitted weights never are."""
         return bool((self.shares == 1).all())
 
     @property
     def uses_counts(self) -> bool:
-        """False if all shares are 0: the network alone predicts as well."""
+        """False if all weights are 0, because the network alone predicts as well."""
         return bool(self.shares.any())
 
     @property
     def context_length(self) -> int:
-        """Tokens before w that the counts read."""
+        """The number of tokens before w that the n-gram model reads."""
         return self.counts.order - 1
 
     def nll(self, network_nll_nats: np.ndarray, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return the losses of given words in nats, (tokens,) float32.
 
-        contexts, words: see CountModel.log_probabilities.
+        `contexts` and `words` are the arguments of CountModel.log_probabilities.
         """
         both, _ = self.mixed_and_counts(network_nll_nats, contexts, words)
         nll: np.ndarray = -both.astype(np.float32)
@@ -51,39 +52,42 @@ class CountMixture:
     def mixed_and_counts(
         self, network_nll_nats: np.ndarray, contexts: np.ndarray, words: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the log-probabilities of given words by the mixture and by counts alone, each (tokens,) float64."""
+        """Return the log-probabilities of given words by the mixture and by the n-gram model alone.
+
+        Both arrays have shape (tokens,) and type float64.
+        """
         of_counts, lengths = self.counts.log_probabilities(contexts, words)
         return mixed(-network_nll_nats.astype(np.float64), of_counts, self.shares[lengths]), of_counts
 
     def log_probabilities(self, logits: Tensor, contexts: Sequence[Sequence[int]]) -> Tensor:
-        """Mix the probabilities of all words. logits: (n, V) of the network → (n, V) natural logarithms.
+        """Return the log-probabilities of all words by the mixture, (n, V), as natural logarithms.
 
-        contexts: the tokens before each, the last one first; 0, or the end, where there is none.
+        `logits` are those of the network, (n, V). `contexts` contains the tokens before each position, the last one
+        first. A context may be shorter, or end with 0, if there are fewer tokens.
         """
         rows = logits.detach().cpu().double().softmax(dim=-1).numpy()
         for row, context in zip(rows, contexts, strict=True):
             probabilities, length = self.counts.distribution(context)
             row *= 1 - self.shares[length]
             row += self.shares[length] * probabilities
-        with np.errstate(divide="ignore"):  # log 0: never predicted
+        with np.errstate(divide="ignore"):  # Tokens that are never predicted have the probability 0.
             logarithms = torch.from_numpy(np.log(rows, out=rows))
         return logarithms.to(logits.device, logits.dtype)
 
 
 def mixed(first: np.ndarray, second: np.ndarray, share: float | np.ndarray) -> np.ndarray:
-    """Return log-probabilities of a linear mixture from those of its parts, (tokens,) each.
+    """Return the log-probabilities of a linear mixture, given those of its two parts, (tokens,) each.
 
-    Share 1 is the second part alone.
-
-    share: of all tokens, or (tokens,).
+    `share` is the weight of the second part, either one number or an array (tokens,). With 1, the result is the second
+    part alone.
     """
-    with np.errstate(divide="ignore"):  # log 0: that part has no share
+    with np.errstate(divide="ignore"):  # A share may be 0 or 1, where one logarithm is -inf.
         mixture: np.ndarray = np.logaddexp(np.log1p(-share) + first, np.log(share) + second)
     return mixture
 
 
 def save_mixture(mixture: CountMixture | None, folder: Path) -> None:
-    """Save the mixture beside the model. With None, the model in `folder` is a network alone from now on."""
+    """Save the mixture in the model's folder. If it is None, remove a mixture that was saved there before."""
     if mixture is None:
         (folder / FILE).unlink(missing_ok=True)
         return
@@ -91,7 +95,7 @@ def save_mixture(mixture: CountMixture | None, folder: Path) -> None:
 
 
 def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
-    """Load the mixture of the network in `folder`; None if it is a network alone. ValueError if the file is damaged."""
+    """Return the mixture in a model's folder, or None if there is none. Raise ValueError if the file is damaged."""
     path = folder / FILE
     if not path.exists():
         return None
@@ -104,7 +108,7 @@ def load_mixture(folder: Path, vocabulary_size: int) -> CountMixture | None:
 
 
 def used_counts(folder: Path) -> int:
-    """Return the order of the counts that the model in `folder` uses: 0 without counts, and if all shares are 0."""
+    """Return the order of the n-gram model in `folder`, or 0 if there is none or all of its weights are 0."""
     if not (folder / FILE).exists():
         return 0
     with safe_open(folder / FILE, framework="numpy") as file:
@@ -113,9 +117,9 @@ def used_counts(folder: Path) -> int:
 
 
 def histories(input_ids: np.ndarray, length: int) -> np.ndarray:
-    """Return the tokens read before each step, the last one first, (rows, t, length). Ids are 0 where there is none.
+    """Return the tokens read before each step, the last one first, (rows, t, length). Missing tokens are 0.
 
-    input_ids: (rows, t), each row from its beginning.
+    `input_ids` has shape (rows, t). Each row must begin at the beginning of its text.
     """
     padded = np.pad(input_ids, [(0, 0), (length, 0)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, length + 1, axis=1)

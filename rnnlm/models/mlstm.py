@@ -1,6 +1,6 @@
 """The mLSTM, an LSTM whose memory is a matrix (Beck et al. 2024, "xLSTM: Extended Long Short-Term Memory", 2.3).
 
-Shapes: batch b, time t, hidden size H, heads N, d = H / N. Imports only torch.
+Shapes: batch b, time t, hidden size H, heads N, d = H / N. The module imports only torch.
 """
 
 import torch
@@ -9,12 +9,14 @@ from torch import Tensor, nn
 from .block import Linear
 from .cell import Cell, InitialWeights
 
-CHUNK = 64  # time steps that are computed at once
-FORGET_BIASES = (3.0, 6.0)  # lowest and highest, as its authors have them
+CHUNK = 64  # The number of time steps that are computed at once.
+FORGET_BIASES = (3.0, 6.0)  # The lowest and the highest bias, as in the authors' implementation.
 
 
 class MLSTMCell(Cell):
-    """In each head C associates values with keys; n sums up the keys. Gates do not read the state.
+    """An mLSTM.
+
+    In each head, the matrix C maps keys to values, and n is a sum of keys. The gates do not read the state.
 
         q = x W_q,  k = x W_k / √d,  v = x W_v                  (d,)
         i = exp(x W_i + b_i),  f = σ(x W_f + b_f)               one number
@@ -23,12 +25,12 @@ class MLSTMCell(Cell):
         h = C'ᵀ q / max(|n'ᵀ q|, 1)                              (d,)
         output = (σ(x W_o) ⊙ norm(h of all heads)) W_y           (H,)
 
-    norm: layer normalization of each head. The exponential i could overflow, so that the state holds C / exp(m),
-    n / exp(m) and m, (b, N (d² + d + 1)), with
+    Here norm is the layer normalization of each head. Because the exponential i could overflow, the state contains C /
+    exp(m), n / exp(m) and m instead, (b, N (d² + d + 1)), where
 
         m' = max(log f + m, log i)
 
-    No output depends on m, and so it gets no gradient.
+    The outputs do not depend on m, so m gets no gradient.
     """
 
     def __init__(self, hidden_size: int, heads: int) -> None:
@@ -40,7 +42,10 @@ class MLSTMCell(Cell):
         self.gain = nn.Parameter(torch.ones(hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Set heads from those that forget early to those that forget late, once the block has filled the matrices."""
+        """Set the biases of the forget gates, from heads that forget early to heads that forget late.
+
+        The block must have filled the matrices before.
+        """
         nn.init.ones_(self.gain)
         self.forget_gate.bias.copy_(torch.linspace(*FORGET_BIASES, self.heads))
 
@@ -57,7 +62,10 @@ class MLSTMCell(Cell):
         return self.gated(x, h), torch.cat([C.flatten(1), n.flatten(1), stabilizer], dim=-1)
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Compute chunk by chunk, with what attention would compute within a chunk. Memory grows linearly with time."""
+        """Compute the time steps in chunks, within which the computation resembles attention.
+
+        Memory is linear in time.
+        """
         C, n, m = self.split(self.initial_state(x) if state is None else state)
         parts = [part.transpose(1, 2) for part in self.queries_keys_values(x)]  # (b, N, t, d)
         log_i = self.input_gate(x).transpose(1, 2)  # (b, N, t)
@@ -72,17 +80,17 @@ class MLSTMCell(Cell):
         return outputs, torch.cat([C.flatten(1), n.flatten(1), m], dim=-1)
 
     def queries_keys_values(self, x: Tensor) -> list[Tensor]:
-        """Return q, k and v, each (…, N, d). x: (…, H)."""
+        """Return q, k and v of the inputs x (…, H), each of shape (…, N, d)."""
         projected = (self.query(x), self.key(x) / self.size**0.5, self.value(x))
         return [part.unflatten(-1, (self.heads, self.size)) for part in projected]
 
     def split(self, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Split a state (b, S) into C (b, N, d, d), n (b, N, d) and m (b, N)."""
+        """Split a state, (b, S), into C (b, N, d, d), n (b, N, d) and m (b, N)."""
         C, n, m = state.split([self.hidden_size * self.size, self.hidden_size, self.heads], dim=-1)
         return C.view(-1, self.heads, self.size, self.size), n.view(-1, self.heads, self.size), m.detach()
 
     def gated(self, x: Tensor, h: Tensor) -> Tensor:
-        """Return the gated output, (…, H). x: (…, H), h: (…, N, d)."""
+        """Return the gated output, (…, H), for the inputs x (…, H) and the values h (…, N, d)."""
         normalized = nn.functional.layer_norm(h, (self.size,), eps=1e-6).flatten(-2) * self.gain
         return self.output(torch.sigmoid(self.output_gate(x)) * normalized)
 
@@ -90,11 +98,11 @@ class MLSTMCell(Cell):
 def one_chunk(
     q: Tensor, k: Tensor, v: Tensor, log_i: Tensor, log_f: Tensor, C: Tensor, n: Tensor, m: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute a chunk of time steps at once.
+    """Compute a chunk of time steps at once. Return h (b, N, t, d) and the state after the chunk.
 
-    q, k, v: (b, N, t, d), log i, log f: (b, N, t), state before the chunk → h (b, N, t, d), state after it.
-
-    The share of step s in step t is D = i_s f_(s+1) … f_t; that of the state before is f_1 … f_t.
+    q, k and v have shape (b, N, t, d), log i and log f have shape (b, N, t). C, n and m are the state before the chunk.
+    The contribution of step s to step t has the factor D = i_s f_(s+1) … f_t; that of the state before the chunk has
+    the factor f_1 … f_t.
     """
     kept = log_f.cumsum(dim=-1)  # log (f_1 … f_t)
     future = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool, device=q.device).triu(1)
@@ -106,7 +114,7 @@ def one_chunk(
     numerator = carried * (q @ C) + weights @ v
     normalizer = carried[..., 0] * (q @ n[..., None])[..., 0] + weights.sum(dim=-1)
     h = numerator / torch.maximum(normalizer.abs(), torch.exp(-stabilizer))[..., None]
-    weighted_keys = D[..., -1, :, None] * k  # each step's share in the last one
+    weighted_keys = D[..., -1, :, None] * k  # Each key is weighted by its contribution to the last step.
     C = carried[:, :, -1:] * C + weighted_keys.transpose(-1, -2) @ v
     n = carried[:, :, -1] * n + weighted_keys.sum(dim=2)
     return h, C, n, stabilizer[..., -1]

@@ -1,4 +1,4 @@
-"""Build a model from its configuration, and save and load it."""
+"""Functions that build a model from its configuration, save it and load it."""
 
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,18 @@ from rnnlm.models.saved_model import read_saved_model
 from rnnlm.storage.home import write_json
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD
 
-# What libraries and layers raise for a folder that is not as save_model() left it.
+# The errors that libraries and layers raise if the files in a folder are not those that save_model() wrote.
 UNREADABLE = (AttributeError, ImportError, LookupError, OSError, TypeError, ValueError, RuntimeError, SafetensorError)
-ONE_HOT_VOCABULARY = 4_096  # largest vocabulary for one-hot input, whose embedding is a square matrix
+ONE_HOT_VOCABULARY = 4_096  # The largest vocabulary for one-hot input, whose embedding is a square matrix.
 
 
 def build_model(
     config: ModelConfig, vocabulary_size: int, seed: int, log_unigram: np.ndarray | None = None
 ) -> LanguageModel:
-    """Make a new model on the CPU. log_unigram: (V,) natural logarithms, used if head_bias is `unigram`.
+    """Return a new model on the CPU.
 
-    Raise ConfigError if the vocabulary is too large for one-hot input, or a custom layer cannot be imported.
+    `log_unigram`, (V,), contains natural logarithms, and is used if head_bias is `unigram`. Raise ConfigError if the
+    vocabulary is too large for one-hot input, or if a custom layer cannot be imported.
     """
     check_kind(config.kind)
     if config.input == "one-hot" and vocabulary_size > ONE_HOT_VOCABULARY:
@@ -51,7 +52,10 @@ def build_model(
 
 
 def check_kind(name: str) -> None:
-    """Import a custom layer that a configuration names. ConfigError if it cannot be imported, or is no Cell."""
+    """Import the class of a custom layer that a configuration names.
+
+    Raise ConfigError if it cannot be imported or is not a Cell.
+    """
     if name not in KINDS:
         import_configured(name)
     try:
@@ -61,14 +65,14 @@ def check_kind(name: str) -> None:
 
 
 def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
-    """Return the contents of config.json: the network's shapes and functions.
+    """Return the content of config.json, which determines the shapes and functions of the network.
 
-    AutoConfig of transformers reads them, too.
+    AutoConfig of transformers reads this file, too.
     """
     one_hot = config.input == "one-hot"
     kind = kind_of(config.kind)
     own = {name: getattr(config, name) for name in ("heads", "attention_window") if name in kind.settings}
-    if not config.has_network:  # the smallest network there is
+    if not config.has_network:  # Without a network, use the smallest sizes that are allowed.
         config = config.model_copy(
             update={"hidden_size": 1, "embedding_size": 1, "layers": 1, "tie_embeddings": True, "residual": False}
         )
@@ -96,7 +100,7 @@ def architecture(config: ModelConfig, vocabulary_size: int) -> dict[str, Any]:
 
 
 def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
-    """Load the model in `folder`, in evaluation mode. Raise ModelError if it is missing, damaged or incomplete."""
+    """Return the model in `folder` in evaluation mode. Raise ModelError if it is missing, damaged or incomplete."""
     weights_path = folder / "model.safetensors"
     if not (folder / "config.json").exists() or not weights_path.exists():
         raise ModelError(
@@ -110,23 +114,27 @@ def load_model(folder: Path, device: str = "cpu") -> LanguageModel:
     except UNREADABLE as error:
         raise ModelError(
             f"{folder}: the model cannot be loaded: {' '.join(str(error).split())[:300]};\n"
-            "get it again from where it came, or train it again"
+            "copy it again from its source, or train it again"
         ) from error
     return model.to(device)
 
 
 def load_network(folder: Path, device: str = "cpu") -> LanguageModel:
-    """Load as load_model() does, for callers that read the layers of one network. Raise ModelError for an ensemble."""
+    """Return the model as load_model() does, but raise ModelError for an ensemble.
+
+    Callers use this function if they read the layers of a single network.
+    """
     model = load_model(folder, device)
     if len(model.networks) > 1:
         raise ModelError(
-            f"{folder}: an ensemble of {len(model.networks)} networks, where one is needed;\ngive the run of a member"
+            f"{folder}: an ensemble of {len(model.networks)} networks, but one network is needed;\n"
+            "give the run of a member"
         )
     return model
 
 
 def save_model(model: LanguageModel, folder: Path) -> None:
-    """Write configuration, weights and counts if there are any (safetensors); moves the model to the CPU."""
+    """Write configuration, weights and the n-gram model, if any. The model is moved to the CPU."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", dict(model.config))
     save_file(model.to("cpu").saved_weights(), folder / "model.safetensors", metadata={"format": "pt"})

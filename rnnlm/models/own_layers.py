@@ -1,7 +1,8 @@
-"""Layers of one's own, `model.kind=package.module:Class`: who may have their modules imported.
+"""Custom layers, which are given as `model.kind=package.module:Class`, and the permission to import their modules.
 
-Importing a module runs it. A configuration is its author's word; the folder of a model may come from anywhere, so the
-kind in its config.json is imported only if this home's trainings, its registry or its user have named it.
+Importing a module executes its code. A configuration is trusted, but the folder of a model may come from anywhere. The
+kind in its config.json is therefore imported only if a training run of this rnnlm home, its registry or the user has
+named this kind before.
 """
 
 import os
@@ -14,11 +15,12 @@ from rnnlm.config.kinds import KINDS, MEMBERS, OWN_KIND
 from rnnlm.errors import ConfigError, ModelError
 from rnnlm.storage.home import Home, find_home, read_json, write_json
 
-OWN_LAYERS_VARIABLE = "RNNLM_OWN_LAYERS"  # kinds that may be imported, separated by commas
+# The environment variable with kinds that may be imported, separated by commas.
+OWN_LAYERS_VARIABLE = "RNNLM_OWN_LAYERS"
 
 
 def own_kinds(config: dict[str, Any]) -> set[str]:
-    """Return the kinds in a config.json, those of an ensemble's members too, that are not in KINDS."""
+    """Return the custom kinds in a config.json, including those of an ensemble's members."""
     members = config.get(MEMBERS, [config])
     networks = [one for one in members if isinstance(one, dict)] if isinstance(members, list) else []
     found = {kind for one in networks if isinstance(kind := one.get("kind"), str)}
@@ -26,7 +28,7 @@ def own_kinds(config: dict[str, Any]) -> set[str]:
 
 
 def import_configured(kind: str) -> None:
-    """Import the module of a layer that a configuration names. ConfigError if it cannot be imported."""
+    """Import the module of a layer that a configuration names. Raise ConfigError if it cannot be imported."""
     try:
         import_module(kind.partition(":")[0])
     except (ImportError, ValueError) as error:
@@ -34,7 +36,7 @@ def import_configured(kind: str) -> None:
 
 
 def import_known(kinds: Iterable[str]) -> None:
-    """Import the modules of layers that a folder names. Raise ModelError for a module that is not allowed here."""
+    """Import the modules of layers that a model's folder names. Raise ModelError if this is not permitted."""
     missing = [kind for kind in sorted(kinds) if kind.partition(":")[0] not in sys.modules]
     if not missing:
         return
@@ -42,8 +44,8 @@ def import_known(kinds: Iterable[str]) -> None:
     for kind in missing:
         if kind not in known:
             raise ModelError(
-                f"the model cannot be loaded: its layers are code of somebody's own, {kind:.80},\n"
-                "with which this home has trained nothing; it was not imported. "
+                f"the model cannot be loaded: its layers are custom code, {kind:.80},\n"
+                "which this rnnlm home has never trained; the code was not imported. "
                 f"If you trust it: {OWN_LAYERS_VARIABLE}={kind:.80}"
             )
         try:
@@ -53,7 +55,7 @@ def import_known(kinds: Iterable[str]) -> None:
 
 
 def note(home: Home, kinds: Iterable[str]) -> None:
-    """Note that this home trains such layers, or knows models of them: they may be imported from now on."""
+    """Permit this rnnlm home to import these kinds of layers from now on."""
     missing = set(kinds) - noted(home)
     if missing:
         home.make(home.root)

@@ -1,4 +1,4 @@
-"""The parallel scan: a linear recurrence over t steps in log2(t) products (Hillis and Steele 1986)."""
+"""The parallel scan, which computes t steps of a linear recurrence in log2(t) products (Hillis and Steele 1986)."""
 
 import torch
 from torch import Tensor
@@ -7,13 +7,13 @@ from .cell import Cell
 
 
 class ScannedCell(Cell):
-    """h' = keep ⊙ h + add, where keep and add do not read the state, so that training needs no loop over time.
+    """The layer h' = keep ⊙ h + add. Because keep and add do not depend on the state, training needs no loop over time.
 
-    The state and the output are both h.
+    Both the state and the output are h.
     """
 
     def keep_and_add(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the factor of the state and what is added to it, each (…, H). x: (…, input)."""
+        """Return the factor of the state and the term added to it, each (…, H), for the inputs x (…, input)."""
         raise NotImplementedError
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -27,11 +27,10 @@ class ScannedCell(Cell):
 
 
 def parallel_scan(keep: Tensor, add: Tensor, initial: Tensor) -> Tensor:
-    """Compute h_t = keep_t ⊙ h_(t-1) + add_t for all t.
+    """Return h_t = keep_t ⊙ h_(t-1) + add_t for all t, (b, t, H).
 
-    keep, add: (b, t, H); initial: (b, H), h before the first step → (b, t, H).
-
-    After the pass with distance d, each step's `keep` and `add` stand for the 2 d steps that end there.
+    `keep` and `add` have shape (b, t, H), and `initial`, (b, H), is h before the first step. After the pass with
+    distance d, the values of `keep` and `add` at each step describe the last 2 d steps together.
     """
     add = torch.cat([add[:, :1] + keep[:, :1] * initial[:, None], add[:, 1:]], dim=1)
     distance = 1

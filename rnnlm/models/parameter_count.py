@@ -1,4 +1,4 @@
-"""Count the parameters of a configuration without making weights, and find the size for a given number of them."""
+"""The number of parameters of a configuration, without allocating weights, and the size for a given number of them."""
 
 import torch
 
@@ -7,18 +7,18 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import architecture
 from rnnlm.storage.records import Record
 
-LARGEST_HIDDEN_SIZE = 16_384  # units
+LARGEST_HIDDEN_SIZE = 16_384  # The largest hidden_size that is considered.
 
 
 class ParameterCount(Record):
-    """Trained parameters. Tied matrices count once."""
+    """The number of trained parameters. Tied matrices are counted once."""
 
     total: int
-    embedding: int  # of them, in the embedding and in the head's matrix
+    embedding: int  # The number of parameters in the embedding and in the head's matrix, which is included in `total`.
 
 
 def count_parameters(config: ModelConfig, vocabulary_size: int) -> ParameterCount:
-    with torch.device("meta"):  # shapes only
+    with torch.device("meta"):  # Tensors on the device "meta" have shapes but no data.
         model = LanguageModel(architecture(config, vocabulary_size))
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     tables = {id(table): table for table in (model.embedding.weight, model.head.weight) if table.requires_grad}
@@ -41,7 +41,7 @@ def nearest_size(config: ModelConfig, vocabulary_size: int, budget: int, step: i
         return count_parameters(sized(steps), vocabulary_size).total
 
     low, high = 1, LARGEST_HIDDEN_SIZE // step
-    while low < high:  # the largest size within the budget
+    while low < high:  # Search for the largest size within the budget.
         middle = (low + high + 1) // 2
         low, high = (middle, high) if count(middle) <= budget else (low, middle - 1)
     return sized(min((low, low + 1), key=lambda steps: abs(count(steps) - budget)))

@@ -1,6 +1,6 @@
-"""Checks of config.json and rnnlm.json: only values that training gives are taken. Part of every bundle.
+"""Checks of config.json and rnnlm.json, which accept only values that training writes. Copied into every bundle.
 
-The files may be damaged, or made by others. They choose code, shapes and places.
+The files may be damaged, or written by somebody else, and their values choose code, shapes and paths.
 """
 
 import json
@@ -11,23 +11,24 @@ from typing import Any, NamedTuple
 from ..config.kinds import KINDS, MEMBERS, OWN_KIND, kind_of
 
 MODEL_CONFIGURATION, PROVENANCE = "config.json", "rnnlm.json"
-LARGEST_SIZES = {  # whole numbers from 1; bounds of the settings in config/model_config.py
+LARGEST_SIZES = {  # The largest allowed integers, which are the upper bounds of the settings in config/model_config.py.
     "vocab_size": 1 << 24,
     "hidden_size": 1 << 14,
-    "embedding_size": 1 << 24,  # one-hot: the vocabulary
+    "embedding_size": 1 << 24,  # With one-hot input, this is the size of the vocabulary.
     "num_hidden_layers": 64,
 }
 LARGEST_OF_KINDS = {"heads": 256, "attention_window": 1 << 14}
-SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}  # as in tokenizers/text_tokenizer.py
+# The ids are those of tokenizers/text_tokenizer.py.
+SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
 CHOICES = {"nonlinearity": ("tanh", "relu", "sigmoid"), "backend": ("fused", "loop")}
 FLAGS = ("residual", "tie_word_embeddings", "one_hot")
 MOST_MEMBERS = 64
 MODES = ("sentence", "stream")
-LONGEST_CUT = 1 << 20  # tokens
+LONGEST_CUT = 1 << 20  # The largest number of tokens in a context or block.
 
 
 class SavedCut(NamedTuple):
-    """How any text is cut for the model, as document_losses.Cut."""
+    """The way in which any text is cut into rows for the model; see document_losses.Cut."""
 
     mode: str
     context_length: int
@@ -45,7 +46,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def check_config(config: Mapping[str, Any]) -> None:
-    """Raise ValueError for what is not the configuration of a network or of an ensemble of some."""
+    """Raise ValueError unless this is the configuration of a network or of an ensemble of networks."""
     if MEMBERS not in config:
         check_network(config)
         return
@@ -62,7 +63,7 @@ def check_config(config: Mapping[str, Any]) -> None:
 
 
 def check_network(config: Mapping[str, Any]) -> None:
-    """Raise ValueError for a value that model_factory.architecture() does not give."""
+    """Raise ValueError if a value cannot have been written by model_factory.architecture()."""
     name = config.get("kind", "elman")
     if not isinstance(name, str) or not (name in KINDS or OWN_KIND.fullmatch(name)):
         raise unexpected("kind", ", ".join(KINDS), name)
@@ -80,7 +81,7 @@ def check_network(config: Mapping[str, Any]) -> None:
     for name in (*FLAGS, *({"diagonal"} & set(kind.settings))):
         if not isinstance(config.get(name), bool):
             raise unexpected(name, "true or false", config.get(name))
-    scale = config.get("branch_scale", 1.0)  # version 0.3 saved none
+    scale = config.get("branch_scale", 1.0)  # Models saved by version 0.3 have no branch_scale.
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= 1:
         raise unexpected("branch_scale", "a number above 0, at most 1", scale)
     step = kind.units_per_head * config.get("heads", 1) if kind.units_per_head else 1
@@ -89,7 +90,7 @@ def check_network(config: Mapping[str, Any]) -> None:
 
 
 def read_saved_cut(folder: Path) -> SavedCut:
-    """Return how text is cut for the model. ValueError if rnnlm.json does not say it."""
+    """Return how text is cut for the model. Raise ValueError if rnnlm.json does not contain it."""
     facts = read_object(folder / PROVENANCE)
     if facts.get("mode") not in MODES:
         raise unexpected("mode", " or ".join(MODES), facts.get("mode"), PROVENANCE)

@@ -1,7 +1,8 @@
-"""Read a model from its folder, and nothing that rnnlm does not write. Part of every bundle.
+"""A reader of saved models, which accepts only files as rnnlm writes them. Copied into every bundle.
 
-A folder may be damaged, or made by others. Each file is checked before anything is built from it: config.json and
-rnnlm.json in saved_config.py, counts.safetensors in count_model.py, the tokenizer in saved_tokenizer.py, weights here.
+A folder may be damaged, or made by somebody else. Each file is checked before anything is built from it: config.json
+and rnnlm.json in saved_config.py, counts.safetensors in count_model.py, the tokenizer in saved_tokenizer.py, and the
+weights here.
 """
 
 import warnings
@@ -20,13 +21,17 @@ from .mixture import load_mixture
 from .saved_config import MODEL_CONFIGURATION, check_config, read_object
 
 WEIGHTS = "model.safetensors"
-LARGEST_WEIGHT = 1e5  # those of trained models are below a thousand; a flipped bit makes 1e30 of one
+# The weights of trained models are below a thousand, but a single flipped bit can turn a weight into 1e30.
+LARGEST_WEIGHT = 1e5
 
 
 def read_saved_model(folder: Path) -> LanguageModel:
-    """Return the model in `folder`, in evaluation mode. ValueError says what is wrong with which file."""
+    """Return the model in `folder` in evaluation mode.
+
+    Raise ValueError, which names the file, if something is wrong.
+    """
     config = read_object(folder / MODEL_CONFIGURATION)
-    check_config(config)  # before the weights are read, which may take long
+    check_config(config)  # The configuration is checked first, because reading the weights may take long.
     weights = load_file(folder / WEIGHTS)
     check_weights(config, weights)
     model = make_network(config)
@@ -36,12 +41,13 @@ def read_saved_model(folder: Path) -> LanguageModel:
 
 
 def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Raise ValueError if the weights are not those of the network, in its shapes, or not finite.
+    """Raise ValueError if the names or shapes of the weights are not those of the network, or if a value is not finite.
 
-    The network is first made without memory: sizes that do not fit the weights would take it without an end.
+    The network is first created without memory, because the sizes in a wrong configuration might require any amount of
+    memory.
     """
     with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nothing is copied to a network without memory
+        warnings.simplefilter("ignore")  # torch warns that nothing is copied to a network without memory.
         network = make_network(config)
         if MEMBERS in config:
             shares = weights.get(SHARES)
@@ -50,7 +56,7 @@ def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
         try:
             network.load_saved_weights(weights)
         except RuntimeError as error:
-            reason = " ".join(str(error).split())[:200]  # torch writes a line for each weight
+            reason = " ".join(str(error).split())[:200]  # torch writes one line for each weight.
             raise ValueError(f"{WEIGHTS}: {reason}") from error
     for name, weight in weights.items():
         if not weight.is_floating_point():
@@ -58,7 +64,9 @@ def check_weights(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(f"its weights are not finite ({ascii(name)[1:-1]:.80})")
         if weight.numel() and float(weight.abs().max()) > LARGEST_WEIGHT:
-            raise ValueError(f"its weights are damaged: {ascii(name)[1:-1]:.80} has one of {weight.abs().max():.3g}")
+            raise ValueError(
+                f"its weights are damaged: {ascii(name)[1:-1]:.80} has a value of {weight.abs().max():.3g}"
+            )
     if MEMBERS in config:
         shares = weights[SHARES].double()
         if bool((shares < 0).any()) or abs(float(shares.sum()) - 1) > 1e-3:

@@ -1,6 +1,6 @@
 """The sLSTM, an LSTM with an exponential input gate (Beck et al. 2024, "xLSTM: Extended Long Short-Term Memory", 2.2).
 
-Shapes: batch b, time t, hidden size H, heads N, d = H / N. Imports only torch.
+Shapes: batch b, time t, hidden size H, heads N, d = H / N. The module imports only torch.
 """
 
 import torch
@@ -11,7 +11,7 @@ from .mlstm import FORGET_BIASES
 
 
 class SLSTMCell(Cell):
-    """The memory c is divided by n, the sum of the input gates. Units read the state of their own head only.
+    """An sLSTM. The memory c is divided by n, the sum of the input gates. Units read only the state of their own head.
 
         i = exp(x W_i + h U_i + b_i)
         f = σ(x W_f + h U_f + b_f)
@@ -22,12 +22,12 @@ class SLSTMCell(Cell):
         h' = o ⊙ c' / n'
         output = norm(h')
 
-    W: (H, 4H), U: (N, d, 4d) and b: (4H,) hold i, f, z and o side by side. norm: layer normalization of each head. The
-    exponential could overflow, so that the state is h, c / exp(m), n / exp(m) and m, (b, 4H), with
+    W (H, 4H), U (N, d, 4d) and b (4H,) contain i, f, z and o side by side. Here norm is the layer normalization of each
+    head. Because the exponential could overflow, the state contains h, c / exp(m), n / exp(m) and m, (b, 4H), where
 
         m' = max(log f + m, log i)
 
-    No output depends on m, and so it gets no gradient.
+    The outputs do not depend on m, so m gets no gradient.
     """
 
     def __init__(self, hidden_size: int, heads: int) -> None:
@@ -39,7 +39,10 @@ class SLSTMCell(Cell):
         self.gain = nn.Parameter(torch.ones(hidden_size))
 
     def initialize(self, weights: InitialWeights) -> None:
-        """Draw U orthogonal in each gate of each head, and set units to forget early, the first, to late, the last."""
+        """Draw U orthogonal in each gate of each head, and set the biases of the forget gates.
+
+        The biases range from units that forget early to units that forget late.
+        """
         nn.init.ones_(self.gain)
         for gate in self.W.chunk(4, dim=1):
             weights.fill(gate, len(gate))
@@ -56,7 +59,10 @@ class SLSTMCell(Cell):
         return self.normalized(h.transpose(0, 1)), torch.stack([h, c, n, m]).permute(2, 0, 1, 3).flatten(1)
 
     def sequence(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Step by step, because the gates read h; only the products with x are computed at once."""
+        """Compute the time steps one by one, because the gates read h.
+
+        Only the products with x are computed at once.
+        """
         h, c, n, m = self.by_heads(self.initial_state(x) if state is None else state)
         products = product(x, self.W, self.precision) + self.b
         products = products.unflatten(-1, (4, self.heads, self.size))  # (b, t, 4, N, d)
@@ -68,18 +74,18 @@ class SLSTMCell(Cell):
         return outputs, torch.stack([h, c, n, m]).permute(2, 0, 1, 3).flatten(1)
 
     def by_heads(self, state: Tensor) -> tuple[Tensor, ...]:
-        """Split a state (b, 4H) into h, c, n and m, each (N, b, d)."""
+        """Split a state, (b, 4H), into h, c, n and m, each (N, b, d)."""
         h, c, n, m = state.unflatten(-1, (4, self.heads, self.size)).permute(1, 2, 0, 3)
-        # Where a text begins, n is 0; then m' is to be log i, so that n' is not close to 0.
+        # At the beginning of a text n is 0. With m = -inf, m' becomes log i, so that n' is not close to 0.
         return h, c, n, m.masked_fill(n == 0, float("-inf")).detach()
 
     def normalized(self, h: Tensor) -> Tensor:
-        """Normalize each head's output. h: (…, N, d) → (…, H)."""
+        """Normalize the output of each head, (…, N, d), and return it as (…, H)."""
         return nn.functional.layer_norm(h, (self.size,), eps=1e-6).flatten(-2) * self.gain
 
 
 def advance(products: Tensor, U: Tensor, h: Tensor, c: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, ...]:
-    """Compute one time step. products: (N, b, 4d), x W + b by heads → new h, c, n and m."""
+    """Return h, c, n and m after one time step. `products`, (N, b, 4d), is x W + b, arranged by heads."""
     log_i, f, z, o = torch.baddbmm(products, h, U).chunk(4, dim=-1)
     kept = nn.functional.logsigmoid(f) + m
     m = torch.maximum(kept, log_i).detach()

@@ -1,4 +1,4 @@
-"""A stack of recurrent layers. Imports only torch: part of every bundle.
+"""A stack of recurrent layers. The module is copied into every bundle, so it imports only torch.
 
 Shapes: batch b, time t, layers L, hidden size H, state size S.
 """
@@ -11,24 +11,28 @@ from torch import Tensor, nn
 
 from .cell import Cell
 
-# Scale of layer-normalized inputs, so that tanh starts in its linear part. It is separate from the learned gains, which
-# would soon outgrow it: Adam changes all weights by steps of about the same size.
+# The scale of layer-normalized inputs, which keeps tanh in its linear part at the start. It is separate from the
+# learned gains. Adam changes all weights by steps of about the same size, so gains of this size would soon grow far
+# beyond it.
 NORMALIZED_STD = 0.2
 
 
 class Stack(nn.Module):
-    """Each layer reads the output of the layer below at the same time step.
+    """A stack in which each layer reads the output of the layer below at the same time step.
 
-    With `residual`, layers above the first have pre-norm residual connections: they read their input layer-normalized
-    (Ba, Kiros and Hinton 2016) and add their output, times branch_scale, to it (He et al. 2016).
+    With `residual`, all layers above the first have pre-norm residual connections: their input is layer-normalized (Ba,
+    Kiros and Hinton 2016), and their output, multiplied by branch_scale, is added to the input (He et al. 2016).
 
-    normalizes_output: the top layer's output is RMS-normalized, after blocks with residual connections of their own.
+    With `normalizes_output`, the output of the top layer is RMS-normalized. This is used for blocks that have their own
+    residual connections.
 
-    Two backends compute the same function: `loop` is the definition, step by step; `fused` uses each cell's sequence().
+    Two backends compute the same function. `loop` is the definition, step by step; `fused` calls sequence() of each
+    cell.
     """
 
-    cells: Sequence[Cell]  # bottom to top
-    norms: Sequence[nn.LayerNorm]  # of the inputs of layers above the first; empty without `residual`
+    cells: Sequence[Cell]  # The layers from bottom to top.
+    # The normalizations of the inputs of layers above the first. The list is empty without `residual`.
+    norms: Sequence[nn.LayerNorm]
 
     def __init__(
         self,
@@ -49,21 +53,27 @@ class Stack(nn.Module):
         self.branch_scale = branch_scale
 
     def initial_state(self, rows: int) -> Tensor:
-        """Return zeros, (rows, L, S)."""
+        """Return a zero state, (rows, L, S)."""
         return next(chain(self.parameters(), self.buffers())).new_zeros(rows, len(self.cells), self.state_size)
 
     def layer_input(self, layer: int, below: Tensor) -> Tensor:
-        """Return the input of the layer's cell. below: (…, H), output of the layer below, or x for the first layer."""
+        """Return the input of a layer's cell.
+
+        `below`, (…, H), is the output of the layer below, or x for the first layer.
+        """
         return NORMALIZED_STD * self.norms[layer - 1](below) if self.residual and layer else below
 
     def layer_output(self, layer: int, below: Tensor, output: Tensor) -> Tensor:
-        """Return the output of the layer, (…, H), from that of its cell, (…, H). below: as in layer_input."""
+        """Return the output of a layer, (…, H), given the output of its cell.
+
+        `below` is the argument of layer_input.
+        """
         return below + self.branch_scale * output if self.residual and layer else output
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute one time step.
+        """Compute one time step. Return the output of the top layer, those of all cells (b, L, H), and the new state.
 
-        x: (b, input), state: (b, L, S) → top output, all cells' outputs (b, L, H), new state.
+        `x` has shape (b, input) and `state` has shape (b, L, S).
         """
         outputs, states = [], []
         for layer, (cell, before) in enumerate(zip(self.cells, state.unbind(dim=1), strict=True)):
@@ -80,12 +90,14 @@ class Stack(nn.Module):
         mask: Tensor | None = None,
         between: Sequence[Tensor] = (),
     ) -> tuple[Tensor, Tensor]:
-        """Return the top layer's outputs (b, t, H) and the last state (b, L, S). x: (b, t, input).
+        """Return the outputs of the top layer (b, t, H) and the last state (b, L, S).
 
-        state: (b, L, S) or None for zeros.
+        Args:
+            x: The inputs, (b, t, input).
+            state: The initial state, (b, L, S). If None, the state is zero.
+            mask: The mask, (b, t), is 0 at padding, where the state does not change.
+            between: Dropout masks, (b, 1, H), for the inputs of layers above the first. If empty, nothing is dropped.
 
-        mask: (b, t), 0 at padding, where the state stays the same.
-        between: dropout masks (b, 1, H) for the inputs of layers above the first; empty: none.
         """
         if mask is not None and bool(mask.all()):
             mask = None
@@ -95,12 +107,12 @@ class Stack(nn.Module):
             cell_input = self.layer_input(layer, x)
             if layer and between:
                 cell_input = cell_input * between[layer - 1]
-            if self.backend == "loop" or mask is not None:  # only the loop supports masks
+            if self.backend == "loop" or mask is not None:  # Only the loop supports masks.
                 outputs, last = cell.loop(cell_input, initial, mask)
             else:
                 outputs, last = cell.sequence(cell_input, initial)
             if self.residual:
-                outputs = outputs.to(x.dtype)  # the residual sum stays float32
+                outputs = outputs.to(x.dtype)  # The residual sum stays in float32.
             x = self.layer_output(layer, x, outputs)
             lasts.append(last)
         return self.output_norm(x), torch.stack(lasts, dim=1)

@@ -1,4 +1,4 @@
-"""Read from a model's folder which text the model was trained on."""
+"""The record of the text on which a model was trained, as stored in the model's folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +10,15 @@ from rnnlm.models.saved_config import read_object, read_saved_cut
 
 @dataclass(frozen=True)
 class TrainingProvenance:
-    """Contents of rnnlm.json, written by training/train.py."""
+    """The content of rnnlm.json, which training/train.py writes."""
 
     dataset_id: str
     corpus_digest: str
-    cut: SequencesConfig  # mode, context_length and block_length with which any text must be cut for the model
+    cut: SequencesConfig  # The mode, context_length and block_length with which text must be cut for the model.
 
 
 def read_training_provenance(folder: Path) -> TrainingProvenance:
-    """Raise ModelError if rnnlm.json is missing or incomplete."""
+    """Return the content of rnnlm.json. Raise ModelError if it is missing or incomplete."""
     try:
         cut, facts = read_saved_cut(folder), read_object(folder / "rnnlm.json")
     except (OSError, ValueError) as error:

@@ -1,7 +1,8 @@
-"""A block of a decoder-only Transformer (Vaswani et al. 2017), in the form of Llama. Imports only torch.
+"""A block of a decoder-only Transformer (Vaswani et al. 2017) as in Llama. The module imports only torch.
 
-RMS normalization before each part (Zhang and Sennrich 2019), rotary positions (Su et al. 2021), a gated feed-forward
-layer (Shazeer 2020). Attention reaches back over a window (Jiang et al. 2023), so the state has a fixed size.
+The block has RMS normalization before each part (Zhang and Sennrich 2019), rotary positions (Su et al. 2021) and a
+gated feed-forward layer (Shazeer 2020). Attention is limited to a window of tokens (Jiang et al. 2023), so the state
+has a fixed size.
 """
 
 import torch
@@ -13,16 +14,16 @@ ROTARY_BASE = 10_000.0
 
 
 class TransformerBlock(Block):
-    """y = x + attention(norm(x)); output = y + feed_forward(norm(y)).
+    """A Transformer block, y = x + attention(norm(x)) and output = y + feed_forward(norm(y)).
 
-    In each head of d = H / heads units, with R_t for `rotate` by position t:
+    In each head of d = H / heads units, where R_t is `rotate` by position t:
 
         q_t = norm(x_t) W_q,  k_t = norm(x_t) W_k,  v_t = norm(x_t) W_v         (d,)
         a_ts = softmax over s of R_t q_t · R_s k_s / √d                          t - window < s ≤ t
         y_t = x_t + (Σ_s a_ts v_s of all heads) W_y                              (H,)
 
-    The state is the key-value cache: keys and values of the last `window` tokens, the newest last, and how many of them
-    there are, (b, 2 · window · H + 1).
+    The state, (b, 2 · window · H + 1), is the key-value cache. It contains the keys and values of the last `window`
+    tokens, the newest one last, and the number of these tokens.
     """
 
     def __init__(self, input_size: int, hidden_size: int, heads: int, attention_window: int) -> None:
@@ -40,7 +41,7 @@ class TransformerBlock(Block):
         normalized = self.attention_norm(x)
         cached = torch.stack([self.key(normalized), self.value(normalized)], dim=2)  # (b, t, 2, H)
         steps, earlier = x.shape[1], 0
-        known = torch.full_like(x[:, 0, :1], steps)  # tokens read so far, at most the window before these
+        known = torch.full_like(x[:, 0, :1], steps)  # The number of cached tokens before these, at most `window`.
         if state is not None:
             cached = torch.cat([state[:, :-1].view(x.shape[0], self.window, 2, -1), cached], dim=1)
             earlier, known = self.window, known + state[:, -1:]
@@ -50,9 +51,10 @@ class TransformerBlock(Block):
         return self.add_feed_forward(y), torch.cat([cache, known.clamp(max=self.window)], dim=-1)
 
     def attention(self, queries: Tensor, cached: Tensor, earlier: int, known: Tensor) -> Tensor:
-        """Return what each query attends to, (b, t, H).
+        """Return the result of attention for each query, (b, t, H).
 
-        queries: (b, t, H); cached: (b, earlier + t, 2, H), of which the last `known`, (b, 1), exist.
+        `queries` has shape (b, t, H) and `cached` has shape (b, earlier + t, 2, H). Of the `earlier` entries, only the
+        last `known`, (b, 1), exist.
         """
         total = cached.shape[1]
         index = torch.arange(total, device=cached.device)
@@ -69,9 +71,9 @@ class TransformerBlock(Block):
 
 
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
-    """Turn each pair (x_i, x_(i + d/2)) by position · base^(-2i/d). x: (b, heads, t, d).
+    """Rotate each pair (x_i, x_(i + d/2)) by the angle position · base^(-2i/d). `x` has shape (b, heads, t, d).
 
-    Products of queries and keys then depend on their distance alone, so positions may be counted from anywhere.
+    Products of queries and keys then depend only on their distance, so positions may be counted from anywhere.
     """
     half = x.shape[-1] // 2
     frequencies = ROTARY_BASE ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)

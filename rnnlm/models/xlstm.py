@@ -1,7 +1,7 @@
-"""The xLSTM (Beck et al. 2024): mLSTM and sLSTM layers in turn, each in a block with residual connections.
+"""The xLSTM (Beck et al. 2024), in which mLSTM and sLSTM layers alternate, each in a block with residual connections.
 
-Both kinds of layer have the block that xLSTM 7B (Beck et al. 2025) and transformers have: that of the Transformer with
-a cell instead of attention. There is no convolution before the cell. Imports only torch.
+Both kinds of layer use the block of xLSTM 7B (Beck et al. 2025) and transformers, which is that of the Transformer with
+a cell instead of attention. There is no convolution before the cell. The module imports only torch.
 
 Shapes: batch b, time t, hidden size H, state size S.
 """
@@ -14,19 +14,19 @@ from .cell import InitialWeights
 from .mlstm import MLSTMCell
 from .slstm import SLSTMCell
 
-CELLS = (MLSTMCell, SLSTMCell)  # from the lowest layer up, again and again
+CELLS = (MLSTMCell, SLSTMCell)  # The cells repeat in this order from the lowest layer up.
 
 
 class XLSTMBlock(Block):
-    """y = x + cell(norm(x)); output = y + feed_forward(norm(y)).
+    """The block y = x + cell(norm(x)), output = y + feed_forward(norm(y)).
 
-    The lowest layer is an mLSTM, the next one an sLSTM, and so on: xLSTM[1:1] in the paper. All layers of a stack have
-    a state of the same size, (b, S), so that the smaller one is padded with zeros: S is the larger of
-    N (d² + d + 1) and 4H, with N heads of d = H / N units.
+    The lowest layer is an mLSTM, the next one an sLSTM, and so on; the paper calls this xLSTM[1:1]. All layers of a
+    stack have a state of the same size S, which is the larger of N (d² + d + 1) and 4H, with N heads of d = H / N
+    units. The smaller state is padded with zeros.
     """
 
     def __init__(self, input_size: int, hidden_size: int, heads: int, layer: int) -> None:
-        with torch.device("meta"):  # without weights, for their sizes
+        with torch.device("meta"):  # On the device "meta", cells have sizes but no weights.
             state_size = max(cell(hidden_size, heads).state_size for cell in CELLS)
         super().__init__(input_size, hidden_size, state_size)
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)

@@ -1,13 +1,13 @@
-"""A corpus as sequences of token ids, and batches of them.
+"""Sequences of token ids made from a corpus, and batches of them.
 
 split     train, valid or test
 shard     a byte range of the corpus, which one process tokenizes into a few files
-row       a stored sequence: a sentence, a piece of a long one, or a block of a stream
-stream    the running text of a split, stored as blocks that overlap by one token
-part      a Parquet file with rows of a large dataset
+row       a stored sequence, which is a sentence, a part of a long sentence, or a block of a stream
+stream    the continuous text of a split, stored as blocks that overlap by one token
+part      a Parquet file with some rows of a large dataset
 chunk     neighbouring rows that are read together
-pool      chunks from all over the split whose rows are shuffled together
-batch     the rows of one training step; of a stream, the windows of one step
-lane      one of the pieces that a stream is cut into for an epoch; they are read side by side
+pool      chunks from the whole split whose rows are shuffled together
+batch     the rows of one training step, or the windows of a stream at one step
+lane      one of the equal segments into which a stream is cut for an epoch; all lanes are read in parallel
 window    the tokens of all lanes that one step reads
 """

@@ -1,6 +1,7 @@
-"""Batches of tensors: shuffled, padded rows (sentence mode) or windows over lanes (stream mode).
+"""Batches of tensors: shuffled and padded rows (sentence mode), or windows over the lanes of a stream (stream mode).
 
-All random orders come from NumPy's Philox, a counter-based generator (Salmon et al. 2011): the same on any machine.
+All random orders are drawn from NumPy's Philox, a counter-based generator (Salmon et al. 2011), so they are the same on
+every machine.
 """
 
 from collections.abc import Iterator
@@ -13,54 +14,58 @@ import torch
 from .segmentation import TokenRows, join_rows
 from .shift import padding_mask, shifted, shifted_rows
 
-CHUNK_TOKENS = 1 << 18  # neighbouring rows read together
-CHUNK_ROWS = 8_192  # at most, in a chunk
-POOL_CHUNKS = 16  # chunks whose rows are shuffled together, from all over the split
-BUCKET_BATCHES = 100  # batches whose rows are sorted by length together: little padding, still shuffled
-LANE_TOKENS = 1 << 22  # read at once, over all lanes of a stream
-EVALUATION_WINDOW = 256  # tokens at once over a stream's single lane; does not change results
+CHUNK_TOKENS = 1 << 18  # A chunk has about this number of tokens.
+CHUNK_ROWS = 8_192  # A chunk has at most this number of rows.
+POOL_CHUNKS = 16  # A pool has this number of chunks, from the whole split.
+# The rows of this number of batches are sorted by length together. This needs little padding, but still shuffles the
+# rows.
+BUCKET_BATCHES = 100
+LANE_TOKENS = 1 << 22  # This number of tokens is read at once, over all lanes of a stream.
+# The number of tokens that evaluation reads at once from a stream. It does not change the results.
+EVALUATION_WINDOW = 256
 
 
 class RowSource(Protocol):
-    """Rows that can be read by range: a StoredSplit on disk, or TokenRows in memory."""
+    """Rows that can be read by range, such as a StoredSplit on disk or TokenRows in memory."""
 
     @property
-    def predicted_count(self) -> int: ...  # tokens
+    def predicted_count(self) -> int: ...  # The number of predicted tokens.
 
     def __len__(self) -> int: ...
 
     def read(self, first: int, last: int) -> TokenRows: ...
 
-    def close(self) -> None: ...  # the next read opens it again
+    def close(self) -> None: ...  # Close the files. The next read opens them again.
 
 
 @dataclass(frozen=True)
 class Batch:
     """Inputs and targets, (batch, time) int64, shifted by one (shift.py), with `<pad>` after the end of a row.
 
-    With a teacher, target_ids is (batch, time, k): the text's token, then drawn ones.
+    With a teacher, target_ids has shape (batch, time, k). The first target is the token of the text; the others are
+    drawn from the teacher.
     """
 
     input_ids: torch.Tensor
     target_ids: torch.Tensor
-    carries_state: bool  # the recurrent state continues from the previous batch
-    predicted_tokens: int  # of the batch over all ranks, even if these rows are one rank's share
+    carries_state: bool  # True if the recurrent state continues from the previous batch.
+    predicted_tokens: int  # The number in the whole batch, even if this object has only the rows of one rank.
 
     @property
     def mask(self) -> torch.Tensor:
-        """Return (batch, time) bool: True where there is a token to predict."""
+        """A mask, (batch, time) bool, which is true where there is a token to predict."""
         return padding_mask(self.target_ids if self.target_ids.dim() == 2 else self.target_ids[..., 0])
 
     def share(self, rank: int, world_size: int) -> "Batch":
-        """Return every world_size-th row from row `rank`; possibly none."""
+        """Return the rows of one rank, which are every world_size-th row from row `rank` on. There may be none."""
         if world_size == 1:
             return self
-        # Not neighbouring rows: they are sorted by length, so the last rank would get the longest.
+        # The rows are sorted by length. With neighbouring rows for each rank, the last rank would get the longest ones.
         mine = slice(rank, None, world_size)
         return replace(self, input_ids=self.input_ids[mine].contiguous(), target_ids=self.target_ids[mine].contiguous())
 
     def micro_batches(self, count: int) -> list["Batch"]:
-        """Split into at most `count` batches of neighbouring rows; always at least one."""
+        """Split the batch into at most `count` batches of neighbouring rows, but at least one."""
         count = max(1, min(count, len(self.input_ids)))
         if count == 1:
             return [self]
@@ -71,13 +76,14 @@ class Batch:
 def shuffled_batches(
     source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int = 0
 ) -> Iterator[Batch]:
-    """Yield one epoch of sentences: each row once, in an order that depends only on (seed, epoch).
+    """Yield one epoch of sentences. Each row occurs once, in an order that depends only on (seed, epoch).
 
-    A pool is POOL_CHUNKS chunks of neighbouring rows drawn from the whole split. Its rows are shuffled, then sorted
-    by length within buckets of BUCKET_BATCHES batches, and the batches of each bucket are shuffled. Rows that do not
-    fill a batch wait for the next pool, so only the last batch is smaller. Batches before first_batch are not read.
+    A pool consists of POOL_CHUNKS chunks of neighbouring rows, drawn from the whole split. The rows of a pool are
+    shuffled and divided into buckets of BUCKET_BATCHES batches. Each bucket is sorted by length, cut into batches, and
+    the batches are shuffled. Rows that do not fill a batch are added to the next pool, so only the last batch of the
+    epoch is smaller. Batches before first_batch are skipped without reading them.
     """
-    waiting: TokenRows | None = None  # None: their pool was skipped
+    waiting: TokenRows | None = None  # None means that the pool of the waiting rows was skipped.
     for pool in pools_of_epoch(source, batch_size, seed, epoch, first_batch):
         parts = [waiting] if waiting else [source.read(row, row + 1) for row in pool.waiting.tolist()]
         rows = join_rows([*parts, *(source.read(first, last) for first, last in pool.ranges)])
@@ -89,19 +95,19 @@ def shuffled_batches(
 
 
 def by_length(bucket: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Sort the bucket by lengths[bucket], stably."""
+    """Return the bucket sorted by lengths[bucket]. The sort is stable."""
     return bucket[np.argsort(lengths[bucket], kind="stable")]
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Rows shuffled together: those waiting from the previous pool, then those of `ranges`."""
+    """Rows that are shuffled together. Rows left from the previous pool come first, followed by those of `ranges`."""
 
-    waiting: np.ndarray  # row numbers, fewer than a batch
-    ranges: list[tuple[int, int]]  # first row, last row + 1
-    buckets: list[np.ndarray]  # positions in the pool whose rows are sorted by length together
-    orders: list[np.ndarray]  # of the batches of each bucket
-    left: np.ndarray  # positions whose rows wait for the next pool
+    waiting: np.ndarray  # The numbers of the rows left from the previous pool, fewer than a batch.
+    ranges: list[tuple[int, int]]  # Pairs of the first row and the row after the last one.
+    buckets: list[np.ndarray]  # Positions in the pool. The rows of each bucket are sorted by length together.
+    orders: list[np.ndarray]  # The shuffled order of the batches in each bucket.
+    left: np.ndarray  # The positions of the rows that are left for the next pool.
 
     @property
     def batch_count(self) -> int:
@@ -109,7 +115,7 @@ class Pool:
 
     @property
     def rows(self) -> np.ndarray:
-        """Row numbers by position."""
+        """The row number at each position of the pool."""
         return np.concatenate([self.waiting, *(np.arange(first, last) for first, last in self.ranges)])
 
     def without(self, count: int) -> "Pool":
@@ -122,7 +128,7 @@ class Pool:
 
 
 def pools_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, first_batch: int) -> Iterator[Pool]:
-    """Yield the pools of an epoch without the batches before first_batch."""
+    """Yield the pools of an epoch, without the batches before first_batch."""
     left_out = first_batch
     for pool in draw_pools(len(source), chunk_rows(source), batch_size, philox(seed, epoch)):
         if left_out < pool.batch_count:
@@ -131,7 +137,7 @@ def pools_of_epoch(source: RowSource, batch_size: int, seed: int, epoch: int, fi
 
 
 def draw_pools(row_count: int, size: int, batch_size: int, generator: np.random.Generator) -> Iterator[Pool]:
-    """Yield all random decisions of an epoch, over chunks of `size` rows."""
+    """Yield the pools of an epoch with all random choices made. Chunks have `size` rows."""
     together = batch_size * BUCKET_BATCHES
     chunks = generator.permutation(-(-row_count // size))
     waiting = np.zeros(0, np.int64)
@@ -150,15 +156,15 @@ def draw_pools(row_count: int, size: int, batch_size: int, generator: np.random.
 
 
 def ordered_batches(source: RowSource, batch_size: int) -> Iterator[Batch]:
-    """Yield every row once, for evaluation: in stored order, sorted by length within a chunk."""
+    """Yield every row once for evaluation, chunk by chunk in stored order. Each chunk is sorted by length."""
     for chunk in chunks(source):
         yield from padded(chunk.take(by_length(np.arange(len(chunk)), chunk.lengths)), batch_size)
 
 
 def length_groups(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
-    """Cut `order`, rows sorted by length, into groups of batch_size rows; fewer if padding would exceed CHUNK_TOKENS.
+    """Yield groups of at most batch_size rows of `order`, in which rows are sorted by length.
 
-    A single row is never cut.
+    A group is smaller if its padded rows would exceed CHUNK_TOKENS tokens, but has at least one row.
     """
     first = 0
     while first < len(order):
@@ -170,34 +176,34 @@ def length_groups(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> It
 
 
 def chunk_rows(source: RowSource) -> int:
-    """Return the number of rows in a chunk: CHUNK_ROWS, or fewer if rows are long."""
+    """Return the number of rows in a chunk, which is CHUNK_ROWS, or fewer if rows are long."""
     mean_length = 1 + source.predicted_count // max(1, len(source))
     return max(1, min(CHUNK_ROWS, CHUNK_TOKENS // mean_length))
 
 
 def chunks(source: RowSource) -> Iterator[TokenRows]:
-    """Yield all rows in stored order, a chunk at a time."""
+    """Yield all rows in stored order, one chunk at a time."""
     for first in range(0, len(source), size := chunk_rows(source)):
         yield source.read(first, min(first + size, len(source)))
 
 
 def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
-    """Return consecutive rows as batches, each right-padded to its longest row.
+    """Return consecutive rows as batches, in which each row is padded on the right to the longest one.
 
-    All batches are views of one array: a few NumPy calls in total instead of a few per batch.
+    All batches are views of one array. Hence the number of NumPy calls does not grow with the number of batches.
     """
     predicted = rows.predicted
     starts = np.arange(0, len(rows), batch_size)
     heights = np.minimum(batch_size, len(rows) - starts)
     widths = np.maximum.reduceat(predicted, starts) if len(rows) else predicted
     areas = heights * widths
-    corners = np.cumsum(areas) - areas  # start of each batch in the array
+    corners = np.cumsum(areas) - areas  # The index in the array at which each batch begins.
     # Row r of batch i begins at corners[i] + r * widths[i].
     row_starts = np.repeat(corners, heights) + (np.arange(len(rows)) - np.repeat(starts, heights)) * np.repeat(
         widths, heights
     )
     places = np.arange(predicted.sum()) + np.repeat(row_starts - (np.cumsum(predicted) - predicted), predicted)
-    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # zero is <pad>
+    inputs, targets = torch.zeros((2, int(areas.sum())), dtype=torch.int64)  # Token id 0 is <pad>.
     inputs.numpy()[places], targets.numpy()[places] = shifted_rows(rows)
     totals = np.add.reduceat(predicted, starts) if len(rows) else predicted
     return [
@@ -215,7 +221,7 @@ def padded(rows: TokenRows, batch_size: int) -> list[Batch]:
 
 @dataclass(frozen=True)
 class StreamCut:
-    """A stream cut into `lanes` equal pieces of `length` predicted tokens, starting at token `offset`."""
+    """The cut of a stream into `lanes` segments of `length` predicted tokens each, beginning at token `offset`."""
 
     lanes: int
     offset: int
@@ -225,10 +231,10 @@ class StreamCut:
 def cut_stream(
     predicted: int, lanes: int, window_length: int, generator: np.random.Generator | None = None
 ) -> StreamCut:
-    """Cut a stream of `predicted` tokens for an epoch.
+    """Return how a stream of `predicted` tokens is cut for an epoch.
 
-    With a generator it starts at a random offset below one window, so that epochs are cut differently; tokens that do
-    not fill the lanes are skipped. Without one, a single lane holds all tokens.
+    With a generator, the cut begins at a random offset smaller than a window, so that every epoch is cut differently.
+    Tokens that do not fill all lanes equally are skipped. Without a generator, a single lane contains all tokens.
     """
     lanes = min(lanes, predicted)
     if not lanes:
@@ -248,9 +254,10 @@ def stream_batches(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Yield consecutive windows over the lanes of a stream; the state is carried from window to window.
+    """Yield consecutive windows over the lanes of a stream. The recurrent state continues from window to window.
 
-    Rank r has every world_size-th lane from lane r, possibly none. Batches before first_batch are not read.
+    Rank r has every world_size-th lane from lane r on, possibly none. Batches before first_batch are skipped without
+    reading them.
     """
     if not cut.length:
         return
@@ -268,15 +275,16 @@ def stream_batches(
 
 
 class TokenStream:
-    """The running text of a split, read by range from blocks that overlap by one token."""
+    """The continuous text of a split, which is read by range from blocks that overlap by one token."""
 
     def __init__(self, source: RowSource) -> None:
         self.source = source
-        self.block = int(source.read(0, 1).lengths[0]) - 1  # predicted tokens of every block but the last
+        # All blocks except the last one have this number of predicted tokens.
+        self.block = int(source.read(0, 1).lengths[0]) - 1
         self.predicted = source.predicted_count
 
     def read(self, start: int, end: int) -> np.ndarray:
-        """Read tokens start … end - 1 of the stream, (end - start,) int32."""
+        """Return the tokens from `start` to `end` - 1 of the stream, (end - start,) int32."""
         first = min(start // self.block, len(self.source) - 1)
         last = min((end - 2) // self.block, len(self.source) - 1) if end - start > 1 else first
         rows = self.source.read(first, last + 1)

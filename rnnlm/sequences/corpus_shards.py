@@ -1,4 +1,4 @@
-"""Tokenize a corpus in parallel: in shards, each a few Parquet files that are written once."""
+"""Parallel tokenization of a corpus in shards. Each shard is a few Parquet files, which are written once."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,11 +33,11 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-SHARD_BYTES = 2 << 20  # of text: about half a million tokens; what is tokenized at once, and the smallest shard
+SHARD_BYTES = 2 << 20  # Bytes of text (about half a million tokens) that are tokenized at once. A shard is not smaller.
 SMALL_SHARDS = 128
 SHARDS_A_FOLDER = 1000
-TOKENIZED_BYTES_A_PROCESS = 32 << 20  # a process starts in 5 to 10 s, and tokenizes about 3 MB in a second
-DOCUMENT_SCHEMA = pa.schema(  # table `documents` without document_id
+TOKENIZED_BYTES_A_PROCESS = 32 << 20  # A process starts in 5 to 10 s and tokenizes about 3 MB per second.
+DOCUMENT_SCHEMA = pa.schema(  # The columns of the table `documents`, without document_id.
     {
         "split": pa.string(),
         "source_file": pa.string(),
@@ -56,12 +56,13 @@ DOCUMENT_SCHEMA = pa.schema(  # table `documents` without document_id
 VALIDATION = SPLITS.index("valid")
 VALIDATION_LINE_SCHEMA = pa.schema({"digest": pa.uint64(), "predicted_tokens": pa.int64()})
 TRAINING_LINE_SCHEMA = pa.schema({"digest": pa.uint64()})
-SKETCHED_BYTES = 64 << 20  # of a larger corpus, only as many training lines are listed as this many bytes have
+# For a larger corpus, training lines are sampled, so that their number corresponds to this number of bytes.
+SKETCHED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One byte range of the corpus and the files of its tokens."""
+    """A byte range of the corpus, and the files with its tokens."""
 
     folder: Path
     number: int
@@ -69,7 +70,7 @@ class Shard:
 
     @property
     def documents(self) -> Path:
-        """Written last: if it exists, the shard is complete."""
+        """The file that is written last. If it exists, the shard is complete."""
         return self.folder / f"{self.name}.documents.parquet"
 
     def rows(self, split: Split) -> Path:
@@ -85,27 +86,28 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """Unlike its number, the same only for the same text, should the size of shards change before a resume."""
+        """A name that contains the byte range. Shards of another size, made by an earlier version, have other names."""
         byte_range = self.byte_range
         return f"{self.number:06d}-{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}"
 
 
 @dataclass(frozen=True)
 class ShardMaker:
-    """Tokenizes shards; picklable."""
+    """A function that tokenizes shards. It can be pickled."""
 
     corpus: CorpusRecord
     config: SequencesConfig
     tokenizer_folder: Path
 
     def __call__(self, shard: Shard) -> int:
-        """Write the shard's files, SHARD_BYTES of text after another. Returns its number of predicted tokens."""
+        """Write the files of a shard, SHARD_BYTES of text at a time. Return its number of predicted tokens."""
         tokenizer = cached_tokenizer(self.tokenizer_folder)
         row_schema = pa.schema({"token_ids": pa.list_(token_type(tokenizer.vocabulary_size))})
         highest = highest_line_digest(self.corpus.corpus_bytes)
         predicted_tokens = 0
         with ExitStack() as files:
-            documents_file = files.enter_context(parquet_file(shard.documents, DOCUMENT_SCHEMA))  # closed last
+            # It was entered first, so it is closed last.
+            documents_file = files.enter_context(parquet_file(shard.documents, DOCUMENT_SCHEMA))
             row_files = [files.enter_context(parquet_file(shard.rows(split), row_schema)) for split in SPLITS]
             validation_file = files.enter_context(parquet_file(shard.validation_lines, VALIDATION_LINE_SCHEMA))
             training_file = files.enter_context(parquet_file(shard.training_lines, TRAINING_LINE_SCHEMA))
@@ -134,7 +136,7 @@ def parquet_file(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
 
 
 def pieces(documents: Iterable[CorpusDocument]) -> Iterator[list[CorpusDocument]]:
-    """Yield groups of neighbouring documents of about SHARD_BYTES, so that memory does not grow with a shard."""
+    """Yield groups of neighbouring documents of about SHARD_BYTES each, so that memory does not grow with the shard."""
     piece: list[CorpusDocument] = []
     size = 0
     for document in documents:
@@ -148,7 +150,10 @@ def pieces(documents: Iterable[CorpusDocument]) -> Iterator[list[CorpusDocument]
 
 
 def cut(lines: TokenRows, config: SequencesConfig) -> TokenRows:
-    """Return the rows as they are stored; in stream mode the running text, which continues in the next shard."""
+    """Return the rows as they are stored.
+
+    In stream mode this is one row of continuous text, because blocks are cut later across shards.
+    """
     if config.long_lines == "truncate":
         return first_rows(lines, config.context_length)
     if config.mode == "sentence":
@@ -165,9 +170,9 @@ def document_columns(
     tokenizer: TextTokenizer,
     config: SequencesConfig,
 ) -> dict[str, list[Any]]:
-    """Return the columns of the table `documents` but document_id.
+    """Return the columns of the table `documents`, without document_id.
 
-    predicted: (lines,) tokens, of predicted_by_stored_line().
+    `predicted` is the result of predicted_by_stored_line(), (lines,).
     """
     line_counts = [len(text) for text in texts]
     bounds = ends(np.array(line_counts, np.int64))
@@ -194,22 +199,22 @@ def document_columns(
 
 
 def predicted_by_stored_line(lines: TokenRows, config: SequencesConfig) -> np.ndarray:
-    """Return the number of predicted tokens of each line in its stored rows, (lines,) int64."""
+    """Return the number of predicted tokens that each line has in its stored rows, (lines,) int64."""
     predicted = predicted_by_line(lines, config.mode)
     return np.minimum(predicted, config.context_length) if config.long_lines == "truncate" else predicted
 
 
 def validation_lines(documents: list[CorpusDocument], predicted: np.ndarray) -> pa.Table:
-    """Return the rows of the table `validation_lines` but line_id.
+    """Return the rows of the table `validation_lines`, without line_id.
 
-    predicted: (lines,) tokens of the lines of that split.
+    `predicted`, (lines,), contains the number of tokens of each line in the validation split.
     """
     digests = [digest for document in documents if document.split == "valid" for digest in digests_of(document)]
     return pa.table([np.array(digests, np.uint64), predicted], schema=VALIDATION_LINE_SCHEMA)
 
 
 def training_lines(documents: list[CorpusDocument], highest: int) -> pa.Table:
-    """Return the different digests, at most `highest`, of the training lines."""
+    """Return the distinct digests of the training lines that are not above `highest`."""
     digests = {digest for document in documents if document.split == "train" for digest in digests_of(document)}
     kept = sorted(digest for digest in digests if digest <= highest)
     return pa.table([np.array(kept, np.uint64)], schema=TRAINING_LINE_SCHEMA)
@@ -220,12 +225,15 @@ def digests_of(document: CorpusDocument) -> list[int]:
 
 
 def highest_line_digest(corpus_bytes: int) -> int:
-    """Return the highest digest of training lines to list, so that about as many are as SKETCHED_BYTES have."""
+    """Return the highest digest of training lines to list.
+
+    About as many lines are listed as fit into SKETCHED_BYTES.
+    """
     return (2**64 - 1) * SKETCHED_BYTES // max(SKETCHED_BYTES, corpus_bytes)
 
 
 def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
-    """Return the rows as an Arrow list array of the narrowest type that holds every token id."""
+    """Return the rows as an Arrow list array of the narrowest type that can represent every token id."""
     offset_type = np.int32 if rows.offsets[-1] < 1 << 31 else np.int64
     lists = pa.ListArray if offset_type is np.int32 else pa.LargeListArray
     return lists.from_arrays(
@@ -235,9 +243,10 @@ def arrow_rows(rows: TokenRows, vocabulary_size: int) -> pa.Array:
 
 
 def shard_bytes(corpus_bytes: int) -> int:
-    """Return the size of a shard in bytes of text. Beyond SMALL_SHARDS of them it grows as fast as their number.
+    """Return the size of a shard in bytes of text.
 
-    Up to 256 MiB 2 MiB; 780 shards of 13 MB for 10 GB, 7,800 of 128 MB for 1 TB.
+    Up to 256 MiB of text, shards have 2 MiB. Beyond that, their size and their number grow equally fast: 780 shards of
+    13 MB for 10 GB, 7,800 shards of 128 MB for 1 TB.
     """
     return max(SHARD_BYTES, isqrt(corpus_bytes * SHARD_BYTES // SMALL_SHARDS))
 
@@ -249,7 +258,7 @@ def tokenize_shards(
     tokenizer_folder: Path,
     open_engine: OpenEngine = in_this_process,
 ) -> list[Shard]:
-    """Tokenize all shards of the corpus, and return them in order. Complete shards are not made again."""
+    """Tokenize all shards of the corpus, and return them in order. Complete shards are not tokenized again."""
     make = ShardMaker(corpus, config, tokenizer_folder)
     shards: list[Shard] = []
     tokens = 0

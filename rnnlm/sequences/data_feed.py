@@ -1,4 +1,4 @@
-"""Batches for training and evaluation: a torch IterableDataset, the same for any number of workers."""
+"""Batches for training and evaluation as a torch IterableDataset. They are the same for any number of workers."""
 
 import signal
 from collections.abc import Iterator
@@ -29,17 +29,21 @@ from rnnlm.sequences.segmentation import Mode
 class TrainingBatches(IterableDataset[Batch]):
     """All batches of all epochs of a split, for a DataLoader with batch_size=None and any num_workers.
 
-    The order depends only on (seed, epoch). Each rank gets its share of the rows (in stream mode, lanes) of every
-    batch: together the ranks have the batch of a single process. A worker yields every num_workers-th batch and a
-    DataLoader takes them in turn, so the order does not depend on num_workers.
-    first_batch: batches to skip at the beginning, over all epochs; they are not read.
-    device: holds the whole split and every batch; None: CPU, read on demand.
-    drawn_targets: a file of further targets, which follow the text's in target_ids, (b, t, k); None: it has (b, t).
+    The order depends only on (seed, epoch). Each rank gets its part of the rows (in stream mode, of the lanes) of every
+    batch. Together the ranks have the batch of a single process. Each worker yields every num_workers-th batch, and the
+    DataLoader reads from the workers in turn, so the order does not depend on num_workers.
+
+    Args:
+        first_batch: The number of batches to skip without reading them, counted over all epochs.
+        device: The device that holds the whole split and every batch. If None, batches are read from disk to the CPU.
+        drawn_targets: A file with additional targets. They follow the text's target in target_ids, which then has the
+            shape (b, t, k) instead of (b, t).
+
     """
 
     source: RowSource
     mode: Mode
-    batch_size: int  # over all ranks
+    batch_size: int  # The number of rows over all ranks.
     window_length: int
     seed: int
     epochs: range = range(1)
@@ -59,10 +63,11 @@ class TrainingBatches(IterableDataset[Batch]):
         return islice(self.batches(), number, None, workers)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of this rank, for all workers."""
+        """Yield the batches of this rank from all workers."""
         left_out = self.first_batch
         try:
-            # The order depends on the lengths of the rows alone, so rows of further targets come in the same one.
+            # The order depends only on the lengths of the rows. The rows of additional targets have the same lengths,
+            # so they come in the same order.
             sources = [self.source, *(target_rows(self.source, self.drawn_targets) if self.drawn_targets else ())]
             texts = [(source, self.held(source)) for source in sources]
             for epoch in self.epochs:
@@ -72,10 +77,10 @@ class TrainingBatches(IterableDataset[Batch]):
                     yield from map(with_further_targets, *orders)
                 left_out = max(0, left_out - count)
         finally:
-            self.source.close()  # a forked worker must not inherit an open file
+            self.source.close()  # A forked worker must not inherit an open file.
 
     def held(self, source: RowSource) -> ResidentText | None:
-        """Return the whole source on the device, or None if it does not hold the split."""
+        """Return the whole split on the device, or None if the split is read from disk."""
         return None if self.device is None else resident_text(source, self.mode, self.device)
 
     def batches_of_epoch(
@@ -97,45 +102,50 @@ class TrainingBatches(IterableDataset[Batch]):
         return cut_stream(self.source.predicted_count, self.batch_size, self.window_length, generator)
 
     def count_of_epoch(self, epoch: int | None) -> int:
-        """Return the number of batches in an epoch, the same on all ranks; of the longest epoch if None."""
+        """Return the number of batches in an epoch, which is the same on all ranks.
+
+        With None, use the longest epoch.
+        """
         if self.mode == "sentence":
             return -(-len(self.source) // self.batch_size)
         return -(-self.cut_of_epoch(epoch).length // self.window_length)
 
     @property
     def batches_an_epoch(self) -> int:
-        """Largest number of batches in an epoch, on which the schedule is based.
+        """The largest number of batches in an epoch, on which the learning-rate schedule is based.
 
-        A stream that starts at an offset may have one batch less.
+        A stream that begins at an offset may have one batch less.
         """
         return self.count_of_epoch(None)
 
 
 def with_further_targets(batch: Batch, *further: Batch) -> Batch:
-    """Give the batch's tokens the targets of the others, too."""
+    """Return the batch with the targets of the other batches as additional targets."""
     if not further:
         return batch
     return replace(batch, target_ids=torch.stack([one.target_ids for one in (batch, *further)], dim=-1))
 
 
 def training_loader(batches: TrainingBatches, workers: int) -> DataLoader[Batch]:
-    """Make a loader that reads ahead in `workers` processes, or in this one if 0."""
-    # Spawned, not forked: the parent holds threads and a DuckDB file.
+    """Return a loader that reads ahead in `workers` processes, or in this process if their number is 0."""
+    # The workers are spawned and not forked, because the parent has threads and an open DuckDB file.
     context = "spawn" if workers else None
+    # Otherwise the loader would draw from the global generator each time training resumes.
     return DataLoader(
         batches,
         batch_size=None,
         num_workers=workers,
         multiprocessing_context=context,
         worker_init_fn=ignore_interrupts,
-        generator=torch.Generator(),  # else it draws from the global generator each time training resumes
+        generator=torch.Generator(),
     )
 
 
 def ignore_interrupts(worker: int) -> None:
-    """Ignore SIGINT in reader processes.
+    """Ignore SIGINT in a reader process.
 
-    Ctrl-C reaches every process of a terminal; the parent needs batches to stop.
+    A terminal sends Ctrl-C to every process. Only the main process handles it, and it needs further batches until it
+    stops.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -143,10 +153,10 @@ def ignore_interrupts(worker: int) -> None:
 def evaluation_batches(
     source: RowSource, mode: Mode, batch_size: int, rank: int = 0, world_size: int = 1
 ) -> Iterator[Batch]:
-    """Yield every token of the split exactly once; a stream in one lane, with its state carried throughout.
+    """Yield every token of the split exactly once. In stream mode there is one lane, whose state is carried throughout.
 
-    Rank r gets every world_size-th batch. A stream cannot be shared, because each window needs the state after the
-    previous one: rank 0 gets all of it.
+    Rank r gets every world_size-th batch. A stream cannot be divided, because each window needs the state after the
+    previous one. Hence rank 0 gets the whole stream.
     """
     if mode == "sentence":
         return islice(ordered_batches(source, batch_size), rank, None, world_size)

@@ -1,4 +1,4 @@
-"""Check a dataset file with sql/checks: every check must return no row."""
+"""Checks of a dataset file. Each query in sql/checks must return no row."""
 
 from rnnlm.errors import DatasetError
 from rnnlm.sequences.dataset_reader import connect
@@ -9,11 +9,12 @@ from rnnlm.storage.sql_statements import names, statement
 def check_dataset(dataset: DatasetRecord) -> list[str]:
     """Return the names of the passed checks.
 
-    Raise DatasetError with the first check that returned a row, and the row.
+    Raise DatasetError at the first check that returns a row. The message contains the row.
     """
     passed = []
     for name in names("checks"):
-        with connect(dataset) as connection:  # a new one per check: DuckDB keeps what it has read
+        # Each check uses a new connection, because DuckDB keeps in memory what it has read.
+        with connect(dataset) as connection:
             row = connection.execute(statement(name)).fetchone()
         if row is not None:
             raise DatasetError(

@@ -1,4 +1,4 @@
-"""Find a dataset by its id or folder."""
+"""Look-up of a dataset by its id or folder."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from rnnlm.storage.stages import find_new_damage, mark_used
 
 
 def dataset_of_run(home: Home, run: RunRecord) -> DatasetRecord:
-    """Return the dataset that a run was trained on. Raise DatasetError if it is gone."""
+    """Return the dataset on which a run was trained. Raise DatasetError if it no longer exists."""
     dataset = find_dataset(home, str(inside(home.datasets, run.dataset_id)))
     if dataset is None:
         raise DatasetError(f"{home.datasets}: the dataset {run.dataset_id} of run {run.run_id} is missing; run again")
@@ -18,7 +18,7 @@ def dataset_of_run(home: Home, run: RunRecord) -> DatasetRecord:
 
 
 def find_dataset(home: Home, name: str) -> DatasetRecord | None:
-    """Find a complete dataset by its id, the first 8 or more characters of it, or its folder.
+    """Return a complete dataset, given its id, at least 8 characters of its id, or its folder.
 
     Return None if it does not exist. Raise DatasetError if it is damaged.
     """
@@ -36,6 +36,6 @@ def find_dataset(home: Home, name: str) -> DatasetRecord | None:
 
 
 def record_of(folder: Path) -> DatasetRecord:
-    """Return the record of a dataset's folder."""
+    """Return the record of the dataset in a folder."""
     facts = read_json(folder / "dataset.json")
     return DatasetRecord(dataset_id=folder.name, folder=folder, **facts)

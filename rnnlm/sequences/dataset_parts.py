@@ -1,7 +1,8 @@
-"""The rows of a large dataset as Parquet parts beside its DuckDB file, in which `shifted_sequences` is a view of them.
+"""The rows of a large dataset, stored as Parquet parts next to its DuckDB file.
 
-A part's name holds its split and the number of its first row, so that a row's part is known from the names alone: a
-query on the view opens every part of the split.
+In the DuckDB file, `shifted_sequences` is a view of the parts. A query on this view would open every part of the split.
+The name of a part therefore contains its split and the number of its first row, so that the part of a row is found by
+the names alone.
 """
 
 from bisect import bisect_right
@@ -19,7 +20,7 @@ from rnnlm.storage.sql_statements import literal, statement
 
 
 class PartReader:
-    """Reads the rows of a split by range. Picklable: another process opens the parts for itself."""
+    """A reader of a split's rows by range. If it is pickled, the other process opens the parts itself."""
 
     def __init__(self, folder: Path, split: Split) -> None:
         self.paths = parts_of(folder, split)
@@ -30,7 +31,10 @@ class PartReader:
         return self.__dict__ | {"_open": None}
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Return the rows first … last - 1, in stored order. Raise DatasetError if a part or its rows are missing."""
+        """Return the rows from `first` to `last` - 1 in stored order.
+
+        Raise DatasetError if a part or a row is missing.
+        """
         pieces = []
         while first < last:
             number = max(0, bisect_right(self.firsts, first) - 1)
@@ -43,7 +47,10 @@ class PartReader:
         return pieces[0] if len(pieces) == 1 else join_rows(pieces)
 
     def part(self, number: int) -> "OpenPart":
-        """Return one part is open at a time: with hundreds of row groups, a part's metadata takes memory."""
+        """Return an open part, after closing the previous one.
+
+        The metadata of a part with hundreds of row groups needs much memory, so only one part is open at a time.
+        """
         path = self.paths[number]
         if self._open is None or self._open.path != path:
             self.close()
@@ -57,7 +64,7 @@ class PartReader:
 
 
 class OpenPart:
-    """A part, and where its row groups begin."""
+    """An open part, with the numbers of the first rows of its row groups."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,7 +76,7 @@ class OpenPart:
         self.offsets = ends(np.array([self.file.metadata.row_group(group).num_rows for group in groups], np.int64))
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Return the rows first … last - 1 of the part, or as many of them as it has."""
+        """Return the rows from `first` to `last` - 1 of the part. There are fewer if the part ends before."""
         last = min(last, int(self.offsets[-1]))
         if first >= last:
             return TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))
@@ -80,7 +87,7 @@ class OpenPart:
 
 
 def rows_from_arrow(table: pa.Table) -> TokenRows:
-    """Return the rows of the column `token_ids` of a table."""
+    """Return the rows in the column `token_ids` of a table."""
     column = table.column("token_ids").combine_chunks()
     lengths = column.value_lengths().to_numpy(zero_copy_only=False)
     return TokenRows(column.flatten().to_numpy(zero_copy_only=False).astype(np.int32), ends(lengths))
@@ -92,6 +99,9 @@ def parts_of(folder: Path, split: Split) -> list[Path]:
 
 
 def locate_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Tell a connection in which folder the dataset lies whose parts the view names. No effect on one file."""
-    # DuckDB's file_search_path would find a file of the same name in the working directory first.
+    """Set the folder in which a connection looks for the parts of a dataset.
+
+    A dataset without parts is not affected.
+    """
+    # With DuckDB's setting file_search_path, a file of the same name in the working directory would be found first.
     connection.execute(statement("queries/locate_parts"), {"folder": literal(folder)})

@@ -1,4 +1,4 @@
-"""Read a dataset, always read-only."""
+"""Read-only access to a dataset."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,21 +14,22 @@ from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import EOS
 
-MEMORY_LIMIT = "64MiB"  # for DuckDB while reading
-TOKENS_A_CONNECTION = 2_000_000  # DuckDB keeps what it has read: a new connection begins without
+MEMORY_LIMIT = "64MiB"  # The memory that DuckDB may use while reading.
+# DuckDB keeps in memory what it has read. After this number of tokens, a new connection is opened.
+TOKENS_A_CONNECTION = 2_000_000
 
 
 class StoredSplit:
-    """The rows of a split, read by range in constant memory.
+    """The rows of a split, which are read by range in constant memory.
 
-    Picklable: another process opens the files for itself.
+    If this object is pickled, the other process opens the files itself.
     """
 
     def __init__(self, dataset: DatasetRecord, split: Split) -> None:
         self.database = dataset.database
         self.split = split
         self.row_count = dataset.sequence_counts.get(split, 0)
-        self.predicted_count = dataset.predicted_tokens.get(split, 0)  # tokens
+        self.predicted_count = dataset.predicted_tokens.get(split, 0)  # The number of predicted tokens.
         self._parts = PartReader(dataset.parts, split) if dataset.parts.is_dir() else None
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._tokens_since_opening = 0
@@ -40,7 +41,7 @@ class StoredSplit:
         return self.__dict__ | {"_connection": None}
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Return the rows first … last - 1, in stored order."""
+        """Return the rows from `first` to `last` - 1 in stored order."""
         if self._parts is not None:
             return self._parts.read(first, last)
         if self._tokens_since_opening > TOKENS_A_CONNECTION:
@@ -64,7 +65,7 @@ class StoredSplit:
 
 @contextmanager
 def connect(dataset: DatasetRecord) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a read-only connection. Any number may be open."""
+    """Open a read-only connection. Any number of them may be open at the same time."""
     connection = open_read_only(dataset.database)
     try:
         yield connection
@@ -74,7 +75,7 @@ def connect(dataset: DatasetRecord) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def open_read_only(database: Path) -> duckdb.DuckDBPyConnection:
     if not database.exists():
-        raise DatasetError(f"{database}: missing; run again with --force sequences")
+        raise DatasetError(f"{database}: the file is missing; run again with --force sequences")
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY_LIMIT,
         "temp_directory": str(database.parent.parent / ".spilled"),
@@ -85,7 +86,7 @@ def open_read_only(database: Path) -> duckdb.DuckDBPyConnection:
 
 
 def read_openings(dataset: DatasetRecord, count: int, tokens: int) -> list[list[int]]:
-    """Return the first `tokens` tokens of `count` sequences, evenly spread over the validation split."""
+    """Return the first `tokens` tokens of `count` sequences, which are evenly spread over the validation split."""
     with connect(dataset) as connection:
         parameters = {"count": count, "tokens": tokens}
         rows = connection.execute(statement("queries/read_openings"), parameters).fetchall()
@@ -93,16 +94,16 @@ def read_openings(dataset: DatasetRecord, count: int, tokens: int) -> list[list[
 
 
 def training_counts(dataset: DatasetRecord) -> np.ndarray:
-    """Return how often the training split predicts each token, (vocabulary,) int64."""
+    """Return how often each token is predicted in the training split, (vocabulary,) int64."""
     with connect(dataset) as connection:
         rows = connection.execute(statement("queries/read_training_counts")).fetchall()
     return np.array([row[0] for row in rows], dtype=np.int64)
 
 
 def longest_row(dataset: DatasetRecord, split: Split) -> int:
-    """Return the predicted tokens of the split's longest row, without an `<eos>` at its end, or 0 without rows."""
+    """Return the number of predicted tokens in a split's longest row, without a final `<eos>`, or 0 without rows."""
     with connect(dataset) as connection:
         parameters = {"split": split, "eos_id": EOS}
         row = connection.execute(statement("queries/measure_longest_row"), parameters).fetchone()
-    assert row is not None  # the query always returns one row
+    assert row is not None  # The query always returns one row.
     return int(row[0])

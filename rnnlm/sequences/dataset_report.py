@@ -1,4 +1,7 @@
-"""Describe a dataset with sql/descriptions: sizes, lengths, vocabulary, duplicates and leaks; and draw plots of it."""
+"""The report of a dataset by the queries in sql/descriptions, with plots.
+
+It shows sizes, lengths, the vocabulary, duplicates, and text that occurs in more than one split.
+"""
 
 from pathlib import Path
 
@@ -16,28 +19,28 @@ from rnnlm.storage.stages import write_once
 LENGTH_BINS = 40
 TOKENS_SHOWN = 15
 LINES_SHOWN = 5
-PLOT_SIZE = (7.0, 3.6)  # inches
+PLOT_SIZE = (7.0, 3.6)  # The size in inches.
 
 
 class Description(Record):
-    """Tables of a dataset; the headers of sql/descriptions explain the columns."""
+    """The tables that describe a dataset. The comments at the top of sql/descriptions explain the columns."""
 
     dataset_id: str
     mode: str
     vocabulary_size: int
     splits: TableRows
-    lengths: TableRows  # of the training split
+    lengths: TableRows  # The lengths are those of the training split.
     frequent_tokens: TableRows
     rarest_tokens: TableRows
     coverage: TableRows
     duplicates: TableRows
     leaks: TableRows
-    sources: TableRows = []  # empty for a dataset stored before sources were
+    sources: TableRows = []  # It is empty for datasets of older versions, which did not store sources.
     longest_lines: TableRows
 
 
 def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False) -> tuple[Description, list[Path]]:
-    """Describe a dataset, with plots, stored under home.descriptions."""
+    """Return the description of a dataset and its plots, which are stored under home.descriptions."""
     folder = home.descriptions / dataset.dataset_id
 
     def build(partial: Path) -> None:
@@ -50,7 +53,7 @@ def describe_dataset(home: Home, dataset: DatasetRecord, *, force: bool = False)
 
 
 def measure_dataset(dataset: DatasetRecord) -> Description:
-    """Return all tables of a dataset file."""
+    """Return all tables that describe a dataset file."""
     longest = "longest_sentences" if dataset.mode == "sentence" else "longest_lines"
     parameters: dict[str, dict[str, int]] = {
         "lengths": {"bins": LENGTH_BINS},
@@ -60,7 +63,8 @@ def measure_dataset(dataset: DatasetRecord) -> Description:
     }
     tables = {}
     for name in (path.removeprefix("descriptions/") for path in names("descriptions")):
-        with connect(dataset) as connection:  # a new one per table: DuckDB keeps what it has read
+        # Each table uses a new connection, because DuckDB keeps in memory what it has read.
+        with connect(dataset) as connection:
             if (not name.startswith("longest") or name == longest) and (name != "sources" or knows_sources(connection)):
                 tables[name] = table(connection, f"descriptions/{name}", parameters.get(name, {}))
     tables["longest_lines"] = tables.pop(longest)
@@ -70,12 +74,12 @@ def measure_dataset(dataset: DatasetRecord) -> Description:
 
 
 def knows_sources(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return False for a dataset of an older version, which does not know its sources."""
+    """Return False for a dataset of an older version, which did not store its sources."""
     return "source_number" in connection.table("documents").columns
 
 
 def draw_description(description: Description, folder: Path) -> None:
-    """Write lengths.png and coverage.png."""
+    """Write the plots lengths.png and coverage.png."""
     lengths = description.lengths
     figure, (axes,) = new_figure(PLOT_SIZE)
     axes.bar(

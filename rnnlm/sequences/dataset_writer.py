@@ -1,4 +1,7 @@
-"""Store a corpus as a DuckDB file of token sequences; of a large corpus the sequences are Parquet parts beside it."""
+"""Storage of a corpus as token sequences in a DuckDB file.
+
+For a large corpus they are Parquet parts next to this file.
+"""
 
 import json
 import logging
@@ -35,12 +38,12 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
 logger = logging.getLogger(__name__)
-NOTICEABLE_UNKNOWN_SHARE = 0.3  # English under 10,000 words has 5 to 15 %
-TOKENS_AT_ONCE = 4_000_000  # inserted together
+NOTICEABLE_UNKNOWN_SHARE = 0.3  # English text with a vocabulary of 10,000 words has a fraction of 5 to 15 %.
+TOKENS_AT_ONCE = 4_000_000  # This number of tokens is inserted at once.
 
 
 def prepare_dataset(home: Home, config: PipelineConfig) -> DatasetRecord:
-    """Make the dataset of a configuration without a flow. Every stage is skipped if its output exists."""
+    """Create the dataset of a configuration outside a flow. Stages whose output exists are skipped."""
     corpus = obtain_corpus(home, config.corpus)
     return store_sequences(home, corpus, train_tokenizer(home, corpus, config.tokenizer), config.sequences)
 
@@ -56,10 +59,10 @@ def store_sequences(
     force: bool = False,
     open_engine: OpenEngine = in_this_process,
 ) -> DatasetRecord:
-    """Store a dataset under home.datasets, named by the digest of everything it depends on.
+    """Store a dataset under home.datasets. Its name is the digest of everything that it depends on.
 
-    It has passed sql/checks. A killed run resumes from its complete shards. Raise CorpusError if one of
-    `required_splits` has no token to predict.
+    The dataset is checked by sql/checks. A run that was killed continues after its complete shards. Raise CorpusError
+    if one of `required_splits` has no token to predict.
     """
     provenance = dataset_provenance(corpus, tokenizer, config, required_splits)
     dataset_id = digest_of(provenance)[:16]
@@ -89,14 +92,14 @@ def store_sequences(
         check_dataset(record_of(partial))
 
     skipped = write_once(home, folder, build, force=force, pieces=shard_folder)
-    # The same text may have another name now.
+    # The same text may have got another name since the dataset was stored.
     return record_of(folder).model_copy(update={"corpus_name": corpus.name, "skipped": skipped})
 
 
 def dataset_provenance(
     corpus: CorpusRecord, tokenizer: TokenizerRecord, config: SequencesConfig, required_splits: tuple[Split, ...]
 ) -> dict[str, Any]:
-    """Return everything that a dataset depends on."""
+    """Return everything that the content of a dataset depends on."""
     return {
         "stage": STAGE_VERSIONS["sequences"],
         "corpus": corpus.digest,
@@ -111,7 +114,7 @@ def dataset_provenance(
 def warn_of_hard_wrapping(corpus: CorpusRecord) -> None:
     if looks_hard_wrapped(corpus):
         logger.warning(
-            "%s: its lines look wrapped at a fixed width, and sequences.mode=sentence reads each as a sentence;\n"
+            "%s: its lines look wrapped at a fixed width, but sequences.mode=sentence reads each line as a sentence;\n"
             "set sequences.mode=stream, or give text with one paragraph or sentence per line",
             corpus.source,
         )
@@ -125,7 +128,10 @@ def write_database(
     config: SequencesConfig,
     provenance: dict[str, Any],
 ) -> list[tuple[str, int, int]]:
-    """Write the dataset's DuckDB file, and its parts if it is large. Returns (split, sequences, predicted tokens)."""
+    """Write the dataset's DuckDB file, and its parts if it is large.
+
+    Return the split, the number of sequences and the number of predicted tokens for each split.
+    """
     text_tokenizer = load_tokenizer(tokenizer.folder)
     dataset_row = {
         "dataset_id": digest_of(provenance)[:16],
@@ -149,7 +155,7 @@ def write_database(
 
 
 def warn_of_unknown_words(connection: duckdb.DuckDBPyConnection, kind: str, source: str) -> None:
-    """Warn if the model will mostly predict <unk>: Chinese has no spaces between words, for one."""
+    """Warn if the model will mostly predict <unk>, for instance because Chinese has no spaces between words."""
     row = connection.execute(statement("queries/measure_split"), {"split": "valid"}).fetchone()
     assert row is not None
     _, predicted, unknown, _ = row
@@ -166,13 +172,13 @@ def warn_of_unknown_words(connection: duckdb.DuckDBPyConnection, kind: str, sour
 
 
 def new_database(folder: Path, config: SequencesConfig) -> duckdb.DuckDBPyConnection:
-    """Make an empty dataset file. DuckDB spills to a folder beside it, which it removes at the end."""
+    """Create an empty dataset file. DuckDB uses a folder next to it for temporary data, and removes it at the end."""
     return duckdb.connect(
         str(folder / "sequences.duckdb"),
         config={
             "memory_limit": f"{config.memory_mebibytes}MiB",
             "temp_directory": str(folder.parent / f"{folder.name}.spilled"),
-            "preserve_insertion_order": "true",  # a file's rows of a split are in order of sequence_id
+            "preserve_insertion_order": "true",  # The rows of a split in a file must be in the order of sequence_id.
         },
     )
 
@@ -189,9 +195,9 @@ def memory_shortage_explained(config: SequencesConfig) -> Iterator[None]:
 
 
 class DatasetWriter:
-    """Fills the tables of a new dataset file from tokenized shards.
+    """A writer that fills the tables of a new dataset file from tokenized shards.
 
-    parts: a new folder for the sequences; None: they are stored in the file.
+    `parts` is a new folder for the sequences. If it is None, the sequences are stored in the file itself.
     """
 
     def __init__(
@@ -226,7 +232,7 @@ class DatasetWriter:
         self.insert_tokens()
 
     def insert_sequences(self, shards: list[Shard]) -> None:
-        """Insert the sequences one split after the other, so that a split's rows are contiguous in the file."""
+        """Insert the sequences of one split after the other, so that each split is contiguous in the file."""
         self.connection.execute(statement("schema/shifted_sequences"))
         for split in SPLITS:
             for rows, _ in self.sequences(shards, split):
@@ -244,7 +250,10 @@ class DatasetWriter:
         create_view(self.connection, folder)
 
     def sequences(self, shards: list[Shard], split: Split) -> Iterator[tuple[pa.Table, int]]:
-        """Yield rows (sequence_id, token_ids) of a split, in order, a few million tokens at a time; how many tokens."""
+        """Yield the rows (sequence_id, token_ids) of a split in order, and their number of tokens.
+
+        Each table has a few million tokens.
+        """
         shard_rows = (stored_rows(shard.rows(split)) for shard in shards)
         first = 0
         for rows in in_batches(shard_rows if self.config.mode == "sentence" else self.blocks(shard_rows)):
@@ -264,7 +273,7 @@ class DatasetWriter:
             insert(self.connection, "queries/insert_training_lines", pq.read_table(shard.training_lines))
 
     def insert_numbered(self, name: str, column: str, files: list[Path]) -> None:
-        """Insert the rows of Parquet files with a statement of sql/; `column` numbers them from 0 over all files."""
+        """Insert the rows of Parquet files with a statement of sql/. `column` numbers them from 0 over all files."""
         first = 0
         for file in files:
             rows = pq.read_table(file)
@@ -281,7 +290,7 @@ class DatasetWriter:
         insert(self.connection, "queries/insert_tokens", pa.table(tokens))
 
     def blocks(self, texts: Iterable[TokenRows]) -> Iterator[TokenRows]:
-        """Yield the stream of a split, which runs across shards, as blocks."""
+        """Yield the stream of a split as blocks. A block may contain text of several shards."""
         cutter = StreamCutter(self.config.block_length)
         for text in texts:
             yield cutter.add(text.token_ids)
@@ -289,12 +298,12 @@ class DatasetWriter:
 
 
 def stored_rows(path: Path) -> TokenRows:
-    """Read the rows of a shard's Parquet file."""
+    """Return the rows in the Parquet file of a shard."""
     return rows_from_arrow(pq.read_table(path))
 
 
 def in_batches(parts: Iterable[TokenRows]) -> Iterator[TokenRows]:
-    """Join parts to larger ones, because an insertion costs more than the rows of one shard."""
+    """Yield the rows of several parts joined together, because each insertion takes more time than its rows."""
     waiting: list[TokenRows] = []
     for part in parts:
         waiting.append(part)

@@ -1,7 +1,7 @@
-"""Further targets of each predicted token, beside the one of the text: drawn beforehand, and stored in one file.
+"""Additional targets of each predicted token besides that of the text. They are drawn in advance and stored in a file.
 
-Learning from a distribution over words means a cross-entropy with all of them, each weighted by its probability. With
-targets of equal weight that are drawn from it, the gradient is the same on average.
+To learn from a distribution over tokens, the loss would be the cross-entropy with all of them, each weighted by its
+probability. If targets with equal weights are drawn from the distribution instead, the expected gradient is the same.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from rnnlm.sequences.segmentation import TokenRows, ends
 
 @dataclass(frozen=True)
 class TargetRows:
-    """A RowSource with rows as long as those of the text, in which every predicted token is one of its targets."""
+    """A RowSource with rows as long as those of the text. Every predicted token is one of its additional targets."""
 
-    path: Path  # of the drawn targets, in the order of the stored text
+    path: Path  # The file of drawn targets, in the order of the stored text.
     draw: int
-    firsts: np.ndarray  # (rows + 1,) predicted tokens before each row
+    firsts: np.ndarray  # The number of predicted tokens before each row, (rows + 1,).
 
     def __len__(self) -> int:
         return len(self.firsts) - 1
@@ -31,19 +31,19 @@ class TargetRows:
     def read(self, first: int, last: int) -> TokenRows:
         targets = np.load(self.path, mmap_mode="r")[self.draw, self.firsts[first] : self.firsts[last]]
         ends_of_rows = self.firsts[first : last + 1] - self.firsts[first]
-        # A row begins with a token that is read but not predicted, here 0.
+        # The first token of a row is read but not predicted. Here it is 0.
         return TokenRows(
             np.insert(targets, ends_of_rows[:-1], 0).astype(np.int32), ends_of_rows + np.arange(len(ends_of_rows))
         )
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """Do nothing, because no file is kept open."""
 
 
 def target_rows(text: RowSource, path: Path) -> list[TargetRows]:
-    """Return one source for each target that the file holds for every predicted token of the text.
+    """Return one RowSource for each target that the file contains per predicted token of the text.
 
-    path: .npy, (targets, predicted tokens), in the order of the stored text.
+    The file is a .npy array, (targets, predicted tokens), in the order of the stored text.
     """
     firsts = ends(np.concatenate([np.zeros(0, np.int64), *(rows.predicted for rows in chunks(text))]))
     return [TargetRows(path, draw, firsts) for draw in range(len(np.load(path, mmap_mode="r")))]

@@ -1,6 +1,6 @@
-"""A split held in GPU memory: only row numbers are copied for each batch.
+"""A split that is kept in GPU memory, so that only row numbers are copied for each batch.
 
-The batches are those of shuffled_batches and stream_batches, in the same order.
+The batches are the same as those of shuffled_batches and stream_batches, in the same order.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,10 @@ from rnnlm.sequences.shift import shifted
 
 
 class ResidentText:
-    """Concatenated token ids on the device, with each row's offset and number of predicted tokens on the CPU."""
+    """Concatenated token ids on the device.
+
+    The offset and the number of predicted tokens of each row are on the CPU.
+    """
 
     def __init__(self, token_ids: Tensor, predicted: np.ndarray) -> None:
         self.token_ids = token_ids  # (tokens,) int32
@@ -33,17 +36,20 @@ class ResidentText:
         """Return inputs and targets, (rows, width) int64, with `<pad>` after the end of a row."""
         both = torch.from_numpy(np.stack([starts, predicted]))
         if self.token_ids.is_cuda:
-            both = both.pin_memory()  # makes the copy asynchronous
+            both = both.pin_memory()  # The copy from pinned memory is asynchronous.
         first, count = both.to(self.token_ids.device, non_blocking=True)[:, :, None]
         steps = torch.arange(width + 1, device=self.token_ids.device)
         places = torch.where(steps <= count, first + steps, 0)
         inputs, targets = shifted(self.token_ids[places])
         predicts = steps[:width] < count
-        return inputs.long().mul_(predicts), targets.long().mul_(predicts)  # zero is <pad>
+        return inputs.long().mul_(predicts), targets.long().mul_(predicts)  # Token id 0 is <pad>.
 
 
 def resident_text(source: RowSource, mode: Mode, device: torch.device) -> ResidentText:
-    """Read a whole split in chunks onto the device: sentences as rows in stored order, a stream as one row."""
+    """Read a whole split chunk by chunk onto the device.
+
+    Sentences are rows in stored order; a stream is a single row.
+    """
     is_stream = mode == "stream"
     count = source.predicted_count + (1 if is_stream else len(source))
     token_ids = torch.empty(count, dtype=torch.int32, device=device)
@@ -51,7 +57,7 @@ def resident_text(source: RowSource, mode: Mode, device: torch.device) -> Reside
     filled = 0
     for rows in chunks(source):
         ids = rows.token_ids
-        if is_stream:  # each block begins with the last token of the one before
+        if is_stream:  # Each block begins with the last token of the previous one.
             ids = np.delete(ids, rows.offsets[1 if not filled else 0 : -1])
         else:
             predicted.append(rows.predicted)
@@ -70,7 +76,7 @@ def shuffled_resident_batches(
     world_size: int = 1,
     first_batch: int = 0,
 ) -> Iterator[Batch]:
-    """Yield the batches of shuffled_batches(), shared among ranks as by Batch.share()."""
+    """Yield the batches of shuffled_batches(), each divided among the ranks as by Batch.share()."""
     for pool in pools_of_epoch(source, batch_size, seed, epoch, first_batch):
         numbers = pool.rows
         for bucket, order in zip(pool.buckets, pool.orders, strict=True):

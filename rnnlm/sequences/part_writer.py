@@ -1,4 +1,4 @@
-"""Write the rows of a large dataset as Parquet parts; see dataset_parts.py."""
+"""Writer for the Parquet parts with the rows of a large dataset; see dataset_parts.py."""
 
 from pathlib import Path
 
@@ -10,12 +10,14 @@ from rnnlm.sequences.dataset_parts import locate_parts, parts_of
 from rnnlm.storage.records import SPLITS, Split
 from rnnlm.storage.sql_statements import statement
 
-PART_TOKENS = 1 << 26  # a part ends with the insertion that reaches it: 128 MiB at two bytes a token
-GROUP_TOKENS = 1 << 16  # of a row group, the least that is read: a quarter of a chunk of batches.py
+# A part ends after the insertion in which it reaches this size, which is 128 MiB at two bytes per token.
+PART_TOKENS = 1 << 26
+# A row group is the smallest unit that is read. It has a quarter of the tokens of a chunk in batches.py.
+GROUP_TOKENS = 1 << 16
 
 
 class PartWriter:
-    """Writes the rows of a split, in order, as parts. An empty split is one part without rows."""
+    """A writer of a split's rows, in order, as parts. An empty split has one part without rows."""
 
     def __init__(self, folder: Path, split: Split, schema: pa.Schema) -> None:
         self.folder = folder
@@ -30,14 +32,15 @@ class PartWriter:
             path,
             self.schema,
             compression="zstd",
-            # Parquet has no two-byte integers: the empty bytes go together. A dictionary for each group is larger.
+            # Parquet has no integers of two bytes. BYTE_STREAM_SPLIT puts the empty bytes together, where they compress
+            # well. A dictionary for each group would need more space.
             use_dictionary=False,
             column_encoding={"token_ids.list.element": "BYTE_STREAM_SPLIT"},
-            write_statistics=["sequence_id"],  # a query by row numbers leaves out row groups
+            write_statistics=["sequence_id"],  # A query for row numbers uses these statistics to skip row groups.
         )
 
     def write(self, rows: pa.Table, token_count: int) -> None:
-        """Add rows (sequence_id, token_ids), at least one."""
+        """Add rows with the columns sequence_id and token_ids. There must be at least one."""
         if self.tokens_in_part >= PART_TOKENS:
             self.file.close()
             self.file = self.new_part(rows.column("sequence_id")[0].as_py())
@@ -50,9 +53,9 @@ class PartWriter:
 
 
 def create_view(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Define `shifted_sequences` over the parts in `folder`, in a database beside it."""
+    """Define the view `shifted_sequences` of the parts in `folder`, which is next to the database."""
     text = statement("schema/shifted_sequences_of_parts")
-    for split in SPLITS:  # a view takes no parameters
+    for split in SPLITS:  # A view cannot have parameters.
         files = ", ".join(f"'{folder.name}/{path.name}'" for path in parts_of(folder, split))
         text = text.replace(f"${split}_files", f"[{files}]")
     locate_parts(connection, folder.parent)

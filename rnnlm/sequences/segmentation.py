@@ -1,4 +1,4 @@
-"""Cut a corpus into rows of token ids, by sentence or as one stream, and count what its lines hold."""
+"""The division of a corpus into rows of token ids, by sentence or as one stream, and counts of tokens per line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Mode = Literal["sentence", "stream"]
 
 @dataclass(frozen=True)
 class TokenRows:
-    """Rows of token ids end to end. Row i is token_ids[offsets[i]:offsets[i + 1]]."""
+    """Concatenated rows of token ids. Row i is token_ids[offsets[i]:offsets[i + 1]]."""
 
     token_ids: np.ndarray  # (tokens,) int32
     offsets: np.ndarray  # (rows + 1,) int64
@@ -24,12 +24,12 @@ class TokenRows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Return the number of tokens of each row, (rows,) int64."""
+        """The number of tokens of each row, (rows,) int64."""
         return np.diff(self.offsets)
 
     @property
     def predicted(self) -> np.ndarray:
-        """Return the number of predicted tokens of each row, (rows,) int64, one less than it holds."""
+        """The number of predicted tokens of each row, (rows,) int64, which is one less than its tokens."""
         return self.lengths - 1
 
     @property
@@ -37,33 +37,33 @@ class TokenRows:
         return int(self.offsets[-1]) - len(self)
 
     def take(self, rows: np.ndarray) -> "TokenRows":
-        """Return these rows in this order."""
+        """Return the rows with these numbers in this order."""
         return cut_rows(self.token_ids, self.offsets[rows], self.lengths[rows])
 
     def read(self, first: int, last: int) -> "TokenRows":
-        """Return the rows first … last - 1."""
+        """Return the rows from `first` to `last` - 1."""
         start, end = self.offsets[first], self.offsets[last]
         return TokenRows(self.token_ids[start:end], self.offsets[first : last + 1] - start)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close. See RowSource."""
+        """Do nothing, because there are no files. The method is part of RowSource."""
 
 
 def rows_from_lists(lines: list[list[int]]) -> TokenRows:
-    """Return TokenRows of lists of ids."""
+    """Return lists of ids as TokenRows."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     token_ids = np.fromiter(chain.from_iterable(lines), np.int32, int(lengths.sum()))
     return TokenRows(token_ids, ends(lengths))
 
 
 def encoded_lines(tokenizer: TextTokenizer, lines: Sequence[str]) -> TokenRows:
-    """Return one row of ids per line, without `<bos>` and `<eos>`."""
+    """Return one row of ids for each line, without `<bos>` and `<eos>`."""
     token_ids, lengths = tokenizer.encode_lines(lines)
     return TokenRows(token_ids, ends(lengths))
 
 
 def join_rows(parts: list[TokenRows]) -> TokenRows:
-    """Join the rows of all parts in order."""
+    """Return the rows of all parts in order."""
     return TokenRows(
         np.concatenate([np.zeros(0, np.int32), *(part.token_ids for part in parts)]),
         ends(np.concatenate([np.zeros(0, np.int64), *(part.lengths for part in parts)])),
@@ -71,17 +71,17 @@ def join_rows(parts: list[TokenRows]) -> TokenRows:
 
 
 def sentences(lines: TokenRows, context_length: int) -> TokenRows:
-    """Return one row per line: `<bos>` before it as context, `<eos>` after it to predict.
+    """Return one row for each line, with `<bos>` before it as context and `<eos>` after it to predict.
 
-    A line with more predicted tokens than `context_length` becomes consecutive rows that overlap by one token, so that
-    each token is predicted once. A blank line has no row.
+    A line with more than `context_length` predicted tokens becomes several consecutive rows. They overlap by one token,
+    so that each token is predicted exactly once. A blank line has no row.
     """
     lines = lines.take(np.flatnonzero(lines.lengths))
     framed_lines = framed(lines)
     predicted = framed_lines.predicted
     if not len(predicted) or predicted.max() <= context_length:
         return framed_lines
-    pieces = -(-predicted // context_length)  # rows that each line becomes
+    pieces = -(-predicted // context_length)  # The number of rows that each line is cut into.
     nth = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     starts = np.repeat(framed_lines.offsets[:-1], pieces) + nth * context_length
     lengths = np.minimum(context_length, np.repeat(predicted, pieces) - nth * context_length) + 1
@@ -89,7 +89,7 @@ def sentences(lines: TokenRows, context_length: int) -> TokenRows:
 
 
 def framed(lines: TokenRows) -> TokenRows:
-    """Put `<bos>` before and `<eos>` after each row."""
+    """Return the rows with `<bos>` before and `<eos>` after each."""
     offsets = ends(lines.lengths + 2)
     token_ids = np.empty(offsets[-1], np.int32)
     inside = np.ones(len(token_ids), bool)
@@ -100,14 +100,14 @@ def framed(lines: TokenRows) -> TokenRows:
 
 
 def running_text(lines: TokenRows) -> np.ndarray:
-    """Join all lines, each followed by `<eos>`, to (tokens,) int32."""
+    """Return all lines joined, with `<eos>` after each line, (tokens,) int32."""
     return np.insert(lines.token_ids, lines.offsets[1:], EOS).astype(np.int32)
 
 
 class StreamCutter:
-    """One running text as ordered blocks of `block_length` predicted tokens that overlap by one token.
+    """A cutter of continuous text into blocks of `block_length` predicted tokens, which overlap by one token.
 
-    The stream begins with `<bos>`, context for its first token.
+    The stream begins with `<bos>`, which is the context of the first token.
     """
 
     def __init__(self, block_length: int) -> None:
@@ -115,7 +115,7 @@ class StreamCutter:
         self.waiting = np.array([BOS], np.int32)
 
     def add(self, text: np.ndarray) -> TokenRows:
-        """Add text; returns the blocks that are full."""
+        """Add text, and return the blocks that are now full."""
         stream = np.concatenate([self.waiting, text])
         blocks = (len(stream) - 1) // self.block_length
         self.waiting = stream[blocks * self.block_length :]
@@ -123,27 +123,27 @@ class StreamCutter:
         return cut_rows(stream, starts, np.full(blocks, self.block_length + 1))
 
     def finish(self) -> TokenRows:
-        """Return the last, shorter block, if it predicts a token."""
+        """Return the last block, which is shorter, if it has a token to predict."""
         rest = self.waiting if len(self.waiting) > 1 else self.waiting[:0]
         return TokenRows(rest, np.array([0, len(rest)] if len(rest) else [0], np.int64))
 
 
 def cut_rows(token_ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> TokenRows:
-    """Return token_ids[starts[i]:starts[i] + lengths[i]] as rows, which may overlap."""
+    """Return token_ids[starts[i]:starts[i] + lengths[i]] for all i as rows. They may overlap."""
     offsets = ends(lengths)
     positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
     return TokenRows(token_ids[positions], offsets)
 
 
 def ends(lengths: np.ndarray) -> np.ndarray:
-    """Turn lengths (n,) into offsets (n + 1,), beginning with 0."""
+    """Return offsets, (n + 1,), that begin with 0, for the lengths (n,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
 def predicted_by_line(lines: TokenRows, mode: Mode) -> np.ndarray:
-    """Return the number of predicted tokens of each line, (lines,) int64, `<eos>` included.
+    """Return the number of predicted tokens of each line, (lines,) int64, including `<eos>`.
 
-    A blank line has none in sentence mode.
+    In sentence mode a blank line has none.
     """
     return lines.lengths + 1 if mode == "stream" else np.where(lines.lengths > 0, lines.lengths + 1, 0)
 
@@ -151,15 +151,16 @@ def predicted_by_line(lines: TokenRows, mode: Mode) -> np.ndarray:
 def tokenization_loss(
     tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, mode: Mode
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return each line's loss by tokenization: (lines,) int64 unknown words and (lines,) float64 bits to restore it.
+    """Return the information that tokenization loses in each line.
 
-    texts, lines: the lines and their tokens. See TextTokenizer.restoration_bits.
+    The results are the number of unknown words, (lines,) int64, and the number of bits needed to restore the line,
+    (lines,) float64; see TextTokenizer.restoration_bits. `texts` are the lines and `lines` are their tokens.
     """
     lengths = lines.lengths
     unknown_counts = np.diff(np.concatenate([[0], np.cumsum(lines.token_ids == UNK)])[lines.offsets])
     words, bits = np.zeros(len(texts), np.int64), np.zeros(len(texts))
     dropped = mode == "sentence"
-    # Of the lines without unknown words, only those of a word tokenizer lose anything.
+    # A line without unknown words can only have lost something if a word tokenizer was used.
     lossy = (unknown_counts > 0) | (lengths == 0) | (tokenizer.kind == "word")
     for line in np.flatnonzero(lossy).tolist():
         text, tokens, unknown = texts[line], int(lengths[line]), int(unknown_counts[line])
@@ -170,8 +171,12 @@ def tokenization_loss(
 
 
 def sums_between(numbers: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Return the sum over the lines of each document, (documents,). numbers: (lines,), bounds: (documents + 1,)."""
+    """Return the sum of `numbers`, (lines,), over the lines of each document, (documents,).
+
+    The lines of document i are those from bounds[i] to bounds[i + 1] - 1; `bounds` has shape (documents + 1,).
+    """
     if len(bounds) < 2:
         return numbers[:0]
     sums: np.ndarray = np.add.reduceat(np.append(numbers, 0), bounds[:-1])
-    return np.where(np.diff(bounds) > 0, sums, 0)  # for an empty row, reduceat returns the number at its start
+    # For an empty range, reduceat returns the number at its start instead of 0.
+    return np.where(np.diff(bounds) > 0, sums, 0)

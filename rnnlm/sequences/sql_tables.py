@@ -1,4 +1,4 @@
-"""DuckDB tables of datasets: queries by name, insertion from Arrow, and the width of a token id."""
+"""Access to DuckDB tables of datasets: queries by name, insertion from Arrow, and the type of token ids."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from rnnlm.storage.sql_statements import statement
 
-NARROW_VOCABULARY = 65_536  # ids that fit two bytes
+NARROW_VOCABULARY = 65_536  # Larger vocabularies have ids that need more than two bytes.
 
 
 def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows that a statement of sql/ returns."""
+    """Return the rows that a statement in sql/ returns."""
     found = connection.execute(statement(name), parameters)
     columns = [column[0] for column in found.description or []]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
@@ -20,18 +20,18 @@ def table(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str
 def insert(
     connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, parameters: dict[str, str] | None = None
 ) -> None:
-    """Run a statement that inserts from `incoming`, which is `rows`."""
+    """Run a statement that inserts `rows`, which it reads as the table `incoming`."""
     connection.register("incoming", rows)
     connection.execute(statement(name), parameters or {})
     connection.unregister("incoming")
 
 
 def token_type(vocabulary_size: int) -> pa.DataType:
-    """Return the narrowest unsigned type that holds every token id."""
+    """Return the narrowest unsigned type that can represent every token id."""
     return pa.uint16() if vocabulary_size <= NARROW_VOCABULARY else pa.uint32()
 
 
 def create_token_type(connection: duckdb.DuckDBPyConnection, vocabulary_size: int) -> None:
-    """Create the SQL type `token_id` of a new file."""
+    """Create the SQL type `token_id` in a new file."""
     narrow = vocabulary_size <= NARROW_VOCABULARY
     connection.execute(statement("schema/token_id" if narrow else "schema/token_id_wide"))

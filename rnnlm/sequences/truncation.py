@@ -1,7 +1,7 @@
-"""Lines cut off after context_length tokens instead of being continued (sequences.long_lines=truncate).
+"""Truncation of lines after context_length tokens, instead of new rows for the rest (sequences.long_lines=truncate).
 
-A textbook's training loop does so. It makes perplexity one of the beginnings of lines. Bits per byte stay those of the
-whole text: the rest of each line, with its line feed, is spelled out at 8 bits a byte.
+Many textbooks train in this way. The perplexity is then that of the beginnings of lines. Bits per byte, however, still
+refer to the whole text: the rest of each line, with its line feed, is counted at 8 bits per byte.
 """
 
 from dataclasses import dataclass
@@ -15,17 +15,18 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
 @dataclass(frozen=True)
 class LineBeginnings:
-    """Lines up to their last stored token; a line that fits is whole."""
+    """The beginnings of lines, up to the last stored token. A line that fits is complete."""
 
     texts: list[str]
-    lines: TokenRows  # without `<bos>` and `<eos>`
-    rest_bits: np.ndarray  # (lines,) float64: to spell out the rest of each line and its line feed; 0 for a whole line
+    lines: TokenRows  # The rows are without `<bos>` and `<eos>`.
+    # The bits for the rest of each line and its line feed, (lines,) float64. They are 0 for a complete line.
+    rest_bits: np.ndarray
 
 
 def beginnings(tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, context_length: int) -> LineBeginnings:
-    """Return the beginnings of lines that were cut. A line of context_length tokens loses only its `<eos>`.
+    """Return the beginnings of truncated lines. A line of exactly context_length tokens loses only its `<eos>`.
 
-    texts, lines: whole lines and their tokens.
+    `texts` are the whole lines and `lines` are their tokens.
     """
     kept_texts, rest_bits = list(texts), np.zeros(len(texts))
     for line in np.flatnonzero(lines.lengths + 1 > context_length).tolist():
@@ -37,9 +38,9 @@ def beginnings(tokenizer: TextTokenizer, texts: list[str], lines: TokenRows, con
 
 
 def kept_characters(tokenizer: TextTokenizer, line: str, token_count: int) -> int:
-    """Return how many characters the first tokens restore.
+    """Return how many characters of the line are restored by its first tokens.
 
-    A character that the next token shares, byte by byte, is lost.
+    A character whose bytes belong partly to the next token is lost.
     """
     spans = tokenizer.spans(line)
     if len(spans) == token_count:
@@ -48,6 +49,6 @@ def kept_characters(tokenizer: TextTokenizer, line: str, token_count: int) -> in
 
 
 def first_rows(lines: TokenRows, context_length: int) -> TokenRows:
-    """Return one row per line as sentences() cuts it: of a long line only the first. A blank line has no row."""
+    """Return only the first of the rows into which sentences() cuts each line. A blank line has no row."""
     rows = framed(lines.take(np.flatnonzero(lines.lengths)))
     return cut_rows(rows.token_ids, rows.offsets[:-1], np.minimum(rows.lengths, context_length + 1))

@@ -1,7 +1,8 @@
-"""The held-out text on which training chooses: the validation lines whose digest says so, or a sample of them.
+"""The held-out text that is used for selection during training. It is a part of the validation lines.
 
-The checkpoint, the temperature and the shares of a mixture are chosen on it. Promotion judges on the other lines,
-because a choice must not be judged on the text it was made on. See rnnlm/corpora/line_digests.py.
+The checkpoint, the temperature and the weights of a mixture are selected on this text. Promotion compares models on the
+other validation lines, because a model's score on the text of its selection is biased. The digest of a line decides to
+which part it belongs; see rnnlm/corpora/line_digests.py.
 """
 
 from collections.abc import Iterator
@@ -19,21 +20,22 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.tokenizers.text_tokenizer import PAD
 
 RANGES = 8
-NEIGHBOURING = 64  # rows less than this apart are read together
+NEIGHBOURING = 64  # Rows that are closer together are read at once.
 
 
 class RowSample:
-    """A RowSource of about `tokens` predicted tokens of another one; always the same rows.
+    """A RowSource with about `tokens` predicted tokens of another source. It always consists of the same rows.
 
-    They are ranges of rows, evenly spread over the source. In stream mode the ranges are read as one text, so the first
-    token of each follows a token that does not precede it in the corpus.
+    The rows are ranges, evenly spread over the source. In stream mode the ranges are read as one text, so the context
+    before the first token of each range is not that of the corpus.
     """
 
     def __init__(self, source: RowSource, tokens: int) -> None:
         self.source = source
-        wanted = -(-min(tokens, source.predicted_count) * len(source) // max(1, source.predicted_count))  # rows
+        # The number of rows to sample.
+        wanted = -(-min(tokens, source.predicted_count) * len(source) // max(1, source.predicted_count))
         count = min(RANGES, wanted)
-        # Range i ends where part i of the source ends, so the last row, which may be shorter, stays last.
+        # Range i ends where part i of the source ends. Thus the last row, which may be shorter, stays the last one.
         ends = [len(source) * (index + 1) // count for index in range(count)]
         sizes = [wanted * (index + 1) // count - wanted * index // count for index in range(count)]
         self.ranges = [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -44,7 +46,7 @@ class RowSample:
         return self.row_count
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Return the rows first … last - 1 of the sample."""
+        """Return the rows from `first` to `last` - 1 of the sample."""
         parts, before = [], 0
         for start, end in self.ranges:
             low, high = max(first, before), min(last, before + end - start)
@@ -58,7 +60,10 @@ class RowSample:
 
 
 class SelectedRows:
-    """A RowSource of some rows of another one. numbers: (rows,) ascending; predicted_count: their tokens."""
+    """A RowSource with some rows of another source.
+
+    `numbers` are the ascending numbers of the rows, (rows,). `predicted_count` is their number of predicted tokens.
+    """
 
     def __init__(self, source: RowSource, numbers: np.ndarray, predicted_count: int) -> None:
         self.source, self.numbers, self.predicted_count = source, numbers, predicted_count
@@ -67,7 +72,7 @@ class SelectedRows:
         return len(self.numbers)
 
     def read(self, first: int, last: int) -> TokenRows:
-        """Return the rows first … last - 1 of the selection."""
+        """Return the rows from `first` to `last` - 1 of the selection."""
         wanted = self.numbers[first:last]
         groups = np.split(wanted, np.flatnonzero(np.diff(wanted) > NEIGHBOURING) + 1)
         return join_rows(
@@ -79,38 +84,45 @@ class SelectedRows:
 
 
 class TuningSample:
-    """About `tokens` predicted tokens of the validation lines that choose; None: all of them. Always the same."""
+    """About `tokens` predicted tokens of the validation lines for selection, always the same ones.
+
+    If `tokens` is None, the sample consists of all these lines.
+    """
 
     def __init__(self, dataset: DatasetRecord, tokens: int | None) -> None:
         self.mode = dataset.mode
         wanted = dataset.predicted_tokens["valid"] if tokens is None else tokens
         split, of_tokens = StoredSplit(dataset, "valid"), choosing_tokens(dataset)
-        if dataset.mode == "sentence":  # a row is of one line
+        if dataset.mode == "sentence":  # Each row belongs to a single line.
             rows = np.flatnonzero(of_tokens[first_tokens_of_rows(dataset)])
             self.sample = RowSample(SelectedRows(split, rows, int(of_tokens.sum())), wanted)
             self.predicted_count = self.sample.predicted_count
             return
-        # All tokens are read, for the state before each; those of the other lines, as many again, are not counted.
+        # All tokens are read, because the state before each one is needed. The tokens of the other lines, about as
+        # many, are not counted.
         share = of_tokens.mean()
         self.sample = RowSample(split, min(round(wanted / share), split.predicted_count))
         self.chosen = self.tokens_of_sample(of_tokens)
-        if not self.chosen.any():  # a sample of very few tokens
+        if not self.chosen.any():  # This happens only if the sample has very few tokens.
             self.sample = RowSample(split, split.predicted_count)
             self.chosen = self.tokens_of_sample(of_tokens)
         self.predicted_count = int(self.chosen.sum())
 
     def tokens_of_sample(self, of_tokens: np.ndarray) -> np.ndarray:
-        """Pick the sample's tokens, in stream mode, from those of the split, (tokens,)."""
+        """Return the values of `of_tokens`, (tokens,), at the tokens of the sample in stream mode."""
         block = int(self.sample.source.read(0, 1).predicted[0])
         return np.concatenate([of_tokens[first * block : last * block] for first, last in self.sample.ranges])
 
     def batches(self, batch_size: int, rank: int = 0, world_size: int = 1) -> Iterator[Batch]:
-        """Yield every choosing token of the sample once; rank r gets every world_size-th batch."""
+        """Yield every token for selection in the sample once. Rank r gets every world_size-th batch."""
         batches = evaluation_batches(self.sample, self.mode, batch_size, rank, world_size)
         return batches if self.mode == "sentence" else self.without_other_targets(batches)
 
     def without_other_targets(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield the batches of a stream in the order of the text, with `<pad>` for targets that do not choose."""
+        """Yield the batches of a stream in order.
+
+        Targets of lines that are not for selection are replaced by `<pad>`.
+        """
         done = 0
         for batch in batches:
             chosen = torch.from_numpy(self.chosen[done : done + batch.target_ids.shape[1]])

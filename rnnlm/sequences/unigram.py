@@ -1,4 +1,4 @@
-"""The unigram distribution of the training split, in which a token that never occurs counts once."""
+"""The unigram distribution of the training split. A token that never occurs is counted once."""
 
 import numpy as np
 
@@ -10,14 +10,17 @@ NEVER_PREDICTED = [PAD, BOS]
 
 
 def unigram_counts(dataset: DatasetRecord) -> np.ndarray:
-    """Return how often the training split predicts each token, (vocabulary,) int64: at least 1, NEVER_PREDICTED 0."""
+    """Return how often the training split predicts each token, (vocabulary,) int64.
+
+    The count is at least 1, except for tokens that are NEVER_PREDICTED, whose count is 0.
+    """
     counts = np.maximum(training_counts(dataset), 1)
     counts[NEVER_PREDICTED] = 0
     return counts
 
 
 def unigram(dataset: DatasetRecord) -> np.ndarray:
-    """Return the natural logarithms of the shares of unigram_counts(), (vocabulary,) float64; 0 for NEVER_PREDICTED."""
+    """Return the natural logarithms of the relative frequencies, (vocabulary,) float64, with 0 for NEVER_PREDICTED."""
     counts = unigram_counts(dataset).astype(np.float64)
     logarithms = np.log(np.maximum(counts, 1.0) / counts.sum())
     logarithms[NEVER_PREDICTED] = 0.0
@@ -25,5 +28,5 @@ def unigram(dataset: DatasetRecord) -> np.ndarray:
 
 
 def unigram_log_probabilities(dataset: DatasetRecord) -> np.ndarray:
-    """Return the result of unigram() as float32, for the bias of a head."""
+    """Return the result of unigram() as float32, for the bias of the head."""
     return unigram(dataset).astype(np.float32)

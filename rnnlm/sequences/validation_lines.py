@@ -1,4 +1,4 @@
-"""The lines of a dataset's validation split, and which of its tokens may choose between models."""
+"""The lines of a dataset's validation split, and which of its tokens are used for selection between models."""
 
 import duckdb
 import numpy as np
@@ -11,9 +11,9 @@ from rnnlm.storage.sql_statements import statement
 
 
 def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
-    """Return which tokens of the validation split choose models, (predicted tokens,) bool, in the order of the text.
+    """Return which tokens of the validation split are used for selection, (predicted tokens,) bool, in text order.
 
-    If no line chooses, because there are very few, all do.
+    A split with very few lines may have none for selection. In this case, all tokens are used.
     """
     digests, predicted = lines_of_validation(dataset)
     chosen = np.repeat(chooses(digests), predicted)
@@ -21,14 +21,14 @@ def choosing_tokens(dataset: DatasetRecord) -> np.ndarray:
 
 
 def all_lines_choose(dataset: DatasetRecord) -> bool:
-    """Return True if no validation line is left to judge: there are so few that all of them choose."""
+    """Return True if there are so few validation lines that all of them are used for selection."""
     return bool(choosing_tokens(dataset).all())
 
 
 def lines_of_validation(dataset: DatasetRecord) -> tuple[np.ndarray, np.ndarray]:
-    """Return digests, (lines,) uint64, and predicted tokens, (lines,) int64, of the validation split's lines, in order.
+    """Return the digests, (lines,) uint64, and predicted tokens, (lines,) int64, of the validation lines in order.
 
-    DatasetError if the dataset was made by rnnlm 0.3 or older, which did not store its lines.
+    Raise DatasetError if rnnlm 0.3 or older created the dataset, because these versions did not store the lines.
     """
     with connect(dataset) as connection:
         try:

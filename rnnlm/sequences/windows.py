@@ -1,4 +1,4 @@
-"""Windows of stored text, each with the token after it."""
+"""Windows of stored text, each with the token that follows it."""
 
 from contextlib import closing
 
@@ -13,21 +13,22 @@ from rnnlm.sequences.shift import shifted
 from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import BOS
 
-ROWS_READ = 8_192  # sentences, from the start of the split
-LONGEST_QUARTER = 4  # at most a quarter of the sentences is used
+ROWS_READ = 8_192  # Only this number of sentences from the beginning of the split is considered.
+LONGEST_QUARTER = 4  # At most a quarter of the sentences is used.
 
 
 def stored_windows(dataset: DatasetRecord, split: Split, steps: int, count: int) -> tuple[Tensor, Tensor]:
-    """Return cut_windows() of a dataset's split."""
+    """Return the result of cut_windows() for a split of a dataset."""
     with closing(StoredSplit(dataset, split)) as source:
         return cut_windows(source, dataset.mode, steps, count)
 
 
 def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[Tensor, Tensor]:
-    """Return inputs (rows, t) int64 and the token after each, (rows,): at most `count` rows of at most `steps` tokens.
+    """Return inputs, (rows, t) int64, and the token after each row, (rows,).
 
-    stream: windows spread evenly over the text. sentence: the beginnings of the longest sentences, cut to the length of
-    the shortest of them. Rows that continue a line longer than the context are left out.
+    There are at most `count` rows of at most `steps` tokens. In stream mode, the windows are spread evenly over the
+    text. In sentence mode, they are the beginnings of the longest sentences, cut to the length of the shortest of them.
+    Rows that continue a line longer than the context are left out.
     """
     if mode == "stream":
         stream = TokenStream(source)
@@ -38,7 +39,7 @@ def cut_windows(source: RowSource, mode: Mode, steps: int, count: int) -> tuple[
     else:
         rows = source.read(0, min(len(source), ROWS_READ))
         beginnings = np.flatnonzero(rows.token_ids[rows.offsets[:-1]] == BOS)
-        assert len(beginnings)  # a stored split has a token, and its first row begins a line
+        assert len(beginnings)  # A stored split has at least one token, and its first row begins a line.
         by_length = beginnings[np.argsort(-rows.predicted[beginnings], kind="stable")]
         longest = by_length[: min(count, -(-len(beginnings) // LONGEST_QUARTER))]
         steps = min(steps, int(rows.predicted[longest].min()))

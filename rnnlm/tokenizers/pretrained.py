@@ -1,4 +1,4 @@
-"""Pretrained tokenizers, renumbered so that the four special tokens have the same ids as in every tokenizer."""
+"""Pretrained tokenizers, renumbered so that the four special tokens have the same ids as in all other tokenizers."""
 
 import json
 from typing import Any
@@ -10,11 +10,11 @@ from rnnlm.tokenizers.saved_tokenizer import PRETRAINED_PREFIX
 from rnnlm.tokenizers.subwords import UNREACHABLE
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
-ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")  # in the order of SPECIAL_TOKENS
+ROLES = ("pad_token", "unk_token", "bos_token", "eos_token")  # The roles are in the order of SPECIAL_TOKENS.
 
 
 def load_pretrained(name: str) -> Tokenizer:
-    """Load the tokenizer of a folder, or of a repository on the Hugging Face hub, by AutoTokenizer.
+    """Load a tokenizer from a folder or from a repository on the Hugging Face hub by AutoTokenizer.
 
     Raise ModelError if it does not exist, has no tokenizer.json, or needs code from the repository.
     """
@@ -23,33 +23,35 @@ def load_pretrained(name: str) -> Tokenizer:
     setting = f"tokenizer.kind: {PRETRAINED_PREFIX}{name}"
     try:
         loaded: Any = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except Exception as error:  # transformers raises many types for a wrong folder or a missing network
+    except Exception as error:  # transformers raises many types of errors for a wrong folder or an unavailable network.
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"{setting}: AutoTokenizer cannot load it ({reason:.160});\n"
             "give a folder with tokenizer.json, or a repository of a reachable hub"
         ) from error
     if not getattr(loaded, "is_fast", False):
-        raise ModelError(f"{setting}: has no tokenizer.json; save it as a fast tokenizer first")
+        raise ModelError(f"{setting}: it has no tokenizer.json; save it as a fast tokenizer first")
     roles = [getattr(loaded, role) for role in ROLES]
     return Tokenizer.from_str(json.dumps(renumbered(json.loads(loaded.backend_tokenizer.to_str()), roles)))
 
 
 def renumbered(saved: dict[str, Any], roles: list[str | None]) -> dict[str, Any]:
-    """Return tokenizer.json with <pad> 0, <unk> 1, <bos> 2, <eos> 3; all other pieces follow in their order.
+    """Return a tokenizer.json with <pad> as id 0, <unk> as 1, <bos> as 2 and <eos> as 3, followed by all other pieces.
 
-    roles: that tokenizer's spellings of the four; a missing spelling, or one with two roles, is replaced by ours.
-    The post-processor is removed: sequences add their own beginnings and ends.
+    `roles` are the tokenizer's own spellings of the four special tokens. A missing spelling, or one with two roles, is
+    replaced by ours. The post-processor is removed, because sequences add <bos> and <eos> themselves.
     """
     special = own_spellings(roles)
     model = saved["model"]
-    is_unigram = isinstance(model["vocab"], list)  # [piece, score] in order of id
+    # The vocabulary is then a list of [piece, score] in the order of ids.
+    is_unigram = isinstance(model["vocab"], list)
     scores: dict[str, float] = dict(model["vocab"]) if is_unigram else {}
     old: dict[str, int] = {piece: id for id, piece in enumerate(scores)} if is_unigram else dict(model["vocab"])
     old |= {added["content"]: added["id"] for added in saved["added_tokens"]}
     others = sorted((piece for piece in old if piece not in special), key=lambda piece: old[piece])
     new = {piece: id for id, piece in enumerate([*special, *others])}
-    # The library recognises an added token only if the model knows it too, so all go into the model.
+    # The library recognizes an added token only if the model's vocabulary contains it, so all added tokens are inserted
+    # there.
     if is_unigram:
         model["vocab"] = [[piece, UNREACHABLE if piece in special else scores.get(piece, UNREACHABLE)] for piece in new]
         model["unk_id"] = 1
@@ -66,9 +68,9 @@ def renumbered(saved: dict[str, Any], roles: list[str | None]) -> dict[str, Any]
 
 
 def own_spellings(roles: list[str | None]) -> list[str]:
-    """Return four different spellings in the order of SPECIAL_TOKENS.
+    """Return four different spellings of the special tokens, in the order of SPECIAL_TOKENS.
 
-    The tokenizer's own if each has one role, else ours.
+    These are the tokenizer's own spellings if each has a single role, otherwise ours.
     """
     return [
         ours if spelling is None or roles.count(spelling) > 1 else spelling

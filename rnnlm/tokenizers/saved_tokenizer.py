@@ -1,8 +1,9 @@
-"""Read a tokenizer from its folder, and nothing that rnnlm does not write. Part of every bundle.
+"""A reader of saved tokenizers, which accepts only files as rnnlm writes them. Copied into every bundle.
 
-The folder may be damaged, or made by others: a tokenizer.json may hold regular expressions without an end, replace a
-space by a megabyte, or pad each text to 2^36 tokens. What our own kinds do to a text follows from their settings; a
-pretrained one may do what the library offers, but not make texts grow without bounds.
+The folder may be damaged, or made by somebody else. A malicious tokenizer.json may contain regular expressions that
+never end, replace a space by a megabyte, or pad each text to 2^36 tokens. The effect of our own kinds of tokenizers on
+a text follows from their settings. A pretrained tokenizer may do anything that the library offers, except make texts
+grow without bounds.
 """
 
 import json
@@ -17,14 +18,15 @@ from .splitters import EMPTY, SPLITTINGS, untrained
 TOKENIZER_FILE = "tokenizer.json"
 PRETRAINED_PREFIX = "pretrained:"
 LARGEST_VOCABULARY = 1 << 24
-LONGEST_LITERAL = 1_000  # characters
-LARGEST_TEXT_GROWTH = (
-    1_000  # times the characters of a text: what replacements of a pretrained tokenizer may make of it
-)
+LONGEST_LITERAL = 1_000  # The largest number of characters in an unknown_literal.
+LARGEST_TEXT_GROWTH = 1_000  # The replacements of a pretrained tokenizer may make a text longer by at most this factor.
 
 
 def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Sequence[str]) -> Tokenizer:
-    """Return the library's tokenizer in `folder`. settings: of rnnlm_tokenizer.json. ValueError if one is damaged."""
+    """Return the library's tokenizer in `folder`. Raise ValueError if a file is damaged.
+
+    `settings` is the content of rnnlm_tokenizer.json.
+    """
     kind = settings.get("kind")
     if not isinstance(kind, str) or not (kind in EMPTY or kind.startswith(PRETRAINED_PREFIX)):
         raise ValueError(f"kind: expected {', '.join(EMPTY)} or {PRETRAINED_PREFIX}NAME, found {ascii(kind):.60}")
@@ -33,14 +35,14 @@ def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Seque
         raise ValueError(f"splitting: expected {' or '.join(SPLITTINGS)}, found {found:.60}")
     literal = settings.get("unknown_literal")
     if literal is not None and not (isinstance(literal, str) and len(literal) <= LONGEST_LITERAL):
-        raise ValueError(f"unknown_literal: expected a word or null, found {ascii(literal):.60}")
+        raise ValueError(f"unknown_literal: expected a short word or null, found {ascii(literal):.60}")
     text = (folder / TOKENIZER_FILE).read_text(encoding="utf-8")
     saved = json.loads(text)
     check_components(saved, kind, settings["splitting"], literal)
     try:
         tokenizer = Tokenizer.from_str(text)
         vocabulary = tokenizer.get_vocab()
-    except Exception as error:  # the library raises plain Exception
+    except Exception as error:  # The library raises plain Exception.
         raise ValueError(f"{TOKENIZER_FILE}: {str(error)[:80]}") from error
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise ValueError(f"{TOKENIZER_FILE}: expected a spelling for each of the ids 0 to {len(vocabulary) - 1:,}")
@@ -56,15 +58,15 @@ def read_tokenizer(folder: Path, settings: dict[str, Any], special_tokens: Seque
 
 
 def size_of_model(folder: Path) -> Any:
-    """Return the vocabulary's size in the config.json beside a model's tokenizer; None if there is none."""
+    """Return the vocabulary size in the model's config.json, or None if the folder has no such file."""
     try:
         return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("vocab_size")
-    except (OSError, ValueError, RecursionError, AttributeError):  # the reader of the model says what is wrong with it
+    except (OSError, ValueError, RecursionError, AttributeError):  # The reader of the model reports these errors.
         return None
 
 
 def check_components(saved: Any, kind: str, splitting: str, literal: str | None) -> None:
-    """Raise ValueError if a tokenizer.json does something to a text that a tokenizer of this kind does not do."""
+    """Raise ValueError if a tokenizer.json changes texts in a way that tokenizers of this kind do not."""
     if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
         raise ValueError(f"{TOKENIZER_FILE}: expected an object with a model")
     for name in ("truncation", "padding"):
@@ -91,14 +93,14 @@ def check_components(saved: Any, kind: str, splitting: str, literal: str | None)
 
 
 def is_part(found: Any, expected: Any) -> bool:
-    """Return True if `found` is `expected`, or lacks only fields that older versions of the library did not write."""
+    """Return True if `found` equals `expected`, apart from fields that older versions of the library did not write."""
     if not isinstance(found, dict) or not isinstance(expected, dict):
         return bool(found == expected)
     return found.get("type") == expected["type"] and found.items() <= expected.items()
 
 
 def growth(component: Any) -> float:
-    """Return how many times longer the replacements in a component may make a text."""
+    """Return the factor by which the replacements in a component may make a text longer."""
     factor = 1.0
     for part in parts(component):
         added = part.get("content", part.get("prepend"))
@@ -108,7 +110,7 @@ def growth(component: Any) -> float:
 
 
 def parts(component: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object in a component of a tokenizer.json, which may be a sequence of others."""
+    """Yield every object in a component of a tokenizer.json, which may be a sequence of components."""
     waiting = [component]
     while waiting:
         found = waiting.pop()

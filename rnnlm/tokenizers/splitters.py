@@ -1,6 +1,9 @@
-"""How a tokenizer of each kind takes a line apart before its vocabulary is asked. Part of every bundle.
+"""The first step of each kind of tokenizer, which splits a line before the vocabulary is used.
 
-Training begins with these, and a tokenizer.json that was read must have the same: see saved_tokenizer.py.
+Copied into every bundle.
+
+Training starts with these tokenizers. A tokenizer.json must contain the same splitters when it is read; see
+saved_tokenizer.py.
 """
 
 import re
@@ -9,37 +12,41 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-WHITE_SPACE = r"[\s\x1c-\x1f]"  # Python's str.split, in the library's regular expressions
-PUNCTUATION = r"\w+|[^\w\s]"  # runs of letters and digits, and single punctuation marks
-TEXTBOOK = r"\b[a-zA-Z0-9]+\b|[.]"  # the textbook's words; everything else is dropped
+WHITE_SPACE = r"[\s\x1c-\x1f]"  # The white space of Python's str.split, in the library's regular expressions.
+PUNCTUATION = r"\w+|[^\w\s]"  # The pattern matches runs of letters and digits, and single punctuation marks.
+# The pattern matches the words of a textbook's tokenizer; all other characters are dropped.
+TEXTBOOK = r"\b[a-zA-Z0-9]+\b|[.]"
 SPLITTINGS = ("whitespace", "punctuation", "textbook")
 EMPTY: dict[str, Callable[[], Any]] = {
     "char": lambda: models.WordLevel({}, unk_token="<unk>"),
     "word": lambda: models.WordLevel({}, unk_token="<unk>"),
     "bpe": models.BPE,
     "unigram": models.Unigram,
-}  # kind → its model without a vocabulary
+}
 
 
 def untrained(kind: str, splitting: str = "whitespace", unknown_literal: str | None = None) -> Tokenizer:
-    """Return a tokenizer of one of the kinds in EMPTY without a vocabulary. splitting and unknown_literal: of words."""
+    """Return a tokenizer of one of the kinds in EMPTY, without a vocabulary.
+
+    `splitting` and `unknown_literal` only concern word tokenizers.
+    """
     tokenizer = Tokenizer(EMPTY[kind]())
     if kind == "char":
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)|\n"), "isolated")
         tokenizer.decoder = decoders.Fuse()
     elif kind == "word":
         split_words(tokenizer, splitting, unknown_literal)
-    else:  # over bytes
+    else:  # These kinds work on bytes.
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
 
 
 def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | None) -> None:
-    """Set how the tokenizer splits a text into words: by `splitting`."""
+    """Set how the tokenizer splits a text into words, as named by `splitting`."""
     literal = re.escape(unknown_literal) if unknown_literal else None
     if splitting == "whitespace":
-        # A normaliser is saved in tokenizer.json: text never becomes a special token.
+        # The normalizer is saved in tokenizer.json. It ensures that text never becomes a special token.
         never = "|".join([*map(re.escape, ("<pad>", "<bos>", "<eos>")), *([literal] if literal else [])])
         spelled = Regex(rf"(?:(?<=^)|(?<={WHITE_SPACE}))(?:{never})(?:(?=$)|(?={WHITE_SPACE}))")
         tokenizer.normalizer = normalizers.Replace(spelled, "<unk>")
@@ -47,7 +54,7 @@ def split_words(tokenizer: Tokenizer, splitting: str, unknown_literal: str | Non
         return
     pattern = PUNCTUATION if splitting == "punctuation" else TEXTBOOK
     if literal:
-        # The unknown literal stays one word even if the pattern would split it.
+        # The unknown literal stays one word, even if the pattern would split it.
         pattern = rf"(?<!\S){literal}(?!\S)|{pattern}"
         if unknown_literal != "<unk>":
             tokenizer.normalizer = normalizers.Replace(Regex(rf"(?<!\S){literal}(?!\S)"), "<unk>")

@@ -1,4 +1,4 @@
-"""Train bpe and unigram tokenizers over bytes, which encode every text without loss."""
+"""Training of bpe and unigram tokenizers over bytes, which encode every text without loss."""
 
 import json
 from collections.abc import Iterator
@@ -9,11 +9,12 @@ from rnnlm.config import TokenizerConfig
 from rnnlm.tokenizers.splitters import untrained
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS
 
-UNREACHABLE = -1e6  # log-probability of the spelling of a special token: its bytes are always likelier
+# The log-probability of a special token's spelling. It is so low that the bytes of the same text are always preferred.
+UNREACHABLE = -1e6
 
 
 def train_bpe(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
-    """Learn byte-pair encoding (Sennrich et al. 2016) over bytes (Radford et al. 2019)."""
+    """Train byte-pair encoding (Sennrich et al. 2016) over bytes (Radford et al. 2019)."""
     assert config.vocabulary_size is not None, "see with_vocabulary_size"
     tokenizer = untrained("bpe")
     trainer = trainers.BpeTrainer(
@@ -28,7 +29,7 @@ def train_bpe(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
 
 
 def train_unigram(lines: Iterator[str], config: TokenizerConfig) -> Tokenizer:
-    """Learn a unigram language model over pieces (Kudo 2018), over bytes."""
+    """Train a unigram language model of subwords (Kudo 2018) over bytes."""
     assert config.vocabulary_size is not None, "see with_vocabulary_size"
     tokenizer = untrained("unigram")
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

@@ -1,6 +1,6 @@
-"""Text to token ids and back, for every kind of tokenizer.
+"""Conversion of text to token ids and back, for every kind of tokenizer.
 
-Copied into every registered model, so it imports only NumPy and the tokenizers library.
+The module is copied into every registered model, so it imports only NumPy and the tokenizers library.
 """
 
 import json
@@ -20,29 +20,34 @@ from ..metrics import SPELLED_BYTE_BITS, spelled_bits, utf8_bytes
 from .saved_tokenizer import read_tokenizer
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<bos>", "<eos>")
-PAD, UNK, BOS, EOS = range(4)  # the same ids in every tokenizer
+PAD, UNK, BOS, EOS = range(4)  # The special tokens have the same ids in every tokenizer.
 NEVER_FROM_TEXT = frozenset((PAD, BOS, EOS))
-SETTINGS_FILE = "rnnlm_tokenizer.json"  # settings that tokenizer.json lacks: kind, splitting, unknown_literal
-BYTE_KINDS = ("bpe", "unigram")  # over bytes
+# The file has the settings that tokenizer.json lacks: kind, splitting and unknown_literal.
+SETTINGS_FILE = "rnnlm_tokenizer.json"
+BYTE_KINDS = ("bpe", "unigram")  # These kinds work on bytes.
 ANY_CHARACTER, WORD = re.compile("(?s:.)"), re.compile(r"\S+")
-# Bits to restore a text from its tokens: see TextTokenizer.restoration_bits. The probabilities of all texts sum to at
-# most one.
-PLAIN_GAP_BITS = math.log2(256 / 255)  # an expected gap between words
-PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # nothing before the first word or after the last
-SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)  # one space there, as in the Penn Treebank
-LITERAL_BITS = math.log2(6 / 5)  # `<unk>` is the corpus's own literal, not an unknown word
-# A tokenizer over bytes first splits a line by this pattern (Radford et al. 2019), here for
-# printable ASCII. So its pieces have the same tokens alone as in the line. Most are a word with the space before it.
+# The following bits are needed to restore a text from its tokens; see TextTokenizer.restoration_bits. They are chosen
+# such that the probabilities of all texts sum to at most one.
+PLAIN_GAP_BITS = math.log2(256 / 255)  # An expected gap between words.
+PLAIN_END_BITS = PLAIN_GAP_BITS + math.log2(32 / 31)  # No space before the first word or after the last one.
+# One space before the first word or after the last one, as in the Penn Treebank.
+SPACE_END_BITS = PLAIN_GAP_BITS + math.log2(32)
+LITERAL_BITS = math.log2(6 / 5)  # The bits to mark an `<unk>` as the corpus's own literal rather than an unknown word.
+# A tokenizer over bytes first splits a line by a pattern (Radford et al. 2019); this is its form for printable ASCII.
+# Encoding the resulting pieces one by one gives the same tokens as encoding the line. Most pieces are a word with the
+# space before it.
 ASCII_PIECE = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+| ?[0-9]+| ?[!-/:-@\[-`{-~]+| +(?![^ ])| +")
-# It never joins what a space separates from the non-space before it. So neither do these pieces, of any other line.
+# The full pattern never joins two non-spaces that a space separates. Hence the pieces of this simpler pattern, which
+# fits any other line, can be encoded one by one, too.
 SPACED_PIECE = re.compile(r"\s*\S+(?:[^\S ]\s*\S*)*|\s+")
-BYTE_SPACE = "Ġ"  # how they spell the byte of a space
-REMEMBERED_PIECES, LONGEST_REMEMBERED = 1 << 17, 32  # pieces, characters: 20 MB at most
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: not encodable as UTF-8
+BYTE_SPACE = "Ġ"  # Tokenizers over bytes spell the space as this character.
+# The largest number of remembered pieces and of characters in each, which need at most 20 MB.
+REMEMBERED_PIECES, LONGEST_REMEMBERED = 1 << 17, 32
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # Half of a character, which UTF-8 cannot encode.
 
 
 class PieceIds(dict[str, bytes]):
-    """The ids of each piece of text as int32 bytes. A piece is encoded once, because words repeat."""
+    """The ids of each piece of text as int32 bytes. Each piece is encoded only once, because words occur repeatedly."""
 
     def __init__(self, encode: Callable[[str], list[int]]) -> None:
         self.encode = encode
@@ -51,26 +56,27 @@ class PieceIds(dict[str, bytes]):
         ids = array("i", self.encode(piece)).tobytes()
         if len(piece) <= LONGEST_REMEMBERED:
             if len(self) >= REMEMBERED_PIECES:
-                self.clear()  # the text may have changed its language
+                self.clear()  # The language of the text may have changed.
             self[piece] = ids
         return ids
 
 
 def is_plain(text: str) -> bool:
-    """Return True if the text is printable ASCII alone."""
+    """Return True if the text consists only of printable ASCII characters."""
     return text.isascii() and text.isprintable()
 
 
 def split_for_bytes(line: str) -> list[str]:
-    """Return the pieces that a tokenizer over bytes encodes alone as it does within the line."""
+    """Return pieces of a line that a tokenizer over bytes can encode one by one with the same result."""
     pieces: list[str] = (ASCII_PIECE if is_plain(line) else SPACED_PIECE).findall(line)
     return pieces
 
 
 class TextTokenizer:
-    """Encodes lines of text without `<bos>` and `<eos>`, which sequences add.
+    """An encoder of lines of text without `<bos>` and `<eos>`, which are added when sequences are made.
 
-    Text never becomes a special token: a word spelled like one becomes `<unk>`; char, bpe and unigram spell it out.
+    Text never becomes a special token. If a word is spelled like a special token, word tokenizers encode it as `<unk>`;
+    char, bpe and unigram tokenizers encode its characters or bytes.
     """
 
     pad_id, unk_id, bos_id, eos_id = PAD, UNK, BOS, EOS
@@ -82,7 +88,7 @@ class TextTokenizer:
         self.unknown_literal = unknown_literal
         self.splitting = splitting
         self._tokenizer = tokenizer
-        self._tokenizer.encode_special_tokens = True  # do not match special tokens in text
+        self._tokenizer.encode_special_tokens = True  # Special tokens in text are not recognized.
         self._words: dict[str, int] | None = None
         self._split: Callable[[str], Sequence[str]] | None = split_for_bytes if kind in BYTE_KINDS else None
         if kind == "char" or (kind == "word" and splitting == "whitespace"):
@@ -90,7 +96,7 @@ class TextTokenizer:
             self._words.pop(SPECIAL_TOKENS[UNK], None)
             self._split = str if kind == "char" else str.split
         self._model = tokenizer.model
-        self._pieces = PieceIds(self._ids_of_piece)  # several times as fast as the library
+        self._pieces = PieceIds(self._ids_of_piece)  # This is several times as fast as the library.
 
     @property
     def vocabulary_size(self) -> int:
@@ -98,7 +104,7 @@ class TextTokenizer:
 
     @property
     def vocabulary(self) -> dict[str, int]:
-        """Return the id of every token by its spelling, special tokens included."""
+        """The id of every token by its spelling, including special tokens."""
         return dict(self._tokenizer.get_vocab())
 
     def encode(self, line: str) -> list[int]:
@@ -106,11 +112,9 @@ class TextTokenizer:
         return token_ids.tolist()
 
     def encode_lines(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ids of many lines, which must be encodable as UTF-8.
+        """Return the ids of many lines, (tokens,) int32, and the lengths of the lines, (lines,) int64.
 
-        (tokens,) int32 end to end, and (lines,) int64 lengths.
-
-        segmentation.encoded_lines() gives them as TokenRows.
+        The lines must be encodable as UTF-8. segmentation.encoded_lines() returns the same as TokenRows.
         """
         if self._split is None:
             found = [
@@ -125,15 +129,16 @@ class TextTokenizer:
         return np.frombuffer(b"".join(encoded), np.int32), lengths
 
     def _ids_of_piece(self, piece: str) -> list[int]:
-        """Return the ids of what _split makes."""
+        """Return the ids of a piece that `_split` returned."""
         if self._words is not None:
             return [self._words.get(piece, UNK)]
-        if is_plain(piece) and ASCII_PIECE.fullmatch(piece):  # the model alone, without splitting, takes half the time
+        # Using the model alone, without splitting, takes half the time.
+        if is_plain(piece) and ASCII_PIECE.fullmatch(piece):
             return [token.id for token in self._model.tokenize(piece.replace(" ", BYTE_SPACE))]
         return unspecial(by_library(self._tokenizer.encode, piece, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of the ids, with `<unk>` and without the other special tokens."""
+        """Return the text of the ids. It contains `<unk>`, but not the other special tokens."""
         kept = [int(token_id) for token_id in ids if token_id not in NEVER_FROM_TEXT]
         if self.kind in ("word", "char"):
             return (" " if self.kind == "word" else "").join(self.pieces(kept))
@@ -141,15 +146,15 @@ class TextTokenizer:
         return text
 
     def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> str:
-        """Return the text that `ids` add to that of `before`, with the white space between."""
+        """Return the text that `ids` add after the text of `before`, including the white space in between."""
         return self.decode([*before, *ids])[len(self.decode(before)) :]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return the vocabulary's spelling of each id. Byte-level pieces show each byte as one visible character."""
+        """Return the vocabulary's spelling of each id. Byte-level tokens show each byte as one visible character."""
         return [str(self._tokenizer.id_to_token(int(token_id))) for token_id in ids]
 
     def spans(self, line: str) -> list[tuple[int, int, int]]:
-        """Return (id, start, end) of each token, as character offsets in the line."""
+        """Return the id of each token, with its start and end as character offsets in the line."""
         if self._words is not None:
             pattern = ANY_CHARACTER if self.kind == "char" else WORD
             found = ((match.group(), *match.span()) for match in pattern.finditer(line))
@@ -159,7 +164,7 @@ class TextTokenizer:
         return [(token_id, start, end) for token_id, (start, end) in zip(ids, encoding.offsets, strict=True)]
 
     def unknown_words(self, line: str) -> list[str]:
-        """Return the words that became `<unk>`, except the corpus's own literal for unknown words."""
+        """Return the words that became `<unk>`, except for the corpus's own literal for unknown words."""
         if self._words is not None:
             known = self._words
             words = [word for word in (line if self.kind == "char" else line.split()) if word not in known]
@@ -170,16 +175,22 @@ class TextTokenizer:
     def restoration_bits(
         self, line: str, token_count: int, unknown_count: int, unknown_words: Sequence[str], blank_is_dropped: bool
     ) -> float:
-        """Return the number of bits needed, besides those of the tokens, to restore the line.
+        """Return the number of bits needed, in addition to those of the tokens, to restore the line.
 
-        An unknown word costs 8 bits for each of its UTF-8 bytes and for its end (a character needs no end). A word
-        tokenizer also loses white space and whatever its pattern does not match, so each gap between words is marked as
-        expected or not: expected is one space, and nothing or one space at the ends of the line; if words are split at
-        punctuation, one more bit tells whether there is a space. Any other gap is spelled out, with an escape and an
-        end, and so is a blank line that has no sequence (blank_is_dropped). Other tokenizers lose nothing.
+        An unknown word needs 8 bits for each of its UTF-8 bytes and 8 bits for its end (a single character needs no
+        end). A word tokenizer also loses white space and everything that its pattern does not match. Hence each gap
+        between words is encoded as expected or unexpected. One space is expected between words; at the ends of the
+        line, no space or one space. If words are split at punctuation, one more bit tells whether there is a space.
+        Unexpected gaps are spelled out in bytes, with an escape code and an end. This also applies to a blank line
+        without a sequence (blank_is_dropped). Other tokenizers lose nothing.
 
-        token_count: ids of the line. unknown_count: how many of them are `<unk>`. unknown_words: those of the line,
-        from `unknown_words`; any other `<unk>` is the corpus's own literal.
+        Args:
+            line: The text.
+            token_count: The number of ids of the line.
+            unknown_count: The number of these ids that are `<unk>`.
+            unknown_words: The result of `unknown_words` for the line. Any other `<unk>` is the corpus's own literal.
+            blank_is_dropped: Whether a blank line has no sequence.
+
         """
         if not token_count and blank_is_dropped:
             return SPELLED_BYTE_BITS * (2 + utf8_bytes(line))
@@ -193,14 +204,14 @@ class TextTokenizer:
         return bits + self.spelling_bits(unknown_count, unknown_words)
 
     def spelling_bits(self, unknown_count: int, unknown_words: Sequence[str]) -> float:
-        """Return the part of restoration_bits for `<unk>`."""
+        """Return the bits of restoration_bits that are due to `<unk>`."""
         literals = unknown_count - len(unknown_words)
         return spelled_bits(unknown_words, with_ends=self.kind != "char") + LITERAL_BITS * literals
 
     def unexpected_gaps(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Yield each gap between tokens that is not as expected, and whether it is at an end of the line."""
+        """Yield each unexpected gap between tokens, and whether it is at an end of the line."""
         if self.splitting != "textbook" and line == " ".join(line.split()):
-            return  # fast path for most lines
+            return  # Most lines have no unexpected gap.
         expected: tuple[str, ...] = ("",)
         end = 0
         for _, start, stop in self.spans(line):
@@ -212,10 +223,10 @@ class TextTokenizer:
 
 
 def by_library(function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
-    """Call the tokenizers library. ModelError if it cannot do with this text what a pretrained tokenizer.json says."""
+    """Call the tokenizers library. Raise ModelError if a pretrained tokenizer.json fails on this text."""
     try:
         return function(*arguments, **settings)
-    except BaseException as error:  # a Rust panic is one
+    except BaseException as error:  # A panic in Rust is not an Exception.
         if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise ModelError(
@@ -224,7 +235,7 @@ def by_library(function: Callable[..., Any], *arguments: Any, **settings: Any) -
 
 
 def unspecial(ids: list[int]) -> list[int]:
-    """Replace special tokens, which a pretrained vocabulary may find in text, by `<unk>`."""
+    """Replace special tokens, which a pretrained tokenizer may recognize in text, by `<unk>`."""
     if NEVER_FROM_TEXT.isdisjoint(ids):
         return ids
     return [UNK if token_id in NEVER_FROM_TEXT else token_id for token_id in ids]
@@ -248,5 +259,5 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
     except (KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         raise ModelError(
             f"{folder}: its tokenizer is damaged ({str(error)[:300]});\n"
-            "get the model again from where it came, or train it again"
+            "copy the model again from its source, or train it again"
         ) from error

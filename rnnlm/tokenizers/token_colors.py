@@ -1,17 +1,17 @@
-"""Show the tokens of a line in colours on a terminal."""
+"""Display of the tokens of a line in colours on a terminal."""
 
 from rnnlm.display.text_layout import visible
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
-BACKGROUNDS = (44, 42, 45, 46)  # ANSI backgrounds in turn: blue, green, magenta, cyan
-UNKNOWN = 41  # red
+BACKGROUNDS = (44, 42, 45, 46)  # The ANSI background colours blue, green, magenta and cyan, which are used in turn.
+UNKNOWN = 41  # The ANSI background colour red.
 RESET = "\x1b[0m"
 
 
 def coloured(tokenizer: TextTokenizer, line: str) -> str:
-    """Return the line with alternating backgrounds for its tokens, and red for unknown words.
+    """Return the line with alternating backgrounds for its tokens, and a red background for unknown words.
 
-    If the bytes of a character belong to several tokens, the spelling of each token is shown.
+    If the bytes of a character belong to several tokens, the spelling of each of these tokens is shown.
     """
     shown, end = [], 0
     spans = tokenizer.spans(line)

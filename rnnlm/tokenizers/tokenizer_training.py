@@ -1,4 +1,4 @@
-"""The tokenizer stage: train on the training split or load a pretrained one, and save it for AutoTokenizer."""
+"""The tokenizer stage: train a tokenizer on the training split or load a pretrained one, then save it."""
 
 import json
 import math
@@ -23,8 +23,8 @@ from rnnlm.tokenizers.word_counts import count_corpus
 
 SUBWORD_TRAINERS = {"bpe": train_bpe, "unigram": train_unigram}
 SMALLEST_DEFAULT_VOCABULARY, LARGEST_DEFAULT_VOCABULARY = 512, 8_000
-SUBWORDS_OF_ONE_BYTE = 4.0  # grows with the square root of the text
-PIECE_BYTES = 256 << 10  # of text: what subwords are learnt from, in one place of a large corpus
+SUBWORDS_OF_ONE_BYTE = 4.0  # The number of subwords is this factor times the square root of the text's bytes.
+PIECE_BYTES = 256 << 10  # Subwords of a large corpus are trained on excerpts of this size from many places.
 
 
 @stage("tokenizer")
@@ -36,7 +36,7 @@ def train_tokenizer(
     force: bool = False,
     open_engine: OpenEngine = in_this_process,
 ) -> TokenizerRecord:
-    """Learn a tokenizer, or find it under home.tokenizers. Its name is the digest of everything that it depends on.
+    """Train a tokenizer, or find it under home.tokenizers. Its name is the digest of everything that it depends on.
 
     A pretrained tokenizer depends only on its content, not on where it was loaded from.
     """
@@ -73,9 +73,10 @@ def text_bytes(corpus: CorpusRecord) -> int:
 
 
 def with_vocabulary_size(config: TokenizerConfig, byte_count: int) -> TokenizerConfig:
-    """Replace a vocabulary_size of None by 8,000. A text of less than 4 MB gets 4 √bytes subwords, but at least 512.
+    """Return the configuration with the default vocabulary size if none is configured.
 
-    A subword that the text holds a few times teaches little: see docs/reference/corpora.md for measurements.
+    The default is 8,000. For subwords of a text below 4 MB it is 4 √bytes, but at least 512, because a subword that
+    occurs only a few times contributes little; docs/reference/corpora.md has the measurements.
     """
     if config.vocabulary_size is not None:
         return config
@@ -86,9 +87,9 @@ def with_vocabulary_size(config: TokenizerConfig, byte_count: int) -> TokenizerC
 
 
 def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
-    """Yield the lines of the training documents. If the text exceeds byte_limit, yield pieces spread evenly over it.
+    """Yield the lines of the training documents. If the text exceeds byte_limit, yield evenly spread excerpts.
 
-    Only the pieces are read, so that the time does not grow with the corpus.
+    Only the excerpts are read, so that the time does not grow with the corpus.
     """
     size = text_bytes(corpus)
     share = min(1.0, byte_limit / size)
@@ -102,11 +103,12 @@ def training_lines(corpus: CorpusRecord, byte_limit: int) -> Iterator[str]:
 
 
 def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
-    """Write the files for AutoTokenizer and SETTINGS_FILE."""
+    """Write the files for AutoTokenizer, and SETTINGS_FILE."""
     from transformers import PreTrainedTokenizerFast
 
     pad, unk, bos, eos = (tokenizer.id_to_token(token_id) for token_id in range(4))
-    # Only for callers that ask for special tokens, such as transformers' pipelines: begin as our generation does.
+    # This post-processor is used only by callers that request special tokens, such as the pipelines of transformers.
+    # They then begin as our own generation does.
     tokenizer.post_processor = processors.TemplateProcessing(
         single=[bos, "$A"], pair=[bos, "$A", "$B"], special_tokens=[(bos, BOS)]
     )
@@ -117,7 +119,7 @@ def save(tokenizer: Tokenizer, config: TokenizerConfig, folder: Path) -> None:
         bos_token=bos,
         eos_token=eos,
         padding_side="left",
-        split_special_tokens=True,  # a special token's spelling in text stays text
+        split_special_tokens=True,  # A special token's spelling in text is encoded as ordinary text.
         clean_up_tokenization_spaces=False,
     )
     wrapped.save_pretrained(folder)

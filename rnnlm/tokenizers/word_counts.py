@@ -1,4 +1,7 @@
-"""Count the words, or characters, of a corpus's training documents: range by range, then added up."""
+"""Counts of the words, or characters, in a corpus's training documents.
+
+Each byte range is counted, then all are added.
+"""
 
 import logging
 from collections import Counter
@@ -16,16 +19,16 @@ from rnnlm.storage.records import CorpusRecord
 from rnnlm.tokenizers.splitters import untrained
 
 logger = logging.getLogger(__name__)
-MAXIMUM_DISTINCT = 2_000_000  # distinct words counted at once: about 250 MB
+MAXIMUM_DISTINCT = 2_000_000  # This number of distinct words needs about 250 MB.
 SMALLEST_RANGE_BYTES = 16 << 20
-COUNTED_BYTES_A_PROCESS = 128 << 20  # a process starts in 5 to 10 s, and counts about 8 MB in a second
+COUNTED_BYTES_A_PROCESS = 128 << 20  # A process starts in 5 to 10 s and counts about 8 MB per second.
 MOST_RANGES = 1000
 
 
 class WordCounts:
-    """Counts in bounded memory: beyond MAXIMUM_DISTINCT distinct words, the rarest are forgotten.
+    """Counts in bounded memory. Beyond MAXIMUM_DISTINCT distinct words, the rarest ones are dropped.
 
-    Lossy counting (Manku and Motwani 2002): counts are too low by at most the final floor.
+    This is lossy counting (Manku and Motwani 2002). Counts are too low by at most the final value of the floor.
     """
 
     def __init__(self) -> None:
@@ -33,14 +36,14 @@ class WordCounts:
         self.floor = 0
 
     def add(self, words: Iterable[str] | Mapping[str, int]) -> None:
-        """Count words, or add counts."""
+        """Count words, or add counts to the present ones."""
         self.counts.update(words)
         while len(self.counts) > MAXIMUM_DISTINCT:
             self.floor += 1
             for word in [word for word, count in self.counts.items() if count <= self.floor]:
                 del self.counts[word]
             logger.warning(
-                "more than %s distinct words: those seen at most %d times are forgotten",
+                "more than %s distinct words: words seen at most %d times are dropped",
                 f"{MAXIMUM_DISTINCT:,}",
                 self.floor,
             )
@@ -49,9 +52,9 @@ class WordCounts:
 def count_corpus(
     corpus: CorpusRecord, config: TokenizerConfig, folder: Path, open_engine: OpenEngine = in_this_process
 ) -> Counter[str]:
-    """Count the occurrences of each word of the training documents. They do not depend on where they are counted.
+    """Return how often each word occurs in the training documents. The counts do not depend on where they are computed.
 
-    folder: gets a file for each byte range of the corpus. Ranges whose file is there are not counted again.
+    `folder` receives a file for each byte range of the corpus. Ranges that already have a file are not counted again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     range_bytes = max(SMALLEST_RANGE_BYTES, -(-corpus.corpus_bytes // MOST_RANGES))
@@ -65,9 +68,9 @@ def count_corpus(
 
 
 def count_byte_range(corpus: CorpusRecord, config: TokenizerConfig, byte_range: ByteRange, folder: Path) -> Path:
-    """Count the words of the training documents in a byte range of the corpus. Return a file with rows (word, count).
+    """Count the words of the training documents in a byte range. Return a file with rows (word, count).
 
-    The counts go through a file, because Prefect keeps results of tasks in memory for a while.
+    The counts are passed in a file, because Prefect keeps the results of tasks in memory for a while.
     """
     path = folder / f"{Path(byte_range.source_file).stem}-{byte_range.byte_offset}-{byte_range.byte_count}.parquet"
     if not path.exists():

@@ -394,7 +394,7 @@ class ProjectedGRU(GRUCell):
 def test_matrices_that_nobody_initializes_are_named() -> None:
     """They would be 0, as biases are, and learn nothing."""
     own = plain_model({"kind": f"{__name__}:ProjectedGRU", "hidden_size": 6})
-    with pytest.raises(ConfigError, match="it has V beside W, U and biases"):
+    with pytest.raises(ConfigError, match="it has V besides W, U and biases"):
         build_model(own, 20, seed=0)
 
 

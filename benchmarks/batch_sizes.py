@@ -31,9 +31,9 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.training.history import HISTORY, read_series
 from rnnlm.training.process_group import SINGLE_PROCESS
-from rnnlm.training.time_budget import training_speed
 from rnnlm.training.train import training_batches
 from rnnlm.training.training_run import run_training
+from rnnlm.training.training_speed import training_speed
 
 CPU = torch.device("cpu")
 SPEED_SECONDS = 5.0

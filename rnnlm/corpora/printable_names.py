@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rnnlm.errors import CorpusError
 
-NAMES_SHOWN = 5  # in a message
+FILE_NAMES_SHOWN = 5  # in a message
 
 
 def printable(text: str) -> str:
@@ -17,8 +17,8 @@ def printable(text: str) -> str:
 def shortened(names: Iterable[str]) -> str:
     """Return the first few names, and the number of others."""
     names = list(names)
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(map(printable, names[:NAMES_SHOWN])) + more
+    more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
+    return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more
 
 
 def readable_path(path: Path) -> str:

@@ -6,44 +6,22 @@ docs/explanation/minutes.md explains the rule and the experiments behind it.
 import functools
 import logging
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
-
-import torch
-from torch import Tensor
+from collections.abc import Callable, Sequence
 
 from rnnlm.config import DEFAULT_UNITS, SIZE_SETTINGS, PipelineConfig, Precision, TrainingConfig, result_settings
 from rnnlm.config.kinds import kind_of
 from rnnlm.config.moved_settings import flatten
-from rnnlm.models.devices import choose_device, float32_products, machine_facts, multiplies_bfloat16
-from rnnlm.models.dropout import Dropout
-from rnnlm.models.language_model import LanguageModel
-from rnnlm.models.model_factory import build_model
+from rnnlm.models.devices import choose_device, multiplies_bfloat16
 from rnnlm.models.parameter_count import ParameterCount, count_parameters
-from rnnlm.sequences.batches import Batch
-from rnnlm.sequences.unigram import unigram_counts, unigram_log_probabilities
 from rnnlm.storage.home import Home, digest_of
 from rnnlm.storage.json_results import write_json_once
 from rnnlm.storage.records import DatasetRecord, Record
-from rnnlm.training.captured_step import make_updater
-from rnnlm.training.further_targets import further_targets
-from rnnlm.training.optimizer_step import BatchLoss, choose_loss, take_step, with_usable_precision
-from rnnlm.training.optimizers import prepare_updates
 from rnnlm.training.pace import TRAINING_SHARE, memorable_parameters, most_epochs
-from rnnlm.training.process_group import SINGLE_PROCESS
-from rnnlm.training.seeding import step_generator
-from rnnlm.training.train import holder, training_batches
+from rnnlm.training.training_speed import remembered_speed
 
 logger = logging.getLogger(__name__)
 UNITS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 MOST_PARAMETERS = 25  # At most this many parameters for each token of the text.
-MEASURED_SECONDS = 1.0  # The time spent on measuring the speed of one size.
-# A measured speed is reused for this long. Later it is measured again, because the machine may have been busy.
-SPEED_SECONDS = 86_400
-SPEED_IGNORES = ("seed", "minutes", "epochs", "maximum_tokens")  # Settings on which the speed does not depend.
-WARM_UP_STEPS = 3  # Steps before the measurement.
 
 
 class Size(Record):
@@ -229,76 +207,3 @@ def precision_without_minutes(training: TrainingConfig) -> Precision:
     """
     on_gpu = training.precision is None and choose_device(training.device).type == "cuda"
     return precision_of(training) if on_gpu else training.product_precision
-
-
-def remembered_speed(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> float:
-    """Return the result of measured_speed(), which is measured at most once in SPEED_SECONDS.
-
-    The stored speed is valid for one machine, the same settings and rows of about the same length. Hence the next text
-    needs no measurement. Its own speed may differ a little, but training plans its length again (pace.py).
-    """
-    settings = flatten(result_settings(config.training) | {"model": result_settings(config.model)})
-    shape = {path: value for path, value in settings.items() if path not in SPEED_IGNORES}
-    row_length = dataset.predicted_tokens["train"] / max(1, dataset.sequence_counts["train"])
-    rows = [dataset.mode, dataset.vocabulary_size, round(math.log2(max(1.0, row_length)))]
-    key = digest_of([machine_facts(choose_device(config.training.device)), shape, rows])
-    path = home.starts / f"speed-{key[:16]}.json"
-    is_old = path.exists() and time.time() - path.stat().st_mtime > SPEED_SECONDS
-    stored, _ = write_json_once(home, path, key, lambda: {"speed": measured_speed(config, dataset)}, force=is_old)
-    return float(stored["speed"])
-
-
-def measured_speed(config: PipelineConfig, dataset: DatasetRecord) -> float:
-    """Return the number of tokens that one process trains on per second on this machine."""
-    unigram = unigram_log_probabilities(dataset)
-    model = build_model(config.model, dataset.vocabulary_size, config.training.seed, unigram)
-    return training_speed(model, config, dataset, choose_device(config.training.device), MEASURED_SECONDS)
-
-
-def training_speed(
-    model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, device: torch.device, seconds: float
-) -> float:
-    """Return the number of tokens that this process trains on per second, without validation and checkpoints.
-
-    The training steps change the model's weights.
-    """
-    training = with_usable_precision(config.training, device)
-    model.to(device).train()
-    optimizer = prepare_updates(model, training)
-    loss = choose_loss(training, unigram_counts(dataset))
-    dropout = Dropout(**training.dropout.resolved().model_dump())
-    clip_norm, widths_vary = training.optimizer.clip_norm, dataset.mode == "sentence"
-    updater = make_updater(BatchLoss(model, loss, dropout), optimizer, clip_norm, widths_vary=widths_vary)
-    batches = repeated_batches(config, dataset, device)
-    state: Tensor | None = None
-    step, tokens, spent = 0, 0, 0.0
-    with float32_products(training.product_precision):
-        while spent < seconds:
-            start, shapes, count = time.perf_counter(), updater.recorded_shapes, 0
-            for batch in islice(batches, WARM_UP_STEPS if step == 0 else steps_between_waits(device)):
-                taken = take_step(updater, batch, state, step_generator(training.seed, step))
-                state, step, count = taken.state, step + 1, count + batch.predicted_tokens
-            taken.loss.item()  # Reading the loss waits for the device.
-            # Recording a CUDA graph takes longer than many steps.
-            if step > WARM_UP_STEPS and updater.recorded_shapes == shapes:
-                spent, tokens = spent + time.perf_counter() - start, tokens + count
-    return tokens / spent
-
-
-def steps_between_waits(device: torch.device) -> int:
-    """Return the number of steps after which the measurement waits for the device.
-
-    Training seldom waits for a GPU, so that Python can prepare further steps while the GPU works.
-    """
-    return 16 if device.type == "cuda" else 1
-
-
-def repeated_batches(config: PipelineConfig, dataset: DatasetRecord, device: torch.device) -> Iterator[Batch]:
-    """Yield the training batches endlessly. Each token has as many targets as in training."""
-    further = further_targets(config.training)
-    count = 1 if further is None else 1 + further.count
-    held_by = holder(config.training, dataset, device)
-    while True:
-        for batch in training_batches(config.training, dataset, SINGLE_PROCESS, device=held_by).batches():
-            targets = batch.target_ids if count == 1 else batch.target_ids[..., None].expand(-1, -1, count)
-            yield replace(batch, target_ids=targets)

@@ -6,7 +6,7 @@ from rnnlm.config import PipelineConfig
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.tracking.mlflow_store import reaching_mlflow
-from rnnlm.training import time_budget
+from rnnlm.training import training_speed
 from tasks.training import choose_network, train_model
 from tests.configs import changed
 from tests.registrar import Registrar
@@ -18,7 +18,7 @@ def test_minutes_choose_what_is_open_and_nothing_else(
     sized = choose_network.fn(toy_config, toy_dataset)  # without minutes
     assert (sized.model.hidden_size, sized.training.epochs) == (16, 1)  # as configured
     assert not home.starts.exists()
-    monkeypatch.setattr(time_budget, "MEASURED_SECONDS", 0.02)
+    monkeypatch.setattr(training_speed, "MEASURED_SECONDS", 0.02)
     minutes = {"training.minutes": 0.01, "training.epochs": None, "model.hidden_size": 16}
     config = changed(toy_config, minutes)
     chosen = choose_network.fn(config, toy_dataset)

@@ -26,7 +26,7 @@ from rnnlm.models.transformer import TransformerBlock
 from rnnlm.sequences.unigram import unigram_log_probabilities
 from rnnlm.storage.records import DatasetRecord, Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
-from rnnlm.training.time_budget import training_speed
+from rnnlm.training.training_speed import training_speed
 
 ROUNDS = 2
 GENERATED_TOKENS = 200

@@ -20,7 +20,8 @@ from rnnlm.runtime.engines import Engine
 from rnnlm.runtime.polling import poll_until
 from rnnlm.sequences import corpus_shards
 from rnnlm.sequences.corpus_shards import Shard, ShardMaker, tokenize_shards
-from rnnlm.sequences.dataset_writer import store_sequences, stored_rows
+from rnnlm.sequences.dataset_writer import store_sequences
+from rnnlm.sequences.table_writer import stored_rows
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import SPLITS, CorpusRecord, DatasetRecord, TokenizerRecord
 

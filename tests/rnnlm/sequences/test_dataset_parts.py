@@ -15,7 +15,7 @@ from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.perplexity import score_split
 from rnnlm.models.model_factory import load_model
-from rnnlm.sequences import corpus_shards, dataset_writer, part_writer
+from rnnlm.sequences import corpus_shards, part_writer, table_writer
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_lookup import find_dataset, record_of
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
@@ -67,7 +67,7 @@ def forms(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         (folder / "text" / f"{split}.txt").write_text(sentences(300 if split == "train" else 20, seed))
     with home_in(folder) as home, pytest.MonkeyPatch.context() as small:
         small.setattr(corpus_shards, "SHARD_BYTES", 1_000)
-        small.setattr(dataset_writer, "TOKENS_AT_ONCE", 100)
+        small.setattr(table_writer, "TOKENS_AT_ONCE", 100)
         file = store(home, folder / "text", request.param)
         small.setattr(part_writer, "PART_TOKENS", 500)
         small.setattr(part_writer, "GROUP_TOKENS", 40)

@@ -9,7 +9,7 @@ from rnnlm.config import CorpusConfig, SequencesConfig, TokenizerConfig
 from rnnlm.corpora.download import obtain_corpus
 from rnnlm.errors import CorpusError, DatasetError
 from rnnlm.evaluation.baselines import baselines, split_facts
-from rnnlm.sequences import corpus_shards, dataset_writer
+from rnnlm.sequences import corpus_shards, dataset_writer, table_writer
 from rnnlm.sequences.dataset_checks import check_dataset
 from rnnlm.sequences.dataset_reader import StoredSplit, connect, training_counts
 from rnnlm.sequences.dataset_writer import store_sequences
@@ -71,7 +71,7 @@ def test_a_dataset_that_breaks_a_check_is_not_marked_complete(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(dataset_writer.StreamCutter, "finish", lambda cutter: rows_from_lists([]))
+        broken.setattr(table_writer.StreamCutter, "finish", lambda cutter: rows_from_lists([]))
         with pytest.raises(DatasetError, match="every_token_is_predicted_once"):
             store(home, tmp_path / "c", mode="stream", block_length=2)
     assert list(home.datasets.glob("[!.]*")) == []
@@ -123,7 +123,7 @@ def test_many_documents_in_small_batches_give_the_same_rows(
     whole = store(home, tmp_path / "c", train, mode="stream", block_length=10)
     before = rows(whole, "token_ids")
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 40)
-    monkeypatch.setattr(dataset_writer, "TOKENS_AT_ONCE", 30)
+    monkeypatch.setattr(table_writer, "TOKENS_AT_ONCE", 30)
     monkeypatch.setitem(STAGE_VERSIONS, "sequences", -1)  # another folder
     again = store(home, tmp_path / "c", train, mode="stream", block_length=10)
     assert again.dataset_id != whole.dataset_id

@@ -12,7 +12,7 @@ from rnnlm.config.presets import build_config
 from rnnlm.sequences.batches import Batch
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training import speed_meter, time_budget
+from rnnlm.training import speed_meter, training_speed
 from rnnlm.training.checkpointing.checkpoints import Checkpoints
 from rnnlm.training.checkpointing.interruption import InterruptedTraining
 from rnnlm.training.job import Job
@@ -141,7 +141,7 @@ def test_only_a_length_that_was_chosen_for_minutes_is_planned_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(time_budget, "measured_speed", lambda config, dataset: 1e4)
+    monkeypatch.setattr(training_speed, "measured_speed", lambda config, dataset: 1e4)
     config = fit_to_minutes(home, build_config("default", settings), toy_dataset)
     job = Job(
         folder=tmp_path,

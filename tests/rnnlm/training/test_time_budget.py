@@ -10,7 +10,7 @@ from rnnlm.config import ModelConfig, PipelineConfig
 from rnnlm.config.presets import build_config
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord
-from rnnlm.training import time_budget
+from rnnlm.training import time_budget, training_speed
 from rnnlm.training.time_budget import Size, choose_size, fit_to_minutes, is_open
 
 CPU = torch.device("cpu")
@@ -68,10 +68,11 @@ def test_nothing_is_measured_where_minutes_decide_nothing(
 def test_a_gpu_multiplies_in_bfloat16_unless_told_otherwise(
     home: Home, toy_dataset: DatasetRecord, settings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_budget, "choose_device", lambda name: torch.device("cuda"))
+    for module in (time_budget, training_speed):
+        monkeypatch.setattr(module, "choose_device", lambda name: torch.device("cuda"))
     monkeypatch.setattr(time_budget, "multiplies_bfloat16", lambda device: True)
-    monkeypatch.setattr(time_budget, "machine_facts", lambda device: [device.type])
-    monkeypatch.setattr(time_budget, "measured_speed", lambda config, dataset: 1e6)
+    monkeypatch.setattr(training_speed, "machine_facts", lambda device: [device.type])
+    monkeypatch.setattr(training_speed, "measured_speed", lambda config, dataset: 1e6)
     for preset in ("default", "gpu"):
         sized = fit_to_minutes(home, build_config(preset, settings), toy_dataset)
         assert sized.training.precision == "bfloat16"
@@ -86,7 +87,7 @@ def test_a_gpu_multiplies_in_bfloat16_unless_told_otherwise(
 def test_a_measured_size_is_kept_for_this_text_and_these_settings(
     home: Home, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time_budget, "MEASURED_SECONDS", 0.02)
+    monkeypatch.setattr(training_speed, "MEASURED_SECONDS", 0.02)
     config = build_config("default", ["training.minutes=0.01", "training.loss.kind=exact", "training.device=cpu"])
     first = fit_to_minutes(home, config, toy_dataset)
     assert None not in (first.model.hidden_size, first.training.epochs, first.training.maximum_tokens)
@@ -108,7 +109,7 @@ def test_the_speed_of_a_machine_is_remembered_for_a_day(
         measured.append(config.model.units)
         return 1e5
 
-    monkeypatch.setattr(time_budget, "measured_speed", measure)
+    monkeypatch.setattr(training_speed, "measured_speed", measure)
     base = ["training.minutes=0.1", "training.device=cpu"]
 
     def measurements(dataset: DatasetRecord, *settings: str) -> int:
@@ -127,6 +128,6 @@ def test_the_speed_of_a_machine_is_remembered_for_a_day(
     rows = {split: max(1, count // 8) for split, count in toy_dataset.sequence_counts.items()}
     assert measurements(toy_dataset.model_copy(update={"dataset_id": "long rows", "sequence_counts": rows})) >= 1
     for path in home.starts.glob("speed-*.json"):
-        day_before = path.stat().st_mtime - time_budget.SPEED_SECONDS - 1
+        day_before = path.stat().st_mtime - training_speed.SPEED_SECONDS - 1
         os.utime(path, (day_before, day_before))
     assert measurements(toy_dataset.model_copy(update={"dataset_id": "tomorrow"})) >= 1

@@ -18,8 +18,8 @@ from rnnlm.sequences.segmentation import Mode, StreamCutter, rows_from_lists
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
-from rnnlm.training.time_budget import repeated_batches
 from rnnlm.training.training_run import run_training
+from rnnlm.training.training_speed import repeated_batches
 from tests.configs import changed
 from tests.conftest import untracked
 from tests.rnnlm.training.test_warm_start import Failing

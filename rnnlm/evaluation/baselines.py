@@ -1,4 +1,4 @@
-"""Baselines of a split and its raw size, computed in SQL on the tokens that a model predicts."""
+"""Baselines of a split and its raw size, computed in SQL for the tokens that a model predicts."""
 
 from dataclasses import dataclass
 
@@ -14,16 +14,16 @@ from rnnlm.storage.sql_statements import statement
 
 @dataclass(frozen=True)
 class Baselines:
-    uniform_perplexity: float  # the number of predictable tokens
+    uniform_perplexity: float  # This is the number of predictable tokens.
     unigram_perplexity: float
 
 
 @dataclass(frozen=True)
 class SplitFacts:
-    byte_count: int  # utf-8 bytes of the raw split, line ends included
+    byte_count: int  # The number of UTF-8 bytes of the raw split, including line ends.
     predicted_tokens: int
-    unknown_tokens: int  # words that the vocabulary cannot spell
-    restoration_bits: float  # what restores the text from its tokens: see TextTokenizer.restoration_bits
+    unknown_tokens: int  # The number of words that the vocabulary cannot spell.
+    restoration_bits: float  # The bits needed to restore the text from its tokens; see TextTokenizer.restoration_bits.
 
     def score(self, summed_nll_nats: float) -> Score:
         return Score(
@@ -36,7 +36,7 @@ class SplitFacts:
 
 
 def baselines(dataset: DatasetRecord, split: Split) -> Baselines:
-    """Return the perplexity of a whole split under the uniform and the unigram distribution."""
+    """Return the perplexities of a whole split under the uniform and the unigram distribution."""
     with connect(dataset) as connection:
         targets = connection.execute(statement("queries/count_targets"), {"split": split}).fetchnumpy()
     nll_nats = -np.average(unigram(dataset)[targets["token_id"]], weights=targets["count"])

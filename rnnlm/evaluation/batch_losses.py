@@ -1,8 +1,7 @@
-"""The loss of every predicted token of batches, under the full softmax of the network alone.
+"""The loss of every predicted token in batches, under the full softmax of the network alone.
 
-All losses of text are computed here: shared_prefix_scoring.py makes batches of rows, document_losses.py rows of texts.
-
-This module travels with every registered model.
+All losses of text are computed here. shared_prefix_scoring.py makes batches of rows, and document_losses.py makes rows
+of texts. The module is copied into every registered model.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,18 +19,18 @@ from .full_softmax import LogNormalizer
 
 
 class ReadWindow(NamedTuple):
-    """A part of a batch of b rows as the model has read it, with the n tokens that it must predict there."""
+    """A part of a batch of b rows that the model has read, with the n tokens to predict in this part."""
 
-    cells: np.ndarray  # (n,) int64: row * columns of the batch + column of each predicted token
-    hidden: Tensor  # (n, H or E): input of the head
+    cells: np.ndarray  # (n,) int64: row * columns of the batch + column of each predicted token.
+    hidden: Tensor  # (n, H or E): the input of the head.
     target_ids: Tensor  # (n,) int64
-    state: Tensor  # (b, L, S) after the window
+    state: Tensor  # (b, L, S): the state after the window.
 
 
 def read_windows(model: LanguageModel, batch: Batch, state: Tensor | None = None) -> Iterator[ReadWindow]:
     """Read a batch from left to right, window by window, so that long rows need no more memory than short ones.
 
-    state: (b, L, S) before the batch; None: zeros.
+    `state`, (b, L, S), is the state before the batch. If it is None, the state is zero.
     """
     device = model.embedding.weight.device
     cells, predicted = np.arange(batch.target_ids.numel()).reshape(batch.target_ids.shape), batch.mask
@@ -45,16 +44,16 @@ def read_windows(model: LanguageModel, batch: Batch, state: Tensor | None = None
 
 @torch.inference_mode()
 def nll_of_each_batch(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[np.ndarray]:
-    """Yield (predicted tokens,) float32 nats of each batch, row after row without padding.
+    """Yield the losses of each batch in nats, (predicted tokens,) float32, row after row without padding.
 
-    A stream's state is carried from batch to batch.
+    The recurrent state of a stream is carried from batch to batch.
     """
     copies = zip(model.networks, tee(batches, len(model.networks)), strict=True)
     yield from map(model.nll_of_networks, zip(*(nll_of_network(*copy) for copy in copies), strict=True))
 
 
 def nll_of_network(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[np.ndarray]:
-    """Yield the losses of one network as nll_of_each_batch() does."""
+    """Yield the losses of a single network in the same form as nll_of_each_batch()."""
     log_normalizer, state = LogNormalizer(model), None
     for batch in batches:
         state = state if batch.carries_state else None
@@ -66,7 +65,10 @@ def nll_of_network(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[n
 
 
 def finite(nll_nats: np.ndarray) -> np.ndarray:
-    """Return the losses of a text. ModelError if one is not finite: the network's numbers grow without a bound."""
+    """Return the losses unchanged.
+
+    Raise ModelError if one is not finite, because the network's values have overflowed.
+    """
     if not np.isfinite(nll_nats).all():
         raise ModelError(
             "the model's loss on this text is not finite: its states or weights are too large;\n"
@@ -76,7 +78,7 @@ def finite(nll_nats: np.ndarray) -> np.ndarray:
 
 
 def nll_of_batches(model: LanguageModel, batches: Iterable[Batch]) -> tuple[float, int]:
-    """Return the summed negative log-likelihood in nats, and the number of predicted tokens."""
+    """Return the negative log-likelihood in nats, summed over all predicted tokens, and the number of these tokens."""
     total, count = 0.0, 0
     for nll in nll_of_each_batch(model, batches):
         total += float(nll.sum(dtype=np.float64))

@@ -1,7 +1,7 @@
-"""Count the training text, and choose the shares of models in their mixture.
+"""The n-gram model of a training text, and the weights of several models in their mixture.
 
-The shares are fitted on the validation lines that may choose (sequences/validation_lines.py), so that the split's
-figure flatters the mixture a little; that of the test split does not.
+The weights are fitted on the validation lines for selection (sequences/validation_lines.py). Hence the mixture's score
+on the validation split is slightly too good; its score on the test split is not.
 """
 
 import tempfile
@@ -23,18 +23,20 @@ from rnnlm.sequences.validation_lines import choosing_tokens
 from rnnlm.storage.records import DatasetRecord, Split
 
 COUNTED_TOKENS = 20_000_000
-COMPARED_ORDER = 5  # n-gram order of counts that are only compared or mixed with a network
-FEWEST_TOKENS = 1_000  # of the validation split with a context of one length, for a share of their own
+COMPARED_ORDER = 5  # The order of n-gram models that are only compared or mixed with a network.
+# Contexts of one length get a weight of their own only if at least this number of validation tokens has such a context.
+FEWEST_TOKENS = 1_000
 GOLDEN = (5**0.5 - 1) / 2
-PRECISION = 1e-6  # of a share
-LEAST_GAIN = 1e-9  # in nats per token: the shares are found when a step of EM gains less
+PRECISION = 1e-6  # The precision of a weight.
+LEAST_GAIN = 1e-9  # EM stops when a step reduces the loss by less than this number of nats per token.
 MOST_STEPS = 1_000
 
 
 def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray | None) -> tuple[CountMixture, float]:
-    """Count the training split, and fit shares on the choosing lines. Return the mixture and the seconds of counting.
+    """Return the n-gram model of the training split, mixed with the network, and the seconds of counting.
 
-    network_nll_nats: (predicted tokens,) of the validation split, in the order of the text. None: there is no network.
+    The weights are fitted on the validation lines for selection. `network_nll_nats` contains the network's losses on
+    the validation split, (predicted tokens,), in the order of the text. If it is None, there is no network.
     """
     counts, seconds = count_training_split(dataset, order)
     shares = np.ones(counts.order)
@@ -48,7 +50,8 @@ def fit_mixture(dataset: DatasetRecord, order: int, network_nll_nats: np.ndarray
 def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel, float]:
     """Return the Kneser-Ney model of the training split, and the seconds that counting took.
 
-    Only the last COUNTED_TOKENS of a long text are counted: they are the newest, and counts take 20 bytes a token.
+    Of a long text only the last COUNTED_TOKENS tokens are counted, because counting needs 20 bytes per token. The last
+    tokens are chosen because they are the newest.
     """
     size, start = dataset.vocabulary_size, time.perf_counter()
     with (
@@ -60,7 +63,7 @@ def count_training_split(dataset: DatasetRecord, order: int) -> tuple[CountModel
 
 
 def first_counted_row(dataset: DatasetRecord) -> int:
-    """Return the first row of the training split that is counted, as if all rows were equally long."""
+    """Return the first row of the training split that is counted, assuming rows of equal lengths."""
     tokens, rows = dataset.predicted_tokens["train"], dataset.sequence_counts["train"]
     return rows - round(rows * min(1.0, COUNTED_TOKENS / max(1, tokens)))
 
@@ -73,9 +76,10 @@ def split_log_probabilities(model: CountModel, dataset: DatasetRecord, split: Sp
 
 
 def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths: np.ndarray, order: int) -> np.ndarray:
-    """Return the share of the counts for each length of the known context, (order,): the one with the lowest loss.
+    """Return the weights of the n-gram model with the lowest loss, one for each length of the known context, (order,).
 
-    Lengths with few tokens have the share that is best for all tokens together. The network always has some share.
+    Lengths with few tokens get the weight that is best for all tokens together. The weight of the network is always
+    positive.
     """
     shares = np.full(order, best_share(of_network, of_counts))
     for length in range(order):
@@ -86,15 +90,16 @@ def fitted_shares(of_network: np.ndarray, of_counts: np.ndarray, context_lengths
 
 
 def mean_nll(log_probabilities: np.ndarray) -> float:
-    """Return nats per token, or inf if a token has probability zero."""
+    """Return the mean loss in nats per token, which is inf if a token has the probability zero."""
     return float(-log_probabilities.mean())
 
 
 def best_share(first: np.ndarray, second: np.ndarray) -> float:
-    """Return the share of the second model in p = (1 - share) p_first + share p_second with the lowest mean loss.
+    """Return the weight of the second model in p = (1 - w) p_first + w p_second with the lowest mean loss.
 
-    first, second: (tokens,) natural logarithms. Found to within PRECISION: the loss is convex in the share. The ends
-    are tried too, so the mixture is never worse on these tokens than either model.
+    `first` and `second` are natural logarithms, (tokens,). The loss is convex in the weight, which is computed up to
+    PRECISION. The weights 0 and 1 are tried too, so that the mixture is never worse on these tokens than one of the
+    models.
     """
 
     def loss(share: float) -> float:
@@ -104,10 +109,10 @@ def best_share(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def best_shares(nll_nats: np.ndarray) -> np.ndarray:
-    """Return the shares, (models,), which sum to 1, whose mean of the probabilities has the lowest loss.
+    """Return the weights, (models,), that sum to 1 and minimize the loss of the weighted mean of the probabilities.
 
-    nll_nats: (models, tokens). By expectation maximization (Dempster, Laird and Rubin 1977): a model's new share is the
-    mean of its part in each token's probability. The loss is convex in the shares.
+    `nll_nats` has shape (models, tokens). The method is expectation maximization (Dempster, Laird and Rubin 1977): the
+    new weight of a model is the mean of its fraction of each token's probability. The loss is convex in the weights.
     """
     relative = np.exp(nll_nats.min(axis=0) - nll_nats.astype(np.float64))
     shares = np.full(len(relative), 1 / len(relative))
@@ -122,7 +127,7 @@ def best_shares(nll_nats: np.ndarray) -> np.ndarray:
 
 
 def golden_section(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Return the minimum of a function that is unimodal between low and high (Kiefer 1953).
+    """Return the minimum of a function that is unimodal between low and high, by golden-section search (Kiefer 1953).
 
     Each step keeps 0.618 of the interval and one of its two inner points.
     """

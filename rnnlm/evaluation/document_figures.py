@@ -1,4 +1,4 @@
-"""Figures of documents, as columns, and what scores of texts depend on beside the model."""
+"""Scores of documents as columns, and the settings besides the model that they depend on."""
 
 import numpy as np
 import torch
@@ -9,21 +9,21 @@ from rnnlm.models.devices import has_native_bfloat16
 
 
 def tail_dtype(device: torch.device) -> torch.dtype:
-    """Return the precision of products with rare classes (LogNormalizer).
+    """Return the precision of products with rare classes (see LogNormalizer).
 
-    Bfloat16 if a processor multiplies it natively.
+    It is bfloat16 if a CPU multiplies bfloat16 numbers in hardware.
     """
     return torch.bfloat16 if device.type == "cpu" and has_native_bfloat16() else torch.float32
 
 
 def with_line_end(text: str) -> str:
-    """Return the text with a line feed at the end of every line, so that its line ends do not change its cost."""
+    """Return the text with a line feed at the end of every line, so that different line ends have the same loss."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") else text + "\n"
 
 
 def figures(losses: DocumentLosses) -> dict[str, np.ndarray]:
-    """Return the columns of the figures of metrics.Score, (documents,) each; NaN where nothing is predicted."""
+    """Return the values of metrics.Score as columns, (documents,) each. They are NaN where nothing is predicted."""
     with np.errstate(divide="ignore", invalid="ignore"):
         columns = {
             "perplexity": np.exp(np.minimum(losses.summed_nll_nats / losses.tokens, LARGEST_EXPONENT)),

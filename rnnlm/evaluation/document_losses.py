@@ -1,11 +1,11 @@
-"""The loss of each document under a model, for promotion, serving, bulk scoring and the harness.
+"""The loss of each document under a model, for promotion, serving, bulk scoring and the evaluation harness.
 
-A document is cut as the model's training text was. In `sentence` mode each line is a row (several if it is long), with
-state zero before it; in `stream` mode the document is one running text. Every token is predicted once, including each
-line's `<eos>`. So the end of each line is one byte, also of a last line without a newline: bits per byte do not depend
-on who has read the text.
+A document is cut as the model's training text was. In `sentence` mode each line is a row (several rows if it is long),
+and the state before it is zero. In `stream` mode the whole document is one text. Every token is predicted exactly once,
+including the `<eos>` of each line. The end of a line always counts as one byte, even if the last line has no line feed,
+so that bits per byte do not depend on how the text was read.
 
-This module travels with every registered model.
+The module is copied into every registered model.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ from .shared_prefix_scoring import nll_of_rows_sharing_prefixes
 
 
 class Cut(Protocol):
-    """How text becomes rows; config.SequencesConfig is one."""
+    """The way in which text is cut into rows, such as config.SequencesConfig."""
 
     @property
     def mode(self) -> Literal["sentence", "stream"]: ...
@@ -46,29 +46,32 @@ class Cut(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentLoss(Score):
-    """The score of one document with its tokens; empty arrays if it predicts nothing."""
+    """The score of one document, with its tokens. The arrays are empty if nothing is predicted."""
 
-    token_ids: np.ndarray  # (tokens,) int32: predicted, in the order of the text
+    token_ids: np.ndarray  # (tokens,) int32: the predicted tokens in the order of the text.
     nll_nats: np.ndarray  # (tokens,) float32
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineLosses:
-    """Losses for each line of many documents, as columns, (lines,) each. Documents follow one another."""
+    """The losses of each line of many documents as columns, (lines,) each. The lines of a document are adjacent."""
 
-    counts: np.ndarray  # (documents,) int64: lines of each
-    tokens: np.ndarray  # int64, predicted
-    nll_nats: np.ndarray  # float64, summed over the tokens
+    counts: np.ndarray  # (documents,) int64: the number of lines of each document.
+    tokens: np.ndarray  # int64: the number of predicted tokens.
+    nll_nats: np.ndarray  # float64: the sum over the tokens.
     restoration_bits: np.ndarray  # float64
-    byte_count: np.ndarray  # int64, the line's end included
+    byte_count: np.ndarray  # int64: the number of bytes, including the end of the line.
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentLosses:
-    """The scores of many documents as columns, and their tokens end to end. Iterating gives a DocumentLoss each."""
+    """The scores of many documents as columns, and their tokens one after the other.
+
+    Iterating yields one DocumentLoss for each document.
+    """
 
     summed_nll_nats: np.ndarray  # (documents,) float64
-    tokens: np.ndarray  # (documents,) int64, as are all counts
+    tokens: np.ndarray  # (documents,) int64, like the other integer columns.
     byte_count: np.ndarray
     unknown_tokens: np.ndarray
     restoration_bits: np.ndarray  # (documents,) float64
@@ -104,17 +107,24 @@ def document_losses(
     tail_dtype: torch.dtype = torch.float32,
     known_nll: Iterator[float] | None = None,
 ) -> DocumentLosses:
-    """Return the losses of the texts, in order. Together they must fit in memory.
+    """Return the losses of the texts in order. All texts together must fit into memory.
 
-    batch_size changes only rounding. tail_dtype: see LogNormalizer. known_nll: the tokens' losses, if they are known
-    already; these are taken from it, and the model computes nothing.
+    Args:
+        model: The model.
+        tokenizer: The model's tokenizer.
+        texts: The documents.
+        cut: How the documents are cut into rows.
+        batch_size: The number of rows in a batch, which changes the results only by rounding.
+        tail_dtype: The precision of products with rare classes; see LogNormalizer.
+        known_nll: The losses of the tokens, if they are known already. The model then computes nothing.
+
     """
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_texts = list(chain.from_iterable(documents))
     line_counts = np.fromiter(map(len, documents), np.int64, len(texts))
     lines = encoded_lines(tokenizer, line_texts)
     rows = rows_of_documents(lines, line_counts, cut)
-    first_lines = ends(line_counts)  # of each document
+    first_lines = ends(line_counts)  # The first line of each document.
     predicted = predicted_by_line(lines, cut.mode)
     tokens = sums_between(predicted, first_lines)
     _, token_ids = shifted_rows(rows)
@@ -149,9 +159,12 @@ def document_losses(
 
 
 def rows_of_documents(lines: TokenRows, line_counts: np.ndarray, cut: Cut) -> TokenRows:
-    """Return the rows that a model reads. line_counts: (documents,), how many of the lines belong to each."""
+    """Return the rows that a model reads.
+
+    `line_counts`, (documents,), contains the number of lines of each document.
+    """
     if cut.mode == "sentence":
         return sentences(lines, cut.context_length)
     lengths = np.diff(ends(lines.lengths + 1)[ends(line_counts)])
-    text = np.insert(running_text(lines), ends(lengths)[:-1], BOS)  # each document's lines as one row
+    text = np.insert(running_text(lines), ends(lengths)[:-1], BOS)  # All lines of a document become one row.
     return TokenRows(text, ends(lengths + 1))

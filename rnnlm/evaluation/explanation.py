@@ -1,4 +1,4 @@
-"""Explain a text step by step: what the model reads, what it must predict, its state, probabilities and loss."""
+"""Explanation of a text step by step: the tokens that are read and predicted, with state, probabilities and loss."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -18,19 +18,20 @@ from rnnlm.tokenizers.text_tokenizer import BOS, EOS, LONE_SURROGATE, UNK, TextT
 
 @dataclass(frozen=True)
 class ExplanationStep:
-    """One shifted pair: the model reads the input and predicts the target, the token after it."""
+    """One step of the explanation. The model reads the input token and predicts the target, which is the next token."""
 
-    input_text: str  # as in the text; special tokens by their names
+    input_text: str  # The text of the token; special tokens are shown by their names.
     input_id: int
     target_text: str
     target_id: int
-    start: int  # of the target in the text, in code points
+    start: int  # The position of the target in the text, in code points.
     end: int
-    starts_row: bool  # the state before it is zero
-    nll_nats: float  # loss: minus the natural logarithm of the target's probability
-    rank: int  # of the target by probability; 1: the most probable token
-    alternatives: tuple[tuple[str, float], ...]  # most probable tokens with their probability
-    spelling_bits: float  # what an unknown word costs besides its `<unk>`; 0 for other tokens
+    starts_row: bool  # True if the state before this step is zero.
+    nll_nats: float  # The loss, which is minus the natural logarithm of the target's probability.
+    rank: int  # The rank of the target among all tokens. The most probable token has rank 1.
+    alternatives: tuple[tuple[str, float], ...]  # The most probable tokens with their probabilities.
+    # The bits to spell an unknown word, in addition to the loss of its `<unk>`. For other tokens they are 0.
+    spelling_bits: float
 
     @property
     def probability(self) -> float:
@@ -38,15 +39,16 @@ class ExplanationStep:
 
     @property
     def is_unknown(self) -> bool:
-        """The target is read as `<unk>`, and is not the corpus's own sign for an unknown word."""
+        """True if the target is an unknown word, but not the corpus's own literal for unknown words."""
         return self.spelling_bits >= 1
 
 
 @dataclass(frozen=True)
 class Explanation:
     steps: tuple[ExplanationStep, ...]
-    states: np.ndarray  # (steps, layers, hidden size) float32: after each step's input; of an ensemble's first network
-    loss: DocumentLoss  # of the whole text, as `rnnlm evaluate` computes it
+    # (steps, layers, hidden size) float32: the states after each input, in an ensemble those of the first network.
+    states: np.ndarray
+    loss: DocumentLoss  # The loss of the whole text, as `rnnlm evaluate` computes it.
 
 
 @torch.inference_mode()
@@ -58,9 +60,10 @@ def explain(
     alternatives: int = 5,
     check: Callable[[], None] | None = None,
 ) -> Explanation:
-    """Read the text token by token, cut into rows as document_losses() cuts it.
+    """Read the text token by token. It is cut into rows as by document_losses().
 
-    alternatives: number of most probable tokens per step. check: called before each step; its exceptions are re-raised.
+    `alternatives` is the number of most probable tokens to list per step. `check` is called before each step, and may
+    raise an exception to stop.
     """
     text = LONE_SURROGATE.sub("\ufffd", text)
     (loss,) = document_losses(model, tokenizer, [text], cut)
@@ -75,14 +78,15 @@ def explain(
             if check is not None:
                 check()
             (start, end), nll_nats = next(places)
-            # A token that covers no text, such as part of a character, is shown by its spelling.
+            # A token without a text of its own, such as a part of a character, is shown by its spelling in the
+            # vocabulary.
             covered = text[start:end] if target_id != EOS else ""
             target_text = covered or spelling(tokenizer, target_id)
             shares, token_ids = logits.softmax(dim=0).topk(count)
             unknown = tokenizer.unknown_words(target_text) if target_id == UNK else None
             steps.append(
                 ExplanationStep(
-                    # Each input but `<bos>` was the target of the step before.
+                    # Each input except `<bos>` was the target of the previous step.
                     input_text=spelling(tokenizer, BOS) if input_id == BOS else steps[-1].target_text,
                     input_id=input_id,
                     target_text=target_text,
@@ -104,12 +108,10 @@ def explain(
 
 
 def read_row(model: LanguageModel, row: Tensor) -> Iterator[tuple[int, int, Tensor, Tensor]]:
-    """Yield for each of t inputs its id, its target's, the logits (V,) and the outputs (1, layers, H).
+    """Yield for each of t inputs its id, the target's id, the logits (V,) and the outputs (1, layers, H).
 
-    row: (t + 1,) ids.
-
-    One token at a time: the outputs of all layers are needed; that of an Elman layer is its state. The outputs of an
-    ensemble are those of its first network.
+    `row` contains ids, (t + 1,). The model reads one token at a time, because the outputs of all layers are needed. The
+    output of an Elman layer is its state. In an ensemble the outputs are those of the first network.
     """
     networks = model.networks
     states = [network.stack.initial_state(1) for network in networks]

@@ -1,4 +1,4 @@
-"""Draw the course of the state over a text, with the loss of each step below."""
+"""Plot of the hidden state over a text, with the loss of each step below."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -10,15 +10,17 @@ from rnnlm.display.plots import BLUE, GREY, INK, RED, new_figure, set_titles
 from rnnlm.display.text_layout import visible
 from rnnlm.evaluation.explanation import Explanation, ExplanationStep
 
-STEP_INCHES, SMALLEST_INCHES, LARGEST_INCHES = 0.3, 6.0, 30.0  # of the picture's width
-MOST_LABELS = 100  # more would overlap
-LONGEST_LABEL = 14  # characters
+# The width per step, and the smallest and largest width of the plot.
+STEP_INCHES, SMALLEST_INCHES, LARGEST_INCHES = 0.3, 6.0, 30.0
+MOST_LABELS = 100  # With more labels, they would overlap.
+LONGEST_LABEL = 14  # The largest number of characters in a label.
 
 
 def draw_explanation(explanation: Explanation, picture: Path) -> None:
-    """Write a PNG: units × steps as a heat map, layers bottom to top; below it the loss in nats.
+    """Write a PNG with a heat map of units and steps, the lowest layer at the bottom, and the loss in nats below.
 
-    The tokens read stand above the heat map, those to predict below the losses, so that the shift by one is visible.
+    The tokens that are read are shown above the heat map, those to predict below the losses. This makes the shift by
+    one visible.
     """
     steps = explanation.steps
     width = min(max(SMALLEST_INCHES, 1.6 + STEP_INCHES * len(steps)), LARGEST_INCHES)
@@ -40,7 +42,7 @@ def draw_explanation(explanation: Explanation, picture: Path) -> None:
 
 
 def draw_states(axes: Any, explanation: Explanation) -> Any:
-    """Draw the heat map. Return the image, for its colour bar."""
+    """Draw the heat map, and return its image for the colour bar."""
     _, layers, size = explanation.states.shape
     flat = explanation.states.reshape(len(explanation.states), layers * size).T
     highest = max(float(np.abs(flat).max()), 1e-9)
@@ -55,17 +57,17 @@ def draw_states(axes: Any, explanation: Explanation) -> Any:
 
 
 def label_steps(axes: Any, texts: list[str]) -> None:
-    """Label the steps with their tokens, or some of them if there are many."""
+    """Label the steps with their tokens. If there are many steps, only some are labelled."""
     every = -(-len(texts) // MOST_LABELS)
     places = range(0, len(texts), every)
     axes.set_xticks(places, [shortened(texts[place]) for place in places], rotation=90, fontsize=8)
 
 
 def shortened(text: str) -> str:
-    text = visible(text).replace("$", r"\$")  # matplotlib reads formulas between dollars
+    text = visible(text).replace("$", r"\$")  # matplotlib interprets text between dollars as a formula.
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
 
 
 def row_starts(steps: tuple[ExplanationStep, ...]) -> list[int]:
-    """Return the steps, after the first one, before which the state is set to zero."""
+    """Return the steps, except the first one, before which the state is set to zero."""
     return [place + 1 for place, (_, step) in enumerate(pairwise(steps)) if step.starts_row]

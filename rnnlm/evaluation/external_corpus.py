@@ -1,4 +1,4 @@
-"""Score a model on a corpus of the caller's choice."""
+"""Evaluation of a model on a corpus that the caller chooses."""
 
 import logging
 from dataclasses import dataclass
@@ -32,29 +32,31 @@ Reported = TypeVar("Reported", bound=Record)
 
 @dataclass(frozen=True)
 class CorpusForModel:
-    """A model, and a corpus cut and tokenized as the model's own training text was."""
+    """A model, and a corpus that was cut and tokenized as the model's own training text was."""
 
     model: LanguageModel
     dataset: DatasetRecord
-    split: Split  # to score
-    reported_as: str  # the split's name, or `all`
-    seen_share: float | None  # of the split: training_overlap.seen_share
-    counted: bool  # the split is the one that the model's counts are of
-    score_warnings: tuple[str, ...]  # of copied text, which makes the scores mislead
+    split: Split  # The split to score.
+    reported_as: str  # The name of the split, or `all`.
+    # The fraction of the split that occurs in the training text; see training_overlap.seen_share.
+    seen_share: float | None
+    counted: bool  # True if the model's n-gram model was trained on this split.
+    score_warnings: tuple[str, ...]  # Warnings of copied text, which makes the scores misleading.
 
     def reported(self, scored: Reported) -> Reported:
-        """Return the record with the split's reported name, and with the share of it that training has seen."""
+        """Return the record with the reported name of the split, and its fraction that occurs in the training text."""
         return scored.model_copy(update={"split": self.reported_as, "seen_share": self.seen_share})
 
 
 def score_corpus(
     home: Home, folder: Path, config: CorpusConfig, split: Split | None = None, probabilities: Path | None = None
 ) -> SplitScore:
-    """Score the model in `folder` on a corpus. probabilities: a file for those of all tokens.
+    """Return the score of the model in `folder` on a corpus.
 
-    Without a split: `test` if the corpus has splits or is the one the model was trained on (a figure on text it has
-    seen means nothing), else the whole text, reported as split `all`. The unigram baseline counts that corpus's own
-    training split, or the whole text itself.
+    `probabilities` is a file to which the probabilities of all tokens are written. If no split is given, the `test`
+    split is scored if the corpus has splits, or if the model was trained on this corpus, because a score on training
+    text says little. Otherwise the whole text is scored and reported as `all`. The unigram baseline uses the training
+    split of this corpus, or the whole text itself.
     """
     opened = open_corpus(home, folder, config, split)
     if probabilities is not None:
@@ -65,14 +67,14 @@ def score_corpus(
 def open_corpus(
     home: Home, folder: Path, config: CorpusConfig, split: Split | None, *, needs_all_splits: bool = False
 ) -> CorpusForModel:
-    """Tokenize the corpus for the model and choose the split as score_corpus does."""
+    """Tokenize the corpus for the model, and choose the split as score_corpus does."""
     origin = read_training_provenance(folder)
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     corpus = obtain_corpus(home, config)
     whole = split is None and "text" in corpus.files and corpus.digest != origin.corpus_digest
     scored: Split = split or "test"
     required = SPLITS if needs_all_splits else (scored,)
-    if whole:  # with no share held back, the split called train is the whole text
+    if whole:  # If nothing is held out, the split named train is the whole text.
         corpus = corpus.model_copy(update={"shares": (0.0, 0.0), "document_lines": None, "sample": None})
         scored, required = "train", ("train",)
     record = TokenizerRecord(
@@ -85,7 +87,9 @@ def open_corpus(
     seen = seen_share(home, origin, dataset, scored)
     warnings = []
     if seen is None:
-        logger.warning("the model's training text is not in this home: it may contain some of this text")
+        logger.warning(
+            "the model's training text is not in this rnnlm home, so it may contain parts of this text unnoticed"
+        )
     elif seen > NOTICEABLE_SHARE:
         warnings.append(
             f"{seen:.0%} of this text is also in the model's training text: these are not figures of unseen text"

@@ -1,13 +1,14 @@
-"""Exact, fast token losses under the full softmax: ln Z(context) - logit(target | context).
+"""Fast and exact token losses under the full softmax, ln Z(context) - logit(target | context).
 
-Nearly all of the time goes into ln Z, a product with the whole vocabulary. It is summed over blocks of the vocabulary:
-a block of logits fits the processor's cache and is never stored. That is twice as fast as computing all logits.
+Nearly all of the time is spent on ln Z, which needs a product with the whole vocabulary. The sum is computed over
+blocks of the vocabulary, because a block of logits fits into the CPU's cache and is never stored. This takes half the
+time of computing all logits.
 
-Some processors multiply bfloat16 twice as fast. A logit's error enters ln Z times the probability of its class. So
-products with frequent classes stay in float32, and those with the many rare classes, which together have little of Z,
-may be in bfloat16 (`tail_dtype`).
+Some CPUs multiply bfloat16 numbers twice as fast. The error of a logit enters ln Z multiplied by the probability of its
+class. Hence products with frequent classes stay in float32, and products with the many rare classes, which contribute
+little to Z, may be computed in bfloat16 (`tail_dtype`).
 
-This module travels with every registered model.
+The module is copied into every registered model.
 """
 
 import math
@@ -19,25 +20,25 @@ from torch.nn.functional import pad
 from ..losses.loss import CPU_ROWS, GPU_ROWS
 from ..models.language_model import LanguageModel
 
-BLOCK_ROWS, BLOCK_CLASSES = 1_024, 512  # of a block of logits: 2 MiB
-EXACT_CLASSES = 2_048  # the most frequent classes, always in float32
-ROW_MULTIPLE = 64  # bfloat16 products have a multiple of it: oneDNN keeps a program for each shape
-SMALLEST_SUM = 1e-30  # of a row's exp(logit): below it float32 has lost digits
+BLOCK_ROWS, BLOCK_CLASSES = 1_024, 512  # The size of a block of logits, which needs 2 MiB.
+EXACT_CLASSES = 2_048  # The number of most frequent classes, whose products are always float32.
+# The rows of bfloat16 products are padded to a multiple of this number, because oneDNN keeps a program for each shape.
+ROW_MULTIPLE = 64
+SMALLEST_SUM = 1e-30  # If the sum of exp(logit) of a row is smaller, float32 has lost digits.
 
 
 @torch.inference_mode()
 def target_logits(model: LanguageModel, hidden: Tensor, target_ids: Tensor) -> Tensor:
-    """Return the logit of each target, (n,). hidden: (n, H), target_ids: (n,)."""
+    """Return the logit of each target, (n,), for `hidden` (n, H) and `target_ids` (n,)."""
     return (hidden * model.head.weight[target_ids]).sum(dim=1) + model.head.bias[target_ids]
 
 
 class LogNormalizer:
-    """ln Z: the logarithm of the sum of exp(logit) over the predictable vocabulary, for many contexts.
+    """A function that computes ln Z, the logarithm of the sum of exp(logit) over the predictable vocabulary.
 
-    Make a new one when the weights have changed.
-
-    tail_dtype: precision of the products with all but the EXACT_CLASSES classes of largest bias, the most frequent
-    ones. Below float32 it is faster, and ln Z is off by at most thousandths of a nat.
+    It must be created again after the weights have changed. `tail_dtype` is the precision of the products with all
+    classes except the EXACT_CLASSES most frequent ones, which are those with the largest bias. A lower precision than
+    float32 is faster, and changes ln Z by at most thousandths of a nat.
     """
 
     @torch.inference_mode()
@@ -48,44 +49,48 @@ class LogNormalizer:
             bias, order = bias.sort(descending=True, stable=True)
             weight = weight[order]
         self.blocks = [
-            # exp(h w + b) = exp(b) exp(h w): the biases need no pass over the logits.
+            # exp(h w + b) = exp(b) exp(h w), so that adding the biases needs no pass over the logits.
             (part if first < EXACT_CLASSES else part.to(tail_dtype), bias[first : first + BLOCK_CLASSES].exp())
             for first, part in zip(range(0, len(weight), BLOCK_CLASSES), weight.split(BLOCK_CLASSES), strict=True)
         ]
-        # Buffers shared by all blocks: fresh pages cost time.
+        # All blocks share these buffers, because allocating new pages takes time.
         self.logits = weight.new_empty(BLOCK_ROWS * BLOCK_CLASSES)
         self.tail_logits = torch.empty_like(self.logits, dtype=tail_dtype)
 
     @torch.inference_mode()
     def __call__(self, hidden: Tensor) -> Tensor:
-        """Return the logarithm of each row's normalizer, (n,). hidden: (n, H)."""
-        if hidden.device.type != "cpu":  # a GPU prefers all logits at once
+        """Return the logarithm of the normalizer of each row, (n,), for `hidden` (n, H)."""
+        if hidden.device.type != "cpu":  # On a GPU it is faster to compute all logits at once.
             return self.of_all_logits(hidden, GPU_ROWS)
         sums = torch.cat([hidden.new_zeros(0), *(self.sums(part) for part in hidden.split(BLOCK_ROWS))])
-        out_of_range = ~(sums.isfinite() & (sums > SMALLEST_SUM))  # of float32, or nearly
+        # These sums are outside of float32's range, or close to its limits.
+        out_of_range = ~(sums.isfinite() & (sums > SMALLEST_SUM))
         log_z = sums.log()
         if out_of_range.any():
             log_z[out_of_range] = self.of_all_logits(hidden[out_of_range], CPU_ROWS)
         return log_z
 
     def of_all_logits(self, hidden: Tensor, rows: int) -> Tensor:
-        """Return the same, (n,), from all logits of `rows` contexts at a time. hidden: (n, H)."""
+        """Return the same result, (n,), computed from all logits of `rows` contexts at a time."""
         parts = [self.model.logits(part).float().logsumexp(dim=1) for part in hidden.split(rows)]
         return torch.cat([hidden.new_zeros(0), *parts])
 
     @torch.inference_mode()
     def token_nll(self, hidden: Tensor, target_ids: Tensor) -> Tensor:
-        """Return negative log-likelihoods in nats, (n,) float32, without gradient. hidden: (n, H), target_ids: (n,)."""
+        """Return the negative log-likelihoods in nats, (n,) float32, without a gradient.
+
+        `hidden` has shape (n, H) and `target_ids` has shape (n,).
+        """
         nll = self(hidden) - target_logits(self.model, hidden, target_ids)
-        return nll.clamp_(min=0.0)  # only rounding makes it negative
+        return nll.clamp_(min=0.0)  # Negative values can only be due to rounding.
 
     def sums(self, hidden: Tensor) -> Tensor:
-        """Return the sum of exp(logit) of each row, (n,), inf or nan beyond float32.
+        """Return the sum of exp(logit) of each row, (n,). It is inf or nan beyond float32's range.
 
-        hidden: at most BLOCK_ROWS rows of H.
+        `hidden` has at most BLOCK_ROWS rows.
         """
         sums = hidden.new_zeros(len(hidden))
-        hidden = hidden * math.log2(math.e)  # torch computes 2^x several times as fast as e^x
+        hidden = hidden * math.log2(math.e)  # torch computes 2^x several times as fast as e^x.
         rounded = pad(hidden, (0, 0, 0, -len(hidden) % ROW_MULTIPLE)).to(self.tail_logits.dtype)
         for weight, factors in self.blocks:
             shape = len(hidden), len(weight)

@@ -1,7 +1,8 @@
-"""Gradient norms through time: how far back an error reaches in a model.
+"""Norms of gradients through time, which show how far back an error reaches in a model.
 
-Backpropagation through time multiplies by one Jacobian per step back. Their product shrinks or grows about
-geometrically (Bengio, Simard and Frasconi 1994; Pascanu, Mikolov and Bengio 2013): gradients vanish or explode.
+Backpropagation through time multiplies the gradient by one Jacobian for each step back. The product shrinks or grows
+about geometrically (Bengio, Simard and Frasconi 1994; Pascanu, Mikolov and Bengio 2013), so that gradients vanish or
+explode.
 """
 
 import torch
@@ -12,21 +13,21 @@ from rnnlm.models.block import Block
 from rnnlm.models.feed_forward import FeedForwardCell
 from rnnlm.models.language_model import LanguageModel
 
-READ_BY_INPUT = (Block, FeedForwardCell)  # keys, values, scaled memories and pending sums have no norm that compares
+# In these kinds the state consists of keys, values, scaled memories or pending sums, whose norms are not comparable.
+READ_BY_INPUT = (Block, FeedForwardCell)
 
 
 def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
     """Return the norms of the loss's gradients by layer and distance, (L, t).
 
-    token_ids: (b, t) int64; target_ids: (b,), the token after each row.
-
-    Entry (l, k) is the mean over rows of ‖∂ loss / ∂ h‖₂, where loss is -log p(target) in nats after the row's last
-    token and h is the state of layer l, k steps before that token's, or in the kinds of READ_BY_INPUT the layer's input
-    there. 0 where the loss does not depend on it. Rows start with state zero.
+    `token_ids` has shape (b, t) and type int64. `target_ids`, (b,), is the token after each row. Entry (l, k) is the
+    mean over the rows of ‖∂ loss / ∂ h‖₂. Here loss is -log p(target) in nats after the last token of the row, and h is
+    the state of layer l, k steps before that of the last token. In the kinds of READ_BY_INPUT, h is the input of the
+    layer instead. The norm is 0 where the loss does not depend on h. Rows begin with a zero state.
     """
     embedded = model.embedding(token_ids)  # (b, t, E)
     hidden = list(model.stack.initial_state(len(token_ids)).unbind(dim=1))
-    states: list[Tensor] = []  # the last time step first: t × L of (b, S)
+    states: list[Tensor] = []  # t × L states of shape (b, S), the last time step first.
     for time in range(token_ids.shape[1]):
         below, probed = embedded[:, time], []
         for layer, cell in enumerate(model.stack.cells):
@@ -35,7 +36,7 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
             probed.append(cell_input if isinstance(cell, READ_BY_INPUT) else hidden[layer])
             below = model.stack.layer_output(layer, below, output)
         states = [*probed, *states]
-    # A row's loss depends only on its own states, so the gradient of the sum contains each row's gradient.
+    # The loss of a row depends only on its own states, so the gradient of the sum contains the gradient of each row.
     loss = functional.cross_entropy(
         model.logits(model.readout(model.stack.output_norm(below))), target_ids, reduction="sum"
     )
@@ -45,7 +46,10 @@ def gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) 
 
 
 def input_gradient_norms(model: LanguageModel, token_ids: Tensor, target_ids: Tensor) -> Tensor:
-    """Return such norms for token embeddings instead of states: (t,) by distance, the same for every kind."""
+    """Return the norms for token embeddings instead of states, (t,) by distance.
+
+    They are defined for every kind of model.
+    """
     embedded = model.embedding(token_ids).detach().requires_grad_()
     outputs, _ = model.stack(embedded)
     loss = functional.cross_entropy(model.logits(model.readout(outputs[:, -1])), target_ids, reduction="sum")

@@ -1,4 +1,4 @@
-"""Measurements of a trained model after its evaluation, which extensions add: pages about it, and plots."""
+"""Further measurements of a trained model after its evaluation, such as pages and plots, which extensions add."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rnnlm.storage.records import DatasetRecord, RunRecord
 
 @dataclass(frozen=True)
 class Measured:
-    """A page of markdown about a model, if there is something to say, and plots for its MLflow run."""
+    """The result of a measurement: a markdown page, unless there is nothing to report, and plots for the MLflow run."""
 
     page: str = ""
     pictures: tuple[Path, ...] = ()
@@ -24,14 +24,18 @@ def always(config: PipelineConfig, run: RunRecord) -> bool:
 
 @dataclass(frozen=True)
 class ModelMeasurement:
-    """A further measurement. Its output is kept in the run's folder, where `measure` finds it unless forced."""
+    """A further measurement.
+
+    The result is kept in the run's folder, and `measure` reuses it unless the last argument is true.
+    """
 
     name: str
-    measure: Callable[[Home, PipelineConfig, DatasetRecord, RunRecord, bool], Measured]  # the last: force
+    # The last argument forces a new measurement.
+    measure: Callable[[Home, PipelineConfig, DatasetRecord, RunRecord, bool], Measured]
     is_wanted: Callable[[PipelineConfig, RunRecord], bool] = always
 
 
 def measurements(config: PipelineConfig, run: RunRecord) -> list[ModelMeasurement]:
-    """Return the measurements that the configuration asks for, and that are possible with this model."""
+    """Return the measurements that the configuration requests and that are possible with this model."""
     found: list[ModelMeasurement] = plugged("measurements")
     return [one for one in found if one.is_wanted(config, run)]

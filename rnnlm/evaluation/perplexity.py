@@ -1,4 +1,4 @@
-"""Perplexity and bits per byte of a model on whole splits, beside the baselines."""
+"""Perplexity and bits per byte of a model on whole splits, with the baselines."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,25 +26,27 @@ from rnnlm.storage.stages import stage, stage_key
 
 @dataclass(frozen=True)
 class SummedLosses:
-    """Summed losses in nats of a split: of the model, and of its parts."""
+    """The losses in nats of the model and of its parts, summed over a split."""
 
     model: float
-    network: float | None = None  # None: the model is a network alone
-    counts: float | None = None  # None: the text was not counted
+    network: float | None = None  # It is None if the model is a network without an n-gram model.
+    counts: float | None = None  # It is None if there is no n-gram model.
 
 
 @stage("evaluation")
 def evaluate_run(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, *, force: bool = False
 ) -> EvaluationRecord:
-    """Score the run's model on each configured split, beside its parts and the baselines. The run's folder keeps it.
+    """Score the run's model, its parts and the baselines on each configured split.
 
-    Counts beside a network are scored on held-out splits alone: they have seen the training split.
+    The result is kept in the run's folder.
+
+    An n-gram model next to a network is scored only on held-out splits, because it was trained on the training split.
     """
 
     def build() -> dict[str, object]:
         mixture, seconds = load_mixture(run.model_folder, dataset.vocabulary_size), run.counting_seconds
-        if mixture is None:  # counts without a share, only to be compared with
+        if mixture is None:  # Train an n-gram model that is only compared with the network, not mixed with it.
             counts, seconds = count_training_split(dataset, COMPARED_ORDER)
             mixture = CountMixture(counts, np.zeros(COMPARED_ORDER))
         scores: dict[str, object] = {}
@@ -61,16 +63,17 @@ def evaluate_run(
 
     key = stage_key("evaluation", run=run.run_id, dataset=dataset.dataset_id, **result_settings(config))
     value, skipped = write_json_once(home, run.folder / "evaluation.json", key, build, force=force)
-    scores = {split: SplitScore(**value[split]) for split in config.splits}  # stored by name, shown as configured
+    # The scores are stored by split, and returned in the configured order.
+    scores = {split: SplitScore(**value[split]) for split in config.splits}
     return EvaluationRecord(scores=scores, skipped=skipped)
 
 
 def score_split(
     model: LanguageModel, dataset: DatasetRecord, split: Split, batch_size: int = 64, *, counted: bool = False
 ) -> SplitScore:
-    """Score a whole split: perplexity, bits per byte and unknown rate, beside the model's parts and the baselines.
+    """Return the perplexity, bits per byte and unknown rate of a whole split, also for the model's parts and baselines.
 
-    counted: the model's counts have seen this very text. Then the network is scored alone, if there is one.
+    `counted` says that the n-gram model was trained on this split. Then only the network is scored, if there is one.
     """
     source, mixture = StoredSplit(dataset, split), model.mixture
     if counted and mixture is not None and not mixture.is_alone:
@@ -82,7 +85,10 @@ def score_split(
 def summed_losses(
     mixture: CountMixture | None, parts: Iterable[np.ndarray], source: RowSource, mode: Mode
 ) -> SummedLosses:
-    """Sum the losses of a model's parts. parts: the network's losses in nats, in the order of the text."""
+    """Return the sums of the losses of a model's parts.
+
+    `parts` contains the network's losses in nats, in the order of the text.
+    """
     if mixture is None:
         return SummedLosses(sum(float(nll_nats.sum(dtype=np.float64)) for nll_nats in parts))
     sums = np.zeros(3)
@@ -96,9 +102,9 @@ def summed_losses(
 
 
 def score_first_rows(dataset: DatasetRecord, split: Split, nll_nats: np.ndarray, rows: int) -> dict[str, object]:
-    """Return the fields of SplitScore.
+    """Return the fields of SplitScore for the first `rows` rows of a split.
 
-    nll_nats: (predicted tokens,) of the whole split; a shorter split counts whole.
+    `nll_nats`, (predicted tokens,), contains the losses of the whole split. If the split has fewer rows, all are used.
     """
     with connect(dataset) as connection:
         (row,) = table(connection, "queries/measure_tokens_before", {"split": split, "row": rows})
@@ -113,7 +119,10 @@ def split_score(
     counted: CountMixture | None = None,
     counting_seconds: float | None = None,
 ) -> SplitScore:
-    """Return the score of a split. Raise DatasetError if it predicts nothing. counted: what sums.counts is of."""
+    """Return the score of a split. Raise DatasetError if the split has no token to predict.
+
+    `counted` is the n-gram model to which sums.counts belongs.
+    """
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
         raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")

@@ -1,6 +1,6 @@
-"""Scores as rows of tables: a model beside its baselines.
+"""Scores as rows of tables, with a model and its baselines.
 
-A heading names the split and the measure, such as `test perplexity`, unless the row names its split.
+A heading contains the split and the measure, such as `test perplexity`, unless the row contains the split.
 """
 
 from typing import Any
@@ -12,19 +12,19 @@ SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test", "all"
 
 
 def score_rows(evaluation: EvaluationRecord) -> TableRows:
-    """Return the rows of each split's score."""
+    """Return the rows for the scores of all splits."""
     return [{"split": score.split, **row} for score in evaluation.scores.values() for row in model_rows(score)]
 
 
 def score_table(score: SplitScore) -> TableRows:
-    """Return the rows of one split, which their headings name."""
+    """Return the rows of one split, whose name is in the headings."""
     return model_rows(score, f"{SPLIT_NAMES[score.split]} ")
 
 
 def model_rows(score: SplitScore, of: str = "") -> TableRows:
-    """Return a row for the network, the counts, and both mixed, or for the one that there is, beside the baselines.
+    """Return rows for the network, the n-gram model and their mixture, as far as they exist, with the baselines.
 
-    of: what the headings begin with.
+    `of` is the beginning of the headings.
     """
     whole = {"model": score.model, **figures(score, of)}
     network, counts = score.network, score.counts
@@ -44,7 +44,7 @@ def part_row(whole: dict[str, Any], model: str, score: PartScore, of: str) -> di
 
 
 def counts_sentence(score: SplitScore) -> str:
-    """Return a sentence that compares the network with counting, or "" if nothing was counted."""
+    """Return a sentence that compares the network with the n-gram model, or "" if there is no n-gram model."""
     if score.counts is None:
         return ""
     counts, network = score.counts, score.network or score
@@ -63,7 +63,7 @@ def counts_sentence(score: SplitScore) -> str:
 
 
 def figures(score: SplitScore, of: str = "") -> dict[str, Any]:
-    """Return the figures of a row by heading. of: what the headings begin with."""
+    """Return the values of a row by heading. `of` is the beginning of the headings."""
     row = {
         "tokens": f"{score.tokens:,}",
         f"{of}perplexity": f"{score.perplexity:.2f}",

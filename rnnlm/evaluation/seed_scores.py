@@ -1,4 +1,4 @@
-"""The scores of several runs that differ in their seed alone: the mean, the deviation, the interval of the mean."""
+"""Scores of several runs that differ only in their seed: the mean, its confidence interval and the deviation."""
 
 import statistics
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ MEAN_CONFIDENCE = 0.95
 
 
 def mean_margin(values: Sequence[float]) -> float | None:
-    """Return the half of the 95 % interval of the mean, by Student's t (1908); None for one value."""
+    """Return half of the width of the 95 % interval of the mean, by Student's t (1908), or None for a single value."""
     if len(values) < 2:
         return None
     quantile = float(t.ppf((1 + MEAN_CONFIDENCE) / 2, len(values) - 1))
@@ -21,7 +21,7 @@ def mean_margin(values: Sequence[float]) -> float | None:
 
 
 def seed_scores(runs: Sequence[RunRecord], evaluations: Sequence[EvaluationRecord]) -> SeedScores:
-    """Summarize at least two runs by their evaluations."""
+    """Return a summary of the evaluations of at least two runs."""
     means: list[MeanScore] = []
     for split in evaluations[0].scores:
         wholes = [evaluation.scores[split] for evaluation in evaluations]
@@ -48,7 +48,7 @@ def mean_score(split: str, model: str, scores: Sequence[PartScore] | Sequence[Sp
 
 
 def seed_rows(seeds: SeedScores) -> TableRows:
-    """Return a row for each split and model: the mean over the runs, and how much they scatter."""
+    """Return a row for each split and model with the mean over the runs and the deviation."""
     return [
         {
             "split": score.split,

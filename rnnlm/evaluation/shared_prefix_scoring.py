@@ -1,9 +1,8 @@
-"""Losses of many rows that share prefixes: exact, and faster than row by row, as each context is normalised once.
+"""Exact losses of many rows that share prefixes, in which the softmax of each distinct context is computed only once.
 
-The normaliser of the softmax depends only on the context (full_softmax.py), so rows with a common prefix share it: all
-begin with `<bos>`, many with the same words, some are equal throughout.
-
-This module travels with every registered model.
+The normalizer of the softmax depends only on the context (full_softmax.py), so rows with a common prefix share it. All
+rows begin with `<bos>`, many begin with the same words, and some are equal. Scoring is therefore faster than row by
+row. The module is copied into every registered model.
 """
 
 from collections.abc import Iterator
@@ -18,23 +17,22 @@ from ..sequences.segmentation import TokenRows, ends
 from .batch_losses import finite, read_windows
 from .full_softmax import LogNormalizer, target_logits
 
-MAX_SHARED_PREFIX = 64  # tokens; longer common prefixes are not looked for
+MAX_SHARED_PREFIX = 64  # Common prefixes with more tokens are not searched for.
 
 
 def nll_of_rows_sharing_prefixes(
     model: LanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype = torch.float32
 ) -> np.ndarray:
-    """Return the losses of rows in nats, (predicted tokens,) float32, in their order.
+    """Return the losses of rows in nats, (predicted tokens,) float32, in the order of the rows.
 
-    The state is zero before each row.
-
-    batch_size changes only rounding. tail_dtype: see LogNormalizer.
+    The state is zero before each row. `batch_size` changes the results only by rounding. `tail_dtype` is explained in
+    LogNormalizer.
     """
     return finite(model.nll_of_networks([nll_of_network(one, rows, batch_size, tail_dtype) for one in model.networks]))
 
 
 def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_dtype: torch.dtype) -> np.ndarray:
-    """Return such losses of one network."""
+    """Return the losses under a single network."""
     first = first_with_same_context(rows)
     is_first = first == np.arange(len(first))
     log_z, logit = np.zeros((2, len(first)), np.float32)
@@ -43,15 +41,15 @@ def nll_of_network(model: LanguageModel, rows: TokenRows, batch_size: int, tail_
         logit[places] = target_logits(model, hidden, target_ids).cpu().numpy()
         distinct = is_first[places]
         log_z[places[distinct]] = log_normalizer(hidden[torch.from_numpy(distinct)]).cpu().numpy()
-    return np.maximum(log_z[first] - logit, 0.0)  # only rounding makes it negative
+    return np.maximum(log_z[first] - logit, 0.0)  # Negative values can only be due to rounding.
 
 
 def first_with_same_context(rows: TokenRows) -> np.ndarray:
-    """Return for each predicted token the first one with the same context, maybe itself, (predicted tokens,) int64."""
+    """Return the first predicted token with the same context for each predicted token, (predicted tokens,) int64."""
     first = np.arange(rows.predicted_count)
     starts = ends(rows.predicted)[:-1]
-    prefix = np.zeros(len(rows), np.int64)  # number of each row's prefix so far
-    shared = np.flatnonzero(rows.predicted)  # rows whose prefix another row may still share
+    prefix = np.zeros(len(rows), np.int64)  # The number of each row's current prefix.
+    shared = np.flatnonzero(rows.predicted)  # Rows whose prefix may be equal to that of another row.
     for depth in range(MAX_SHARED_PREFIX):
         if not len(shared):
             break
@@ -68,9 +66,9 @@ def first_with_same_context(rows: TokenRows) -> np.ndarray:
 def hidden_states(
     model: LanguageModel, rows: TokenRows, batch_size: int
 ) -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
-    """Yield every predicted token once: its place in the order of the rows (n,), the hidden state (n, H) and its id.
+    """Yield the positions (n,), hidden states (n, H) and ids of predicted tokens. Each token occurs once.
 
-    The model reads rows sorted by length.
+    The positions refer to the order of the rows. The model reads the rows sorted by length.
     """
     starts = ends(rows.predicted)[:-1]
     for group in length_groups(by_length(np.arange(len(rows)), rows.lengths), rows.lengths, batch_size):

@@ -1,4 +1,4 @@
-"""The tokens of a text as document_losses() scores them: the rows that the model reads, and each token's place."""
+"""The rows in which document_losses() reads a text, and the position of each scored token in the text."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,19 +12,19 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, TextTokenizer
 
 
 def token_positions(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) in the text of each token that document_losses() scores; `<eos>` covers its line feed."""
+    """Yield (start, end) in the text for each token that document_losses() scores. `<eos>` covers the line feed."""
     first = 0
     for line in text.removesuffix("\n").split("\n"):
         spans = [(first + start, first + end) for _, start, end in tokenizer.spans(line)]
         last = first + len(line)
         if spans or cut.mode == "stream":
             yield from spans
-            yield last, min(last + 1, len(text))  # empty if no line feed ends the last line
+            yield last, min(last + 1, len(text))  # The range is empty if the last line does not end with a line feed.
         first = last + 1
 
 
 def scored_rows(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[torch.Tensor]:
-    """Yield the rows that document_losses() reads, (tokens,) int64 each. The first token is context."""
+    """Yield the rows that document_losses() reads, (tokens,) int64 each. The first token of a row is only context."""
     lines = encoded_lines(tokenizer, text.removesuffix("\n").split("\n"))
     rows = rows_of_documents(lines, np.array([len(lines)], np.int64), cut)
     for first, last in pairwise(rows.offsets):
@@ -32,5 +32,5 @@ def scored_rows(tokenizer: TextTokenizer, cut: Cut, text: str) -> Iterator[torch
 
 
 def spelling(tokenizer: TextTokenizer, token_id: int) -> str:
-    """Return how to show a single token; special tokens by their names."""
+    """Return the text with which a single token is shown. Special tokens are shown by their names."""
     return SPECIAL_TOKENS[token_id] if token_id < len(SPECIAL_TOKENS) else tokenizer.decode([token_id])

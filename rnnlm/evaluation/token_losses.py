@@ -1,4 +1,4 @@
-"""The loss of every token of a split under the full softmax, in the order of the text, chunk by chunk."""
+"""The loss of every token of a split under the full softmax, in the order of the text and in chunks."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,18 +21,17 @@ from rnnlm.storage.records import DatasetRecord, RunRecord, Split
 from rnnlm.storage.stages import write_once
 
 NLL_FILE, KEY_FILE = "nll.npy", "key.json"
-# A predicted token: the stored row that predicts it, the token before it, itself, and its loss.
+# The fields of a predicted token are the stored row that predicts it, the token before it, the token itself, and its
+# loss.
 TOKEN_LOSS = np.dtype(
     [("sequence_id", np.int64), ("previous_token_id", np.int32), ("token_id", np.int32), ("nll_nats", np.float32)]
 )
 
 
 def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the tokens of a split with their losses, (tokens,) TOKEN_LOSS, in chunks.
+    """Yield the tokens of a split with their losses in chunks of type TOKEN_LOSS, (tokens,).
 
-    Memory does not grow with the split.
-
-    nll_nats: (predicted tokens,), from nll_of_split or stored_nll.
+    Memory does not grow with the split. `nll_nats`, (predicted tokens,), is the result of nll_of_split or stored_nll.
     """
     first, done = 0, 0
     for rows in chunks(source):
@@ -47,7 +46,10 @@ def token_losses(source: RowSource, nll_nats: np.ndarray) -> Iterator[np.ndarray
 def stored_nll(
     home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
 ) -> np.ndarray:
-    """Return the losses of the run's model as it is served, with its counts if any, (predicted tokens,) float32."""
+    """Return the losses of the run's model, (predicted tokens,) float32.
+
+    The model includes the n-gram model, if any.
+    """
     network = stored_network_nll(home, dataset, run, split, batch_size, force=force)
     mixture = load_mixture(run.model_folder, dataset.vocabulary_size)
     if mixture is None:
@@ -58,10 +60,11 @@ def stored_nll(
 def stored_network_nll(
     home: Home, dataset: DatasetRecord, run: RunRecord, split: Split, batch_size: int, *, force: bool = False
 ) -> np.ndarray:
-    """Return the losses of the run's network alone, (predicted tokens,) float32, in nats.
+    """Return the losses in nats of the run's network without the n-gram model, (predicted tokens,) float32.
 
-    They are in RUN/nll-SPLIT, computed on first use, and again if the weights or the dataset have changed. A GPU
-    computes them if the run may train on one, with exact float32 products.
+    The losses are stored in RUN/nll-SPLIT. They are computed on first use, and again if the weights or the dataset have
+    changed. If the run was not limited to the CPU, they are computed on the best device of this machine, with exact
+    float32 products.
     """
     folder = run.folder / f"nll-{split}"
     key = digest_of([file_digest(run.model_folder / "model.safetensors"), dataset.dataset_id])
@@ -95,10 +98,10 @@ def nll_of_split(
 def network_nll_of_split(
     model: LanguageModel, source: RowSource, mode: Mode, batch_size: int = 64, what: str = "evaluation"
 ) -> Iterator[np.ndarray]:
-    """Yield the losses of the network alone, or zeros if the model has none, but counts alone.
+    """Yield the losses of the network alone, or zeros if the model has no network.
 
-    batch_size and padding change only rounding. A stream is read in one lane, its state carried from end to end.
-    what: the name of the work in progress lines.
+    `batch_size` and padding change the results only by rounding. A stream is read in a single lane, and the state is
+    carried from the beginning to the end. `what` is the name of the task in progress lines.
     """
     if model.mixture is not None and model.mixture.is_alone:
         parts: Iterator[np.ndarray] = (np.zeros(rows.predicted_count, np.float32) for rows in chunks(source))
@@ -114,16 +117,13 @@ def network_nll_of_split(
 
 
 def joined_nll(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """Join the parts to one array, (predicted tokens,) float32."""
+    """Return all parts as one array, (predicted tokens,) float32."""
     return np.concatenate([np.zeros(0, np.float32), *parts])
 
 
-# Losses of a network that is mixed with counts
-
-
 def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield contexts() of all rows, chunk by chunk. Rows of a stream are one text: contexts reach over its cuts."""
-    earlier = np.zeros(0, np.int32)  # the last tokens of the chunk before
+    """Yield contexts() of all rows in chunks. The rows of a stream are one text, so contexts extend beyond a row."""
+    earlier = np.zeros(0, np.int32)  # The last tokens of the previous chunk.
     for rows in chunks(source):
         if mode == "sentence":
             yield contexts(rows, length)
@@ -137,7 +137,10 @@ def contexts_of_split(source: RowSource, mode: Mode, length: int) -> Iterator[tu
 def with_contexts(
     parts: Iterable[np.ndarray], source: RowSource, mode: Mode, length: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield losses and contexts_of_split() of the same tokens, from arrays of any length in the order of the text."""
+    """Yield losses and the results of contexts_of_split() for the same tokens.
+
+    `parts` contains arrays of any length, in the order of the text.
+    """
     waiting, remaining = np.zeros(0, np.float32), iter(parts)
     for before, words in contexts_of_split(source, mode, length):
         while len(waiting) < len(words):
@@ -149,6 +152,6 @@ def with_contexts(
 def mixed_nll(
     mixture: CountMixture, parts: Iterable[np.ndarray], source: RowSource, mode: Mode
 ) -> Iterator[np.ndarray]:
-    """Yield the mixture's losses in nats, chunk by chunk. parts: the network's, in the order of the text."""
+    """Yield the mixture's losses in nats in chunks. `parts` are those of the network, in the order of the text."""
     for part in with_contexts(parts, source, mode, mixture.context_length):
         yield mixture.nll(*part)

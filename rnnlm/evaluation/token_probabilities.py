@@ -1,4 +1,4 @@
-"""Write the probability of every token of a split, so that others can mix them with those of their own models."""
+"""Export of the probability of every token of a split, so that others can mix them with their own models."""
 
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import DatasetRecord, Split
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
-# Grain: one row per predicted token, in the order of the text.
+# The table has one row per predicted token, in the order of the text.
 PROBABILITIES_SCHEMA = pa.schema([("token_id", pa.int32()), ("token", pa.string()), ("probability", pa.float64())])
 
 
 def write_probabilities(path: Path, model: LanguageModel, dataset: DatasetRecord, split: Split) -> None:
-    """Write a Parquet file of PROBABILITIES_SCHEMA. HomeError if `path` cannot be written."""
+    """Write a Parquet file of PROBABILITIES_SCHEMA. Raise HomeError if `path` cannot be written."""
     tokenizer, source = load_tokenizer(dataset.tokenizer_folder), StoredSplit(dataset, split)
     pieces = pa.array(tokenizer.pieces(range(tokenizer.vocabulary_size)), pa.string())
     nll_nats = joined_nll(nll_of_split(model, source, dataset.mode))

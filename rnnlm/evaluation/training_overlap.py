@@ -1,8 +1,8 @@
-"""How much of a text is copied, line by line: from the text a model is trained on, or from earlier in the text itself.
+"""The fraction of a text that is copied, either from the training text of a model or from an earlier part of the text.
 
-Lines are the same if their letters are, so that copies with other digits, punctuation or white space count. Lines, not
-documents: one line more at the beginning of a text moves the borders of all its documents, and of near copies most
-lines are the same.
+Two lines are the same if their letters are the same. Hence lines that differ in digits, punctuation or white space are
+copies, too. Lines are compared instead of documents, because an additional line at the beginning of a text changes the
+borders of all its documents. Moreover, most lines of nearly identical documents are the same.
 """
 
 import hashlib
@@ -24,22 +24,26 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 from rnnlm.storage.sql_statements import statement
 from rnnlm.storage.stages import stage_key
 
-NOTICEABLE_SHARE = 0.1  # any two texts share some short lines, such as greetings
-MOSTLY_COPIES = 0.5  # source code repeats up to a third of its bytes
-KEY_BYTES = 8  # of a line's digest
-LINES_AT_ONCE = 1 << 20  # in memory
+# A smaller fraction is not reported, because any two texts have some short lines in common, such as greetings.
+NOTICEABLE_SHARE = 0.1
+MOSTLY_COPIES = 0.5  # In source code up to a third of the bytes are repeated lines.
+KEY_BYTES = 8  # The number of bytes of a line's digest.
+LINES_AT_ONCE = 1 << 20  # The number of lines in memory.
 DOCUMENTS_AT_ONCE = 10_000
 
 
 class CopiedShares(Record):
-    """Shares of a held-out split's bytes."""
+    """Fractions of the bytes of a held-out split."""
 
-    seen: float  # in lines that the training split has too
-    repeated: float  # in lines that the split already had earlier
+    seen: float  # The fraction in lines that also occur in the training split.
+    repeated: float  # The fraction in lines that occur earlier in the same split.
 
 
 def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShares] | None:
-    """Return the copied shares of each held-out split with text, measured once per dataset. Text that is gone: None."""
+    """Return the copied fractions of each held-out split with text, or None if the text no longer exists.
+
+    They are measured once for each dataset.
+    """
     home.make(home.descriptions)
     path = home.descriptions / f"copies-{dataset.dataset_id}.json"
 
@@ -60,29 +64,32 @@ def copied_shares(home: Home, dataset: DatasetRecord) -> dict[Split, CopiedShare
 
 
 def seen_sentence(text: str) -> str:
-    """Return a sentence with a place for the share. text: `test text`, say."""
+    """Return a sentence with a placeholder for the fraction. `text` is, for instance, `test text`."""
     return f"{{share}} of the {text} also occurs in the training text, line by line"
 
 
 def repeated_sentence(text: str) -> str:
-    """Return a sentence with a place for the share."""
+    """Return a sentence with a placeholder for the fraction."""
     return f"{{share}} of the {text} repeats its own earlier lines"
 
 
 def seen_share(home: Home, origin: TrainingProvenance, scored: DatasetRecord, split: Split) -> float | None:
-    """Share of the split's bytes in lines of a model's training split; None if that text is not in this home."""
+    """Return the fraction of the split's bytes in lines of a model's training split.
+
+    Return None if the training text is not in this rnnlm home.
+    """
     trained = find_dataset(home, str(inside(home.datasets, origin.dataset_id)))
     if trained is None:
         return None
     keys, sizes = line_keys(home, scored, split)
     try:
         return share_of_bytes(sizes, np.isin(keys, keys_in_training(home, trained, keys)))
-    except CorpusError:  # the corpus's text is gone
+    except CorpusError:  # The text of the corpus no longer exists.
         return None
 
 
 def repeated_share(keys: np.ndarray, sizes: np.ndarray) -> float:
-    """Return the share of the bytes in lines that the text already had earlier. keys: from line_keys()."""
+    """Return the fraction of the bytes in lines that occur earlier. `keys` is the result of line_keys()."""
     is_copy = np.ones(len(keys), bool)
     is_copy[np.unique(keys, return_index=True)[1]] = False
     return share_of_bytes(sizes, is_copy)
@@ -94,9 +101,9 @@ def share_of_bytes(sizes: np.ndarray, chosen: np.ndarray) -> float:
 
 
 def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) -> np.ndarray:
-    """Return those of the wanted line_keys() that a line of the training split has.
+    """Return those of the wanted line_keys() that belong to a line of the training split.
 
-    Memory is that of the wanted ones.
+    Memory depends only on the wanted keys.
     """
     known = np.unique(np.concatenate([np.zeros(0, np.uint64), *wanted]))
     found = np.zeros(len(known), bool)
@@ -106,13 +113,13 @@ def keys_in_training(home: Home, dataset: DatasetRecord, *wanted: np.ndarray) ->
 
 
 def line_keys(home: Home, dataset: DatasetRecord, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Return the digest of each non-blank line's letters, (lines,) uint64, and its bytes, (lines,) int64."""
+    """Return a digest of the letters, (lines,) uint64, and the bytes, (lines,) int64, of each non-blank line."""
     keys, sizes = zip(*key_batches(home, dataset, split), strict=True)
     return np.concatenate(keys), np.concatenate(sizes)
 
 
 def key_batches(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield line_keys() of LINES_AT_ONCE lines at a time. The last batch is smaller or empty."""
+    """Yield the results of line_keys() for LINES_AT_ONCE lines at a time. The last batch is smaller or empty."""
     keys, sizes = bytearray(), array("q")
     for line in lines_of(home, dataset, split):
         keys += hashlib.blake2b(letters_of(line.strip()), digest_size=KEY_BYTES).digest()
@@ -124,7 +131,7 @@ def key_batches(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[tu
 
 
 def lines_of(home: Home, dataset: DatasetRecord, split: Split) -> Iterator[bytes]:
-    """Yield the lines of a split's text. Raise CorpusError if the text is gone or has changed."""
+    """Yield the lines of a split's text. Raise CorpusError if the text no longer exists or has changed."""
     folder = inside(home.corpora, dataset.corpus_digest[:16])
     with connect(dataset) as connection:
         found = connection.execute(statement("queries/read_documents"), {"split": split})

@@ -1,6 +1,6 @@
-"""Variants of a model that do more than predict, such as learning from the text just scored. Extensions add them.
+"""Variants of a model that do more than predict, for instance learn from the text just scored. Extensions add them.
 
-Their settings are options of `rnnlm evaluate`: each variant is a Section whose fields become options.
+Their settings are options of `rnnlm evaluate`. Each variant is a Section, whose fields become options.
 """
 
 from pathlib import Path
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class VariantTable(Protocol):
-    """Results of a model and its variants; also a record with the figures."""
+    """The results of a model and its variants, which are also a record of the values."""
 
     @property
     def rows(self) -> "TableRows":
-        """One row per variant, the plain model first."""
+        """The rows of the table, one per variant. The plain model comes first."""
 
 
 class ModelVariants(Protocol):
-    """Variants of a model that a user's options ask for."""
+    """Variants of a model that are selected by a user's options."""
 
     def is_wanted(self) -> bool:
-        """Return True if a variant is asked for. Raise ConfigError if the options do not fit each other."""
+        """Return True if a variant is selected. Raise ConfigError if the options contradict each other."""
 
     def measure(self, home: "Home", folder: Path, config: CorpusConfig, split: "Split | None") -> VariantTable:
-        """Return the perplexities of the model in `folder` on a split of a corpus, plain and in its variants."""
+        """Return the perplexities of the model in `folder` and of its variants on a split of a corpus."""

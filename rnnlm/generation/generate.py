@@ -1,4 +1,4 @@
-"""Generate text from prompts with a trained model."""
+"""Generation of text from prompts with a trained model."""
 
 import logging
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ from rnnlm.storage.stages import stage, stage_key
 from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer, load_tokenizer
 
 logger = logging.getLogger(__name__)
-DRAWS = 4  # to draw a text that is not empty
-OPENINGS = 3  # validation sequences whose beginnings are prompts if none are configured
-PROMPT_WORDS = 2  # of each, whole words whatever the tokens are
-OPENING_TOKENS = 40  # enough characters for them
+DRAWS = 4  # The number of attempts to draw a text that is not empty.
+OPENINGS = 3  # Without configured prompts, this number of validation sequences provide their first words as prompts.
+PROMPT_WORDS = 2  # Each of these prompts has this number of whole words, whatever the tokens are.
+OPENING_TOKENS = 40  # These tokens contain enough characters for the words.
 
 
 @stage("samples")
 def generate_samples(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: GenerationConfig, *, force: bool = False
 ) -> SamplesRecord:
-    """Draw a sample for each prompt, and store them in the run's folder."""
+    """Draw a sample for each prompt, and store the samples in the run's folder."""
 
     def build() -> list[dict[str, object]]:
         model, tokenizer = load_model(run.model_folder), load_tokenizer(run.model_folder)
@@ -42,7 +42,7 @@ def generate_samples(
 
 
 def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: GenerationConfig) -> tuple[str, ...]:
-    """Return the configured prompts; by default the empty prompt and the first words of validation sequences."""
+    """Return the configured prompts, or else the empty prompt and the first words of some validation sequences."""
     if config.prompts is not None:
         return config.prompts
     openings = [tokenizer.decode(ids) for ids in read_openings(dataset, OPENINGS, OPENING_TOKENS)]
@@ -51,24 +51,29 @@ def choose_prompts(dataset: DatasetRecord, tokenizer: TextTokenizer, config: Gen
 
 
 def sample_model(folder: Path, config: GenerationConfig) -> SamplesRecord:
-    """Draw samples from the model in `folder`; without configured prompts, one for the empty prompt."""
+    """Draw samples from the model in `folder`. Without configured prompts, draw one for the empty prompt."""
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     prompts = config.prompts if config.prompts is not None else ("",)
     return SamplesRecord(samples=continue_prompts(model, tokenizer, prompts, config))
 
 
 def continue_prompt(model: LanguageModel, tokenizer: TextTokenizer, prompt: str, config: GenerationConfig) -> Sample:
-    """Return the model's continuation of `prompt`, never empty. Unknown words are read as `<unk>`, with a warning."""
+    """Return the model's continuation of `prompt`, which is never empty.
+
+    Unknown words are read as `<unk>`, with a warning.
+    """
     return continue_prompts(model, tokenizer, (prompt,), config)[0]
 
 
 def continue_prompts(
     model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig
 ) -> tuple[Sample, ...]:
-    """Continue all prompts in one batch, each with a seed of its own. Empty texts are drawn again."""
+    """Continue all prompts in one batch, each with its own seed. Empty texts are drawn again."""
     for prompt in dict.fromkeys(prompts):
         if unknown := tokenizer.unknown_words(prompt):
-            logger.warning("prompt %r: unknown to the model and read as <unk>: %s", prompt, ", ".join(unknown))
+            logger.warning(
+                "prompt %r: these words are unknown to the model and read as <unk>: %s", prompt, ", ".join(unknown)
+            )
     samples = draw(model, tokenizer, prompts, config, config.seed)
     for attempt in range(1, DRAWS if config.temperature else 1):
         empty = [index for index, sample in enumerate(samples) if not sample.text]
@@ -84,7 +89,7 @@ def continue_prompts(
 def draw(
     model: LanguageModel, tokenizer: TextTokenizer, prompts: Sequence[str], config: GenerationConfig, seed: int
 ) -> list[Sample]:
-    """Draw a sample for each prompt, with consecutive seeds from `seed` on."""
+    """Draw a sample for each prompt, with consecutive seeds that begin with `seed`."""
     given = Sampling(**config.model_dump(include={field.name for field in fields(Sampling)}))
     sampling = text_sampling(given, tokenizer.unk_id, unknown=config.unknown)
     samplings = [replace(sampling, seed=(seed + index) % 2**63) for index in range(len(prompts))]

@@ -1,4 +1,7 @@
-"""Step a language model token by token, with many texts at once. Imports only torch: copied into every bundle."""
+"""Token-by-token steps of a language model for many texts at once.
+
+Copied into every bundle, so it imports only torch.
+"""
 
 from typing import Any
 
@@ -12,11 +15,11 @@ from .sampling import Stepper
 
 
 class InferenceWeights:
-    """A copy of a model's head, and of Elman layers, laid out for fast single steps; valid while they do not change.
+    """A copy of a model's head and of its Elman layers, arranged for fast single steps.
 
-    The head is stored transposed: its product with one row is then several times as fast. The input product of the
-    lowest Elman layer is a table indexed by token. Building this costs as much as about 100 tokens, once for any number
-    of texts.
+    The copy is valid as long as the weights do not change. The head is stored transposed, because its product with a
+    single row is then several times as fast. The input product of the lowest Elman layer is a table indexed by token.
+    Creating the copy takes as long as about 100 tokens. It is done once for any number of texts.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -24,16 +27,17 @@ class InferenceWeights:
         if len(model.networks) > 1:
             self.members = [InferenceWeights(network) for network in model.networks]
             return
-        # Not isinstance: a subclass may compute something else.
+        # A subclass of ElmanCell may compute something else, so isinstance would be wrong.
         self.cells = [cell for cell in model.stack.cells if type(cell) is ElmanCell]
         if self.cells:
             self.matrices = [(cell.W.detach(), cell.recurrent().detach(), cell.b.detach()) for cell in self.cells]
             W, _, b = self.matrices[0]
             self.from_token = torch.addmm(b, model.embedding.weight.detach(), W)  # (V, H): x W + b for every token
-            self.nonlinearity_ = getattr(torch, f"{self.cells[0].nonlinearity}_")  # in place
-        self.readout = [matrix.detach().t().contiguous() for matrix in model.readout.parameters()]  # (H, E), or empty
+            self.nonlinearity_ = getattr(torch, f"{self.cells[0].nonlinearity}_")  # The function that works in place.
+        # A list with one matrix (H, E), or an empty list.
+        self.readout = [matrix.detach().t().contiguous() for matrix in model.readout.parameters()]
         self.head = model.head.weight.detach().t().contiguous()  # (H or E, V)
-        self.head_bias = model.head_bias().detach()  # -inf for tokens that are never predicted
+        self.head_bias = model.head_bias().detach()  # The bias is -inf for tokens that are never predicted.
         self.device = self.head.device
 
     def stepper(self, rows_in_products: int) -> Stepper:
@@ -41,28 +45,28 @@ class InferenceWeights:
         return network if self.model.mixture is None else MixedStepper(network, self.model.mixture)
 
     def network_stepper(self, rows_in_products: int) -> Stepper:
-        """Make a stepper without counts."""
+        """Return a stepper of the network, without the n-gram model."""
         if len(self.model.networks) > 1:
             return EnsembleStepper(self.model, [one.network_stepper(rows_in_products) for one in self.members])
         return (ElmanStepper if self.cells else StackStepper)(self, rows_in_products)
 
 
 class StackStepper:
-    """sampling.Stepper for a language model of any kind."""
+    """A sampling.Stepper for networks with layers of any kind."""
 
     def __init__(self, weights: InferenceWeights, rows_in_products: int = 1) -> None:
         self.weights = weights
-        self.multiple = rows_in_products  # see Continuations
+        self.multiple = rows_in_products  # The number of rows in products is a multiple of this; see Continuations.
         self.hold(weights.model.stack.initial_state(0))
 
     def hold(self, state: Tensor) -> None:
-        """Replace the state of all rows. state: (rows, L, S)."""
+        """Replace the state of all rows, (rows, L, S)."""
         self.rows, padding = len(state), -len(state) % self.multiple
         self.padding_ids = [0] * padding
         self.keep_state(torch.cat([state, state.new_zeros(padding, *state.shape[1:])]))
 
     def keep_state(self, state: Tensor) -> None:
-        """Keep the state that a step has left. state: (rows and padding, L, S)."""
+        """Keep the state after a step, (rows and padding, L, S)."""
         self.state = state
 
     def current(self) -> Tensor:
@@ -80,7 +84,8 @@ class StackStepper:
     def step(self, token_ids: list[int]) -> Tensor:
         weights = self.weights
         ids = torch.tensor(token_ids + self.padding_ids, device=weights.device)
-        # A cell's `step`, not its `sequence`: torch's LSTM kernel prepares its weights anew at each call.
+        # The stack calls `step` of the cells and not `sequence`, because torch's LSTM kernel prepares its weights at
+        # each call.
         top, _, self.state = weights.model.stack.step(weights.model.embedding(ids), self.state)
         hidden = weights.model.readout(top)
         return torch.addmm(weights.head_bias, hidden, weights.head)[: self.rows]
@@ -90,7 +95,7 @@ class StackStepper:
 
 
 class ElmanStepper(StackStepper):
-    """Faster, for Elman layers. Each step overwrites the buffers of the step before the last."""
+    """A faster stepper for Elman layers. Each step overwrites the buffers of the last step but one."""
 
     def keep_state(self, state: Tensor) -> None:
         self.states = [hidden.contiguous() for hidden in state.unbind(dim=1)]  # L × (rows, H)
@@ -102,7 +107,8 @@ class ElmanStepper(StackStepper):
 
     def step(self, token_ids: list[int]) -> Tensor:
         weights, stack = self.weights, self.weights.model.stack
-        below = torch.tensor(token_ids + self.padding_ids, device=weights.device)  # token ids, then each layer's output
+        # At first the token ids, then the output of each layer.
+        below = torch.tensor(token_ids + self.padding_ids, device=weights.device)
         for layer, (W, U, b) in enumerate(weights.matrices):
             new = self.next[layer]
             if layer == 0:
@@ -118,7 +124,7 @@ class ElmanStepper(StackStepper):
 
 
 class EnsembleStepper:
-    """sampling.Stepper for an ensemble: its members, step by step."""
+    """A sampling.Stepper for an ensemble, which calls the steppers of the members."""
 
     def __init__(self, ensemble: LanguageModel, members: list[Stepper]) -> None:
         self.ensemble, self.members = ensemble, members
@@ -141,11 +147,11 @@ class EnsembleStepper:
 
 
 class MixedStepper:
-    """sampling.Stepper for a network mixed with counts, which read the last tokens of each row."""
+    """A sampling.Stepper for a network mixed with an n-gram model, which reads the last tokens of each row."""
 
     def __init__(self, network: Stepper, mixture: CountMixture) -> None:
         self.network, self.mixture = network, mixture
-        self.contexts: list[list[int]] = []  # one per row, the last token first
+        self.contexts: list[list[int]] = []  # The contexts of the rows, with the last token first.
 
     def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
         of_network, context = (None, []) if state is None else state

@@ -1,11 +1,11 @@
-"""Format samples as markdown."""
+"""Samples as a markdown page."""
 
 from rnnlm.display.text_layout import markdown_code, ticks
 from rnnlm.storage.records import Sample
 
 
 def samples_page(samples: tuple[Sample, ...]) -> str:
-    """Return each prompt with its continuation, in a fence so that `<unk>` stays visible."""
+    """Return each prompt with its continuation in a code block, so that `<unk>` remains visible."""
     return "\n\n".join(map(sample_block, samples)) + "\n"
 
 

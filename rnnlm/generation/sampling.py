@@ -1,8 +1,8 @@
-"""Sample next tokens and continue prompts, carrying the recurrent state: the one loop behind all generated text.
+"""Sampling of next tokens with a recurrent state. All generated text comes from this loop.
 
-Each prompt in a batch has its own settings and random generator, so its text does not depend on the others (except for
-rounding in matrix products; see Continuations). Imports only torch and NumPy: this file is copied into every
-registered model.
+Each prompt in a batch has its own settings and random generator. Hence its text does not depend on the other prompts,
+except by rounding in matrix products (see Continuations). The module is copied into every registered model, so it
+imports only torch and NumPy.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,78 +15,88 @@ from torch import Tensor
 
 from ..errors import ModelError
 
-PROMPT_PIECE_TOKENS = 256  # tokens of a prompt read in one call
+PROMPT_PIECE_TOKENS = 256  # The number of tokens of a prompt that are read in one call.
 
 
 @dataclass(frozen=True)
 class Sampling:
     maximum_tokens: int = 40
-    temperature: float = 0.8  # 0: greedy
-    top_k: int = 0  # 0: off
-    top_p: float = 1.0  # 1: off
+    temperature: float = 0.8  # 0 means greedy decoding.
+    top_k: int = 0  # 0 means no limit.
+    top_p: float = 1.0  # 1 means no limit.
     seed: int = 0
-    minimum_tokens: int = 0  # `<eos>` is not chosen before
-    excluded_id: int | None = None  # a token that is never chosen
+    minimum_tokens: int = 0  # `<eos>` is not chosen before this number of tokens.
+    excluded_id: int | None = None  # A token that is never chosen.
 
 
 def text_sampling(sampling: Sampling, unk_id: int, *, unknown: bool = False) -> Sampling:
-    """Return the sampling for a text that a person reads: at least one token, and no `<unk>` unless `unknown`."""
+    """Return the settings for a text that people read.
+
+    It has at least one token, and no `<unk>` unless `unknown` is true.
+    """
     minimum = max(1, sampling.minimum_tokens)
     return replace(sampling, minimum_tokens=minimum, excluded_id=None if unknown else unk_id)
 
 
 class Stepper(Protocol):
-    """A model that reads rows of text token by token; rows may be added and removed. Call in torch.inference_mode()."""
+    """A model that reads rows of text token by token. Rows may be added and removed.
+
+    The methods must be called in torch.inference_mode().
+    """
 
     def read(self, token_ids: list[int], state: Any) -> tuple[Tensor, Any]:
-        """Read one text from a state, or from its start if None. Return logits (1, V) after it, and the new state."""
+        """Read one text from a state, or from the beginning if it is None.
+
+        Return the logits (1, V) and the new state.
+        """
 
     def join(self, state: Any) -> None:
-        """Append a row, in the state that read() returned."""
+        """Append a row whose state was returned by read()."""
 
     def step(self, token_ids: list[int]) -> Tensor:
-        """Read one more token in each row. Return logits (rows, V), which the next step may overwrite."""
+        """Read one more token in each row. Return the logits (rows, V), which the next step may overwrite."""
 
     def keep(self, rows: list[int]) -> None:
-        """Keep these rows, in this order, and drop the others."""
+        """Keep only these rows, in this order."""
 
 
 class SteppableModel(Protocol):
-    """A model that prompts can be continued with, such as InferenceWeights(model)."""
+    """A model that can continue prompts, such as InferenceWeights(model)."""
 
     def stepper(self, rows_in_products: int) -> Stepper:
-        """Make a new stepper without rows."""
+        """Return a new stepper without rows."""
 
 
-@dataclass(eq=False)  # compared by identity
+@dataclass(eq=False)
 class Continuation:
-    """The text being written after one prompt."""
+    """The text that is being generated after a prompt. Continuations are compared by identity."""
 
     sampling: Sampling
     generator: torch.Generator
-    unread: list[int] = field(default_factory=list)  # the rest of the prompt
+    unread: list[int] = field(default_factory=list)  # The rest of the prompt.
     on_token: "OnToken | None" = None
-    state: Any = None  # after the part of the prompt read so far, until the row joins the stepper
-    ids: list[int] = field(default_factory=list)  # new tokens, including `<eos>` if it was sampled
-    done: bool = False  # no more tokens follow; on_token may set it
+    state: Any = None  # The state after the part of the prompt that was read, until the row joins the stepper.
+    ids: list[int] = field(default_factory=list)  # The new tokens, including `<eos>` if it was sampled.
+    done: bool = False  # True if no more tokens follow. on_token may set it.
 
 
-# Called for each new token, continuation.ids[-1], with the logits (V,) before any sampling. The next step overwrites
-# them.
+# The function is called for each new token, continuation.ids[-1], with the logits (V,) before any sampling. The next
+# step overwrites these logits.
 OnToken = Callable[[Continuation, Tensor], None]
 
 
 def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -> list[int]:
-    """Draw each row's next token id, distributed as torch.multinomial's for that row. logits: (rows, V).
+    """Draw the next token id of each row with the distribution of torch.multinomial. The logits have shape (rows, V).
 
-    Sampled on the CPU: apart from rounding, a seed gives the same text on a GPU.
+    Sampling happens on the CPU, so that apart from rounding a seed gives the same text on a GPU.
     """
     logits = without_excluded(logits, continuations, eos_id)
     sampled = [row for row, continuation in enumerate(continuations) if continuation.sampling.temperature > 0]
     if not sampled:
         return argmax_ids(logits)
     rows = logits[sampled].float().cpu()
-    # argmax(p / e) with e exponential is token i with probability p_i (the Gumbel trick, without logarithms).
+    # With exponentially distributed e, argmax(p / e) is token i with the probability p_i. This is the Gumbel trick
+    # without logarithms.
     noise = torch.empty_like(rows)
     for row, row_noise, index in zip(rows, noise, sampled, strict=True):
         sampling = continuations[index].sampling
@@ -99,7 +109,10 @@ def choose(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -
 
 
 def without_excluded(logits: Tensor, continuations: Sequence[Continuation], eos_id: int) -> Tensor:
-    """Return the logits, (rows, V), with -inf for the tokens that a row may not choose; a copy if there are any."""
+    """Return the logits, (rows, V), with -inf for tokens that a row may not choose.
+
+    The result is a copy if there are such tokens.
+    """
     excluded: list[tuple[int, int]] = []
     for row, continuation in enumerate(continuations):
         sampling = continuation.sampling
@@ -115,8 +128,12 @@ def without_excluded(logits: Tensor, continuations: Sequence[Continuation], eos_
 
 
 def argmax_ids(logits: Tensor) -> list[int]:
-    """Return the first id of each row's maximum. Raise ModelError if that is NaN or infinite. logits: (rows, V)."""
-    # NumPy where possible: it compares eight numbers at a time, torch's argmax one by one.
+    """Return the first index of each row's maximum. Raise ModelError if a maximum is NaN or infinite.
+
+    The logits have shape (rows, V).
+    """
+    # NumPy is faster where it can be used, because it compares eight numbers at a time. torch's argmax compares them
+    # one by one.
     if logits.is_cpu and logits.dtype == torch.float32:
         values = logits.numpy()
         found = values.argmax(axis=-1)
@@ -131,47 +148,48 @@ def argmax_ids(logits: Tensor) -> list[int]:
 
 
 def truncated(logits: Tensor, sampling: Sampling) -> Tensor:
-    """Set the logits of tokens outside top-k and top-p to -inf (nucleus sampling: Holtzman et al.
+    """Return the logits, (V,), with -inf for tokens outside of top-k and top-p.
 
-    2020). logits: (V,).
+    Top-p sampling is also called nucleus sampling (Holtzman et al. 2020).
     """
     if 0 < sampling.top_k < len(logits):
         threshold = logits.topk(sampling.top_k).values[-1]
         logits = logits.masked_fill(logits < threshold, float("-inf"))
     if sampling.top_p < 1:
         probabilities = logits.softmax(dim=-1)
-        ordered = np.sort(probabilities.numpy())[::-1]  # NumPy: torch's sort takes five times as long
-        # Keep a token while those before it sum to less than top_p, and always the most probable one: top_p may round
-        # to 0 in float32. Ties are all kept, as with top-k.
+        ordered = np.sort(probabilities.numpy())[::-1]  # torch's sort takes five times as long as NumPy's.
+        # Keep a token if the more probable ones sum to less than top_p. Always keep the most probable one, because
+        # top_p may be rounded to 0 in float32. Ties are all kept, as in top-k.
         count = max(1, int(np.count_nonzero(ordered.cumsum() - ordered < sampling.top_p)))
         logits = logits.masked_fill(probabilities < float(ordered[count - 1]), float("-inf"))
     return logits
 
 
 class Continuations:
-    """Prompts continued together. Prompts may be added at any time; each stops by itself.
+    """Prompts that are continued together. Prompts may be added at any time, and each one ends independently.
 
-    Call in torch.inference_mode(). Enter it once around the loop: entering costs as much as one layer of a step.
+    The methods must be called in torch.inference_mode(). Enter this mode once around the loop, because entering takes
+    as long as one layer of a step.
 
-    rows_in_products: pad every matrix product to a multiple of this many rows. Products of different sizes sum in
-    different orders, and the last bit can change a sample: with 8 rows on CPU, a text is bit-identical alone and in any
-    batch. With 1, a single text is fastest.
+    Every matrix product is padded to a multiple of `rows_in_products` rows. Products of different sizes sum in
+    different orders, and a difference in the last bit can change a sample. With 8 rows on a CPU, a text is
+    bit-identical alone and in any batch. With 1, a single text is fastest.
     """
 
     def __init__(self, model: SteppableModel, eos_id: int, rows_in_products: int = 1) -> None:
         self.stepper = model.stepper(rows_in_products)
         self.eos_id = eos_id
-        self.running: list[Continuation] = []  # one per row of the stepper
+        self.running: list[Continuation] = []  # The continuations, one for each row of the stepper.
 
     def add(self, prompt_ids: list[int], sampling: Sampling, on_token: OnToken | None = None) -> Continuation:
-        """Read a prompt, which starts with `<bos>`, and sample the first token after it."""
+        """Read a prompt, which begins with `<bos>`, and sample the first token after it."""
         continuation = new_continuation(prompt_ids, sampling, on_token)
         while continuation.unread:
             self.read(continuation)
         return continuation
 
     def read(self, continuation: Continuation) -> None:
-        """Read the next PROMPT_PIECE_TOKENS of its prompt. At the prompt's end, sample the first token and run."""
+        """Read the next PROMPT_PIECE_TOKENS tokens of a prompt. At its end, sample the first token and add the row."""
         unread = continuation.unread
         piece, continuation.unread = unread[:PROMPT_PIECE_TOKENS], unread[PROMPT_PIECE_TOKENS:]
         logits, continuation.state = self.stepper.read(piece, continuation.state)
@@ -187,7 +205,7 @@ class Continuations:
         self.append_tokens(self.running, logits)
 
     def append_tokens(self, continuations: list[Continuation], logits: Tensor) -> None:
-        """Sample a token for each of these, and remove those that it ends."""
+        """Sample a token for each of these continuations, and remove those that end with it."""
         token_ids = choose(logits, continuations, self.eos_id)
         for continuation, token_id, row in zip(continuations, token_ids, logits, strict=True):
             continuation.ids.append(token_id)
@@ -198,7 +216,7 @@ class Continuations:
         self.remove_done()
 
     def remove_done(self) -> None:
-        """Drop the rows of those that are done. Call it after setting `done` between two steps."""
+        """Remove the rows of continuations that are done. Call this method after setting `done` between two steps."""
         left = [row for row, continuation in enumerate(self.running) if not continuation.done]
         if len(left) < len(self.running):
             self.stepper.keep(left)
@@ -206,14 +224,14 @@ class Continuations:
 
 
 def new_continuation(prompt_ids: list[int], sampling: Sampling, on_token: OnToken | None = None) -> Continuation:
-    """Begin a continuation of a prompt, which starts with `<bos>`, before any of it is read."""
+    """Return a continuation of a prompt, which begins with `<bos>`. Nothing has been read yet."""
     nothing = sampling.maximum_tokens < 1
     generator = torch.Generator().manual_seed(sampling.seed)
     return Continuation(sampling, generator, [] if nothing else prompt_ids, on_token, done=nothing)
 
 
 def continue_ids(model: SteppableModel, prompt_ids: list[int], sampling: Sampling, eos_id: int) -> list[int]:
-    """Return all new token ids, the same for the same seed. prompt_ids start with `<bos>`."""
+    """Return all new token ids. The same seed gives the same ids. The prompt begins with `<bos>`."""
     return continue_batch(model, [prompt_ids], [sampling], eos_id)[0]
 
 
@@ -221,7 +239,10 @@ def continue_ids(model: SteppableModel, prompt_ids: list[int], sampling: Samplin
 def continue_batch(
     model: SteppableModel, prompts: Sequence[list[int]], samplings: Sequence[Sampling], eos_id: int
 ) -> list[list[int]]:
-    """Continue all prompts in one batch, each with its own settings. This is many times as fast as one by one."""
+    """Continue all prompts in one batch, each with its own settings.
+
+    This is many times as fast as continuing them one by one.
+    """
     continuations = Continuations(model, eos_id)
     added = [continuations.add(ids, sampling) for ids, sampling in zip(prompts, samplings, strict=True)]
     while continuations.running:

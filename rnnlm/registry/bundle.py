@@ -1,4 +1,4 @@
-"""A trained model as an MLflow model: models from code, safetensors, exact requirements, no pickle."""
+"""Bundles: trained models in MLflow's "models from code" format, with safetensors, exact requirements and no pickle."""
 
 import ast
 import importlib.metadata
@@ -26,38 +26,39 @@ if TYPE_CHECKING:
 LIBRARY = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ("mlflow", "torch", "tokenizers", "safetensors", "numpy", "pandas", "pydantic")
 INPUT_EXAMPLE = [{"prompt": "The", "temperature": 0.8, "seed": 1}, {"text": "The end."}]
-BUNDLE = "artifacts/model"  # in a registered model; MLflow keeps the name of the run's model folder
-EVIDENCE = "evidence"  # beside it: what promotion rests on
+# The folder of the bundle in a registered model. MLflow keeps the name of the run's model folder.
+BUNDLE = "artifacts/model"
+EVIDENCE = "evidence"  # The folder next to the bundle with the evidence on which promotions are based.
 TRAINING_DOCUMENTS = "training_documents.parquet"
 HELD_OUT_LINES = "held_out_lines.parquet"
 CONFIGURATION = "configuration.json"
-CHARACTERS = "characters.json"  # see rnnlm/corpora/character_profile.py
+CHARACTERS = "characters.json"  # See rnnlm/corpora/character_profile.py.
 
 
 def model_digest(folder: Path) -> str:
-    """Return a model's identity: the sha256 of its weights, or a digest of it and of that of its counts."""
+    """Return a digest that identifies a model. It depends on its weights and on its n-gram model, if there is one."""
     weights = file_digest(folder / "model.safetensors")
     return digest_of([weights, file_digest(folder / COUNTS)]) if (folder / COUNTS).exists() else weights
 
 
 def evidence_folder(bundle: Path) -> Path:
-    """Return the folder EVIDENCE of the registered model that the folder BUNDLE belongs to.
+    """Return the folder EVIDENCE that belongs to the folder BUNDLE of a registered model.
 
-    Beside another it is missing.
+    For any other folder, the returned path does not exist.
     """
     above = [bundle.absolute(), *bundle.absolute().parents]
     return above[min(len(Path(BUNDLE).parts), len(above) - 1)] / EVIDENCE
 
 
 def requirements() -> list[str]:
-    """Return the exact versions, without a local build's suffix (`+cpu`), which no index knows."""
+    """Return the exact versions of all requirements, without suffixes such as `+cpu`, which no package index has."""
     return [f"{name}=={importlib.metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS]
 
 
 def portable_modules(library: Path = LIBRARY) -> list[Path]:
-    """Return the library modules of served_model.py: its own, those of every kind's layers, and all that they import.
+    """Return the library modules that a bundle needs: those of served_model.py and of all layers, with their imports.
 
-    Paths below `library`.
+    The paths are relative to `library`.
     """
     from rnnlm.registry.served_model import MODULES
 
@@ -73,7 +74,7 @@ def portable_modules(library: Path = LIBRARY) -> list[Path]:
 
 
 def relative_imports(module: Path) -> list[Path]:
-    """Return the files that `from .x import y` and `from . import x` in a module may mean."""
+    """Return the files to which the relative imports of a module may refer."""
     meant: list[Path] = []
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -99,7 +100,7 @@ def copy_portable_modules(folder: Path) -> None:
 
 
 def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> Path:
-    """Save the model folder as an MLflow model in the empty `folder`, with the card as README.md. Return its path."""
+    """Save a model's folder as an MLflow model in the empty `folder`, with the card as README.md. Return its path."""
     import mlflow.pyfunc
 
     code, bundle, saved = (folder / name for name in ("code", "model", "saved"))
@@ -108,7 +109,7 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
     import_known(kinds := own_kinds(config))
     for kind in kinds:
         copy_own_cell(kind, code)
-    # Hidden files are partial writes of a killed process.
+    # Hidden files are incomplete files of a killed process.
     shutil.copytree(model, bundle, ignore=shutil.ignore_patterns(".*"))
     (bundle / "README.md").write_text(card, encoding="utf-8")
     mlflow.pyfunc.save_model(
@@ -116,10 +117,10 @@ def save_bundle(folder: Path, model: Path, card: str, description: "Model") -> P
         python_model=str(LIBRARY / "registry" / "served_model.py"),
         artifacts={"bundle": str(bundle), "code": str(code)},
         input_example=INPUT_EXAMPLE,
-        pip_requirements=requirements(),  # inferring them would run the model for 10 s
+        pip_requirements=requirements(),  # If MLflow had to infer the requirements, it would run the model for 10 s.
         mlflow_model=description,
     )
-    for compiled in list(saved.rglob("__pycache__")):  # MLflow has imported the code for the input example
+    for compiled in list(saved.rglob("__pycache__")):  # MLflow has imported the code in order to run the input example.
         shutil.rmtree(compiled)
     return saved
 
@@ -131,10 +132,10 @@ def local_artifacts(version: RegistryVersion) -> Path | None:
 
 
 def find_bundle_damage(version: RegistryVersion, artifacts: Path, apart_from: Collection[str] = ()) -> str | None:
-    """Describe the damage of a version's files in the folder `artifacts`; None if all are as registered.
+    """Return a description of the damage of a version's files in the folder `artifacts`, or None if there is none.
 
-    Entries named in apart_from are skipped. For versions registered before there was a marker, only the digest of the
-    weights is checked.
+    Entries named in `apart_from` are skipped. Versions of early releases have no marker of completeness, so only the
+    digest of their weights is checked.
     """
     if (artifacts / COMPLETE).exists():
         return find_damage(artifacts, apart_from)

@@ -1,4 +1,4 @@
-"""Load a bundle as a stranger does, in a clean process without rnnlm, before it is registered."""
+"""The check of a bundle before registration. It is loaded in a separate process that cannot import rnnlm."""
 
 import os
 import subprocess
@@ -9,7 +9,8 @@ from rnnlm.errors import ModelError
 from rnnlm.storage.home import digest_of, file_digest
 
 TIMEOUT_SECONDS = 600
-CHECKED: set[str] = set()  # digests of what this process has checked; a repaired version has the same content
+# The digests of what this process has checked. A repaired version has the same content, and is not checked again.
+CHECKED: set[str] = set()
 SCRIPT = """
 import importlib.abc, math, sys
 
@@ -28,9 +29,11 @@ if not math.isfinite(score["log_probability_nats"]):
 
 
 def check_bundle(saved: Path) -> None:
-    """Load the saved MLflow model and score one text in a new process that cannot import rnnlm; else ModelError.
+    """Load the saved MLflow model and score a text, in a new process that cannot import rnnlm.
 
-    It takes 3 to 6 s, nearly all of them for importing torch and MLflow.
+    Raise ModelError if it fails.
+
+    The check takes 3 to 6 s, mostly for importing torch and MLflow.
     """
     content = digest_of({str(path.relative_to(saved)): file_digest(path) for path in loaded_files(saved)})
     if content in CHECKED:
@@ -64,15 +67,15 @@ def check_bundle(saved: Path) -> None:
                 "The module of a layer may import torch, numpy and `from rnnlm.models.… import …`.\nMend that and run"
             )
         raise ModelError(
-            f"the model was not registered: where rnnlm is not installed, its bundle cannot be used: {why[:300]}.\n"
+            f"the model was not registered: without rnnlm installed, its bundle cannot be used: {why[:300]}.\n"
             f"{advice} the same command again; the trained model is kept."
         )
     CHECKED.add(content)
 
 
 def loaded_files(saved: Path) -> list[Path]:
-    """Return the files that decide whether the bundle loads.
+    """Return the files on which the check depends.
 
-    The card, and MLflow's description with the version's ids, do not count.
+    The card is not among them, nor is MLflow's description with the version's ids.
     """
     return sorted(path for path in (saved / "artifacts").rglob("*") if path.is_file() and path.name != "README.md")

@@ -1,7 +1,7 @@
-"""Compare a new version with the champion on lines that neither was trained or chosen on.
+"""Comparison of a new version with the champion on lines that neither model was trained or selected on.
 
-Beside each version's bundle are `evidence/training_documents.parquet` and `evidence/held_out_lines.parquet` (see
-seen_documents.py), and `evidence/losses.parquet` (what each line cost both).
+Next to each version's bundle are `evidence/training_documents.parquet` and `evidence/held_out_lines.parquet` (see
+seen_documents.py), and `evidence/losses.parquet` with the loss of each line under both models.
 """
 
 import tempfile
@@ -52,11 +52,12 @@ PAIRED_LOSSES = "losses.parquet"
 def compare_with_champion(
     client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion, champion: RegistryVersion
 ) -> Decision:
-    """Decide against the champion, and with registry.policy=newer against the best champion of the last month, too.
+    """Return the decision against the champion and, with registry.policy=newer, against the best recent champion, too.
 
-    Each night may lose a little less than the margin: the second comparison keeps these losses from adding up.
+    With this policy, each new champion may be worse by a little less than the margin. The comparison with the best
+    champion of the last month keeps such losses from accumulating.
     """
-    # Without the version itself, which may have been compared by a registration that was killed.
+    # The version itself is left out. It may have been compared already by a registration that was killed.
     versions = [one for one in read_versions(client, champion.name) if one.number != version.number]
     best = best_champion(versions, champion.number)
     beside_best = None
@@ -73,21 +74,27 @@ def compare_with_champion(
 
 
 class Contest:
-    """A candidate, which is compared with earlier versions on lines that neither has seen."""
+    """A candidate that is compared with earlier versions on lines that neither has seen."""
 
     def __init__(
         self, versions: list[RegistryVersion], home: Home, candidate: Candidate, folder: Path, by_hand: str
     ) -> None:
-        """Prepare to compare a candidate. versions: all others of the registered model.
+        """Prepare the comparison of a candidate.
 
-        folder: empty, for temporary files. by_hand: the command that promotes the candidate.
+        Args:
+            versions: All other versions of the registered model.
+            home: The rnnlm home.
+            candidate: The candidate.
+            folder: An empty folder for temporary files.
+            by_hand: The command that promotes the candidate.
+
         """
         self.versions, self.home, self.candidate, self.folder, self.by_hand = versions, home, candidate, folder, by_hand
         self.device = str(evaluation_device(candidate.config.training.device))
 
     @property
     def losses(self) -> Path:
-        """The file of both models' losses in the last comparison; missing if there was none."""
+        """The file with both models' losses in the last comparison. It does not exist before the first one."""
         return self.folder / PAIRED_LOSSES
 
     @cached_property
@@ -96,14 +103,14 @@ class Contest:
 
     @cached_property
     def training_documents(self) -> Path | None:
-        """Fingerprints of what the candidate has seen; None if that is unknown."""
+        """The fingerprints of the text that the candidate has seen, or None if they are unknown."""
         path = self.folder / TRAINING_DOCUMENTS
         return None if write_training_documents(self.candidate, path) is None else path
 
     def decide_against(self, rival: RegistryVersion, called: str) -> Decision:
-        """Decide against an earlier version.
+        """Return the decision against an earlier version, which the reason of the decision refers to as `called`.
 
-        If it cannot be loaded, there is no promotion. called: its name in the reason.
+        If the earlier version cannot be loaded, the candidate is not promoted.
         """
         config, dataset, number = self.candidate.config, self.candidate.dataset, rival.number
         try:
@@ -131,8 +138,8 @@ class Contest:
         same_text = rival.facts.get("dataset_id") == dataset.dataset_id and "started_from" not in rival.facts
         if rivals or same_text:
             return decision
-        # Registered before training documents were kept. The version may have seen some of the documents, which can
-        # only help it: a candidate that wins nevertheless is better.
+        # The champion was registered before training documents were recorded, so it may have seen some of the text.
+        # This could only help the champion. If the candidate wins nevertheless, it is better.
         reason = f"{decision.reason}; champion version {number}'s training text is unknown, so it may have seen some"
         return decision._replace(reason=reason)
 
@@ -142,9 +149,9 @@ class Contest:
     def measure(
         self, rival: Contestant, documents: list[HoldoutDocument], comparison: int, must_be_better: str
     ) -> Evidence | None:
-        """Measure both models on the documents.
+        """Return the evidence of both models on the documents.
 
-        comparison: how many candidates this rival has met, this one included.
+        `comparison` is the number of candidates that were compared with this rival, including the present one.
         """
         if not documents:
             return None
@@ -163,7 +170,7 @@ class Contest:
         return measure_evidence(self.losses, self.candidate.config.registry, evidence.comparison, only_lines=found)
 
     def why_it_must_be_better(self, rival: RegistryVersion, rivals: Path | None) -> str:
-        """Return why registry.policy=newer does not hold for this candidate, or "" if it does."""
+        """Return why registry.policy=newer does not apply to this candidate, or "" if it applies."""
         config, dataset = self.candidate.config, self.candidate.dataset
         same_corpus = rival.facts.get("corpus_digest") == dataset.corpus_digest
         seen = self.training_documents

@@ -1,6 +1,6 @@
-"""The history of champions: a fact of the version for each time that it became champion.
+"""The history of champions, which is stored as one tag of a version for each time that it became champion.
 
-The tag is `promotion.0003`, numbered over all changes of the registered model; its value is a Change as JSON.
+The tag is named `promotion.0003`, numbered over all changes of the registered model. Its value is a Change as JSON.
 """
 
 import json
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PROMOTION_TAG = "promotion."
-How = Literal["first", "evidence", "hand", "rollback"]  # hand: by a person, without evidence
+How = Literal["first", "evidence", "hand", "rollback"]  # "hand" means that a person decided without evidence.
 
 
 class Change(Record):
-    """The event that a version became champion."""
+    """A change after which a version is the champion."""
 
-    number: int  # among all changes of the registered model, from 1
+    number: int  # The number among all changes of the registered model, from 1 on.
     version: int
-    before: int | None  # the champion that it replaced
+    before: int | None  # The number of the replaced champion.
     how: How
     who: str  # user@host
     when: str  # ISO 8601, UTC
@@ -32,9 +32,9 @@ class Change(Record):
 
 
 def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
-    """Return all changes, oldest first, from all existing versions of one registered model.
+    """Return all changes, the oldest one first, from the versions of one registered model that still exist.
 
-    Versions registered before there was a history have only the tag `alias`.
+    Versions that are older than this history only have the tag `alias`.
     """
     changes = []
     for version in versions:
@@ -57,10 +57,10 @@ def read_history(versions: Iterable[RegistryVersion]) -> list[Change]:
 
 
 def champion_before(history: list[Change], current: int | None, living: set[int]) -> int | None:
-    """Return the version to roll back to: the champion before the current one that was not itself rolled back.
+    """Return the version to roll back to, which is the champion before the current one that was not itself rolled back.
 
-    Promotions push onto a stack and rollbacks pop it: two rollbacks in a row go two champions back. An alias
-    moved by hand in MLflow counts as a promotion, or as a rollback if it went back to the champion before the last. A
+    Promotions push onto a stack and rollbacks pop it, so two rollbacks in a row go back by two champions. If an alias
+    was moved manually in MLflow, this counts as a promotion, or as a rollback if it moved to the previous champion. A
     promotion that was killed before it moved the alias looks like such a rollback.
     """
     stack: list[int] = []
@@ -77,9 +77,9 @@ def champion_before(history: list[Change], current: int | None, living: set[int]
 
 
 def set_champion(client: "MlflowClient", version: RegistryVersion, how: How, why: str) -> Change:
-    """Record the change, then move the alias. Call it under the lock.
+    """Record the change, then move the alias. The caller must hold the lock.
 
-    If it is killed in between, the alias counts, not the record.
+    If the process is killed in between, the alias is valid and not the record.
     """
     name, number = version.name, version.number
     aliases = aliases_of(client, name)

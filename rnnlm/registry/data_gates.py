@@ -1,17 +1,17 @@
-"""Gates before training: is the text damaged, or does it differ from the champion's? Warn, or stop the run.
+"""Gates before training, which warn or stop the run if the text is damaged or differs from the champion's text.
 
-| gate       | measured, as a share (0 to 1; more is worse)                                                |
+| gate       | measured fraction (0 to 1; higher is worse)                                                   |
 |------------|---------------------------------------------------------------------------------------------|
 | shrinkage  | how much smaller the corpus is than the champion's, in bytes                                  |
-| unknown    | unknown words among the predicted tokens of a held-out split, the larger of the two          |
-| duplicates | rows of the training split (documents in stream mode) that repeat another, or text of a      |
-|            | held-out split in lines that occur earlier in it, the largest of the three                   |
-| leakage    | text of a held-out split in lines that training has too, the larger of the two               |
-| drift      | distance of character frequencies from the champion's training text; see character_profile   |
+| unknown    | unknown words among the predicted tokens of a held-out split, the larger of the two           |
+| duplicates | rows of the training split (documents in stream mode) that repeat another, or text of a       |
+|            | held-out split in lines that occur earlier in it, the largest of the three                    |
+| leakage    | text of a held-out split in lines that also occur in training, the larger of the two          |
+| drift      | distance of character frequencies from the champion's training text; see character_profile    |
 
-By default a gate stops only where nothing but damage is likely, and only against a champion: half of the text is gone,
-or its characters are different (another script or encoding, binary data). The other measures are also high for honest
-texts, such as a word vocabulary on a small text, so they warn.
+By default a gate stops the run only if damage is the most likely reason, and only in comparison with a champion: half
+of the text is missing, or its characters are different (another script or encoding, or binary data). The other measures
+only warn, because they may also be high for good text, for instance with a word vocabulary on a small text.
 """
 
 import logging
@@ -32,8 +32,8 @@ from rnnlm.storage.records import DatasetRecord, Record, Split
 
 logger = logging.getLogger(__name__)
 Outcome = Literal["passed", "warned", "stopped", "not measured"]
-CHAMPION_STAYS = "not trained, the champion stays"  # what a run says that a gate has stopped
-Measurement = float | str  # a share, or why it could not be measured
+CHAMPION_STAYS = "not trained, the champion stays"  # The message of a run that a gate has stopped.
+Measurement = float | str  # A fraction, or the reason why it could not be measured.
 TEXT_OF: dict[Split, str] = {"train": "training text", "valid": "validation text", "test": "test text"}
 GONE_TEXT = "the corpus's text is gone from this home"
 LEAK_ADVICE = "such a score is partly one of memory: remove the copies, or give the corpus splits of its own"
@@ -41,35 +41,39 @@ REPEAT_ADVICE = "a few passages then decide the score: remove the copies from th
 
 
 class GateResult(Record):
-    """The measurement and decision of one gate."""
+    """The measurement and decision of a single gate."""
 
     gate: str
     outcome: Outcome
-    share: float | None  # None: not measured
-    text: str  # what was measured, with the share; or why it was not
+    share: float | None  # It is None if nothing was measured.
+    text: str  # A description of the measured fraction, or the reason why it was not measured.
     warn_at: float | None
     stop_at: float | None
 
 
 class GatesRecord(Record):
-    """All gates of a dataset, in the order of the table above."""
+    """The results of all gates for a dataset, in the order of the table above."""
 
     corpus_name: str
-    model_name: str  # whose champion the dataset is compared with
+    model_name: str  # The registered model with whose champion the dataset is compared.
     results: tuple[GateResult, ...]
-    score_warnings: tuple[str, ...] = ()  # of copied held-out text, which makes the scores mislead; with what to do
+    # Warnings, with advice, of copied held-out text, which makes the scores misleading.
+    score_warnings: tuple[str, ...] = ()
 
     def with_outcome(self, outcome: Outcome) -> list[GateResult]:
         return [result for result in self.results if result.outcome == outcome]
 
     def raise_if_stopped(self) -> None:
-        """Raise one GatesError about all gates that stop the run."""
+        """Raise one GatesError for all gates that stop the run."""
         if self.with_outcome("stopped"):
             raise GatesError(self)
 
 
 class GatesError(DatasetError):
-    """One or more gates stop a run before training. The message names all of them, so that one night tells all."""
+    """An error for all gates that stop a run before training.
+
+    The message names all of them, so that one failed run is enough to see every problem.
+    """
 
     def __init__(self, gates: GatesRecord) -> None:
         super().__init__(gates)
@@ -86,13 +90,13 @@ class GatesError(DatasetError):
 
 
 def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> GatesRecord:
-    """Measure every gate and log those that warn. Without a champion or MLflow, what needs the champion is left out."""
+    """Measure every gate, and log those that warn. Comparisons with the champion are omitted if it cannot be read."""
     description, shares = describe_dataset(home, dataset)[0], copied_shares(home, dataset)
     name = registered_name(config.registry, dataset.corpus_name)
     try:
         champion = find_version(home, name, "champion", None)
         missing = f"{name} has no champion yet"
-    except TrackingError as error:  # an unreachable MLflow must not stop training
+    except TrackingError as error:  # Training must not stop because MLflow is unavailable.
         champion, missing = None, f"MLflow is unavailable ({str(error).splitlines()[0]})"
     measured: dict[str, tuple[Measurement, str]] = {
         "shrinkage": (
@@ -122,7 +126,7 @@ def check_gates(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> G
 
 
 def judged(config: PipelineConfig, gate: str, found: Measurement, text: str) -> GateResult:
-    """Judge a gate by its thresholds. text: a sentence with a place for the share."""
+    """Return the result of a gate by its thresholds. `text` is a sentence with a placeholder for the fraction."""
     warn_at = getattr(config.gates, f"{gate}_warn_at")
     stop_at = getattr(config.gates, f"{gate}_stop_at")
     outcome: Outcome = "passed"
@@ -157,7 +161,7 @@ def unknown_share(description: Description) -> float:
 def measured_copies(
     description: Description, shares: dict[Split, CopiedShares] | None
 ) -> dict[str, tuple[Measurement, str]]:
-    """Return share and sentence of the gates `duplicates` and `leakage`, of the split with the largest share."""
+    """Return fraction and sentence of the gates `duplicates` and `leakage`, for the split with the largest fraction."""
     unit = "rows" if description.mode == "sentence" else "documents"
     training = (duplicate_share(description), f"{{share}} of the training {unit} repeat another")
     if shares is None:
@@ -178,7 +182,7 @@ def repeated_texts(shares: dict[Split, CopiedShares]) -> list[tuple[float, str]]
 
 
 def score_warnings(config: GatesConfig, shares: dict[Split, CopiedShares]) -> Iterator[str]:
-    """Yield warnings about held-out text that training has or that repeats itself, above the gates' thresholds."""
+    """Yield warnings of held-out text that occurs in training or repeats itself more often than the gates allow."""
     for texts, warn_at, advice in (
         (leaked_texts(shares), config.leakage_warn_at, LEAK_ADVICE),
         (repeated_texts(shares), config.duplicates_warn_at, REPEAT_ADVICE),

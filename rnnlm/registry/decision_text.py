@@ -1,36 +1,36 @@
-"""A night's decision in a few words, for messages and pages."""
+"""A promotion decision in a few words, for messages and pages."""
 
 from datetime import datetime
 
 from rnnlm.storage.result_records import Evidence, RegisteredVersion, TrainedRecord
 from rnnlm.tracking.run_names import short_date
 
-WAITS = "waits for approval"  # a reason begins with it if a person has to make the version champion
-DETAILS = " nats per byte on "  # in the brackets of a reason: see evidence_in_words()
+WAITS = "waits for approval"  # A reason begins with these words if a person has to make the version champion.
+DETAILS = " nats per byte on "  # This is part of the text in brackets of a reason; see evidence_in_words().
 
 
 def unchanged_since(record: TrainedRecord) -> str:
     """Return a text such as `unchanged since 21 Nov 02:04`.
 
-    Since then there is a version of this text, these settings and this program.
+    Since that time there has been a version of this text with these settings and this program.
     """
     created = record.registered.created
     return f"unchanged since {short_date(datetime.fromisoformat(created))}" if created else "unchanged"
 
 
 def verdict(registered: RegisteredVersion) -> str:
-    """Return the reason of the decision, without the details that the table of the evidence shows."""
+    """Return the reason of the decision without the details, which the table of the evidence shows."""
     before, found, after = registered.reason.partition(DETAILS)
     return before.rpartition(" (")[0] + after.partition(")")[2] if found else registered.reason
 
 
 def difference_in_words(evidence: Evidence) -> str:
-    """Return the paired difference with its interval: `1.8% better (between 1.1% and 2.5% better)`."""
+    """Return the paired difference with its interval, such as `1.8% better (between 1.1% and 2.5% better)`."""
     return f"{better_or_worse(evidence.relative(evidence.difference))} ({interval_in_words(evidence)})"
 
 
 def own_text_in_words(own_evidence: Evidence) -> str:
-    """Return the difference on those of the lines that the champion itself had held out."""
+    """Return the difference on the lines that the champion itself had held out."""
     lines = f"{own_evidence.lines:,} lines" if own_evidence.lines else "lines"
     return f"{difference_in_words(own_evidence)} on the {lines} that the champion itself had held out"
 
@@ -38,7 +38,7 @@ def own_text_in_words(own_evidence: Evidence) -> str:
 def evidence_in_words(evidence: Evidence, version: int, called: str = "champion") -> str:
     """Return a text such as `1.8% better than champion version 3, between 1.1% and 2.5% better (1.2005 against …)`.
 
-    called: what the earlier version is called.
+    `called` is the word for the earlier version.
     """
     lines = f"{evidence.byte_count:,} bytes" if evidence.lines is None else f"{evidence.lines:,} lines"
     return (
@@ -51,7 +51,7 @@ def evidence_in_words(evidence: Evidence, version: int, called: str = "champion"
 
 
 def interval_in_words(evidence: Evidence) -> str:
-    """Return a text such as `between 1.1% and 2.5% better`, `between 0.4% worse and 0.9% better`."""
+    """Return a text such as `between 1.1% and 2.5% better` or `between 0.4% worse and 0.9% better`."""
     lower, upper = (evidence.relative(bound) for bound in (evidence.lower, evidence.upper))
     best, worst = better_or_worse(lower), better_or_worse(upper)
     if best.split()[-1] == worst.split()[-1]:
@@ -61,7 +61,10 @@ def interval_in_words(evidence: Evidence) -> str:
 
 
 def better_or_worse(relative: float) -> str:
-    """Say how much better or worse. relative: a difference in nats per byte, as a share of the champion's."""
+    """Return how much better or worse the candidate is.
+
+    `relative` is the difference in nats per byte divided by the champion's loss.
+    """
     return f"{abs(relative):.1%} {'worse' if relative > 0 else 'better'}"
 
 

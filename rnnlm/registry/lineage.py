@@ -1,4 +1,4 @@
-"""The lineage of a version: corpus, tokenizer, dataset, run, code, and the champions before it."""
+"""The lineage of a version: its corpus, tokenizer, dataset, run and code, and the champions before it."""
 
 from rnnlm.errors import ModelError
 from rnnlm.registry.champion_history import Change, read_history
@@ -19,26 +19,28 @@ class Ancestor(Record):
 
 
 class VersionDetails(Record):
-    """Everything that the registry knows of one version."""
+    """All information in the registry about one version."""
 
     listed: ListedVersion
-    decision: str  # champion or challenger when registered, and why; "" if nothing was decided
+    # "champion" or "challenger" at the time of registration, with the reason. It is "" if nothing was decided.
+    decision: str
     evidence: Evidence | None
-    corpus: dict[str, str]  # name, digest (sha256 of the text's bytes), source, bytes, licence
-    tokenizer: dict[str, str]  # kind, digest, vocabulary_size
+    corpus: dict[str, str]  # The name, digest (sha256 of the text's bytes), source, bytes and licence.
+    tokenizer: dict[str, str]  # The kind, digest and vocabulary_size.
     dataset_id: str
     run_id: str
     mlflow_run_id: str
-    code: dict[str, str]  # version, git_commit
-    tags: dict[str, str]  # all of them
-    source: str  # where MLflow keeps its files
-    parents: tuple[Ancestor, ...]  # the champion it was compared with, that one's, … back to the first
-    changes: tuple[Change, ...]  # each time that it became champion
-    description: str  # the model card
+    code: dict[str, str]  # The version and git_commit.
+    tags: dict[str, str]  # All tags of the version.
+    source: str  # The location where MLflow keeps the files.
+    # The champion with which the version was compared, the one before it, and so on back to the first one.
+    parents: tuple[Ancestor, ...]
+    changes: tuple[Change, ...]  # All changes after which the version was champion.
+    description: str  # The model card.
 
 
 def show_version(home: Home, name: str, version: str) -> VersionDetails:
-    """Return the details of a version, by number or alias. Raise ModelError if it does not exist."""
+    """Return the details of a version, given by number or alias. Raise ModelError if it does not exist."""
     found, wanted = registered_versions(home, name), version.removeprefix("@")
     for one in found.values():
         if wanted in (*one.aliases, str(one.number)):
@@ -74,12 +76,12 @@ def details(version: RegistryVersion, found: dict[int, RegistryVersion]) -> Vers
 
 
 def picked(tags: dict[str, str], **names: str) -> dict[str, str]:
-    """Return the existing tags under shorter names."""
+    """Return those of the named tags that exist, under shorter names."""
     return {short: tags[long] for short, long in names.items() if long in tags}
 
 
 def ancestors(version: RegistryVersion, found: dict[int, RegistryVersion]) -> list[Ancestor]:
-    """Return the ancestors, from parent to parent, back to the first version or a deleted one."""
+    """Return the ancestors from parent to parent, back to the first version or to a deleted one."""
     line: list[Ancestor] = []
     parent = found.get(version.parent or 0)
     while parent is not None:

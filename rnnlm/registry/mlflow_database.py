@@ -1,7 +1,7 @@
-"""Direct access to MLflow's database in the home, for what MLflow's client cannot do or takes seconds to do.
+"""Direct access to MLflow's database in the rnnlm home, for tasks that MLflow's client cannot do or does slowly.
 
-The tables and the two private methods `_hard_delete_*` are those of MLflow 3.17.2, with which this file was tested.
-rnnlm/tracking/stored_locations.py rewrites the paths in the same tables.
+The tables and the two private methods `_hard_delete_*` are those of MLflow 3.17.2, with which this module was tested.
+rnnlm/tracking/stored_locations.py rewrites paths in the same tables.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from rnnlm.registry.registry_version import RegistryVersion, facts_of
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import embedded_uri
 
-WASTED_SHARE = 0.25  # of the database's pages, from which on it is compacted
+WASTED_SHARE = 0.25  # The database is compacted if at least this fraction of its pages is free.
 
 
 def open_read_only(database: Path) -> contextlib.closing[sqlite3.Connection]:
@@ -22,7 +22,7 @@ def open_read_only(database: Path) -> contextlib.closing[sqlite3.Connection]:
 
 
 def local_model_names(home: Home) -> list[str]:
-    """Return NAME and NAME@ALIAS of all models, for shell completion. Empty if the home has no registry."""
+    """Return NAME and NAME@ALIAS of all models for shell completion. The list is empty if the home has no registry."""
     names: list[str] = []
     with contextlib.suppress(sqlite3.Error), open_read_only(home.mlflow_database) as connection:
         names += (name for (name,) in connection.execute("select name from registered_models order by name"))
@@ -32,7 +32,7 @@ def local_model_names(home: Home) -> list[str]:
 
 
 def champions_in_file(database: Path) -> dict[str, tuple[int, list[RegistryVersion]]]:
-    """Return for each registered model its champion's number and all its versions, with their facts and times."""
+    """Return the champion's number and all versions, with their metadata and times, of each registered model."""
     tags: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     with open_read_only(database) as connection:
         aliases = connection.execute(
@@ -57,7 +57,7 @@ def champions_in_file(database: Path) -> dict[str, tuple[int, list[RegistryVersi
 
 
 def delete_for_good(home: Home, kind: Literal["logged_model", "run"], identity: str) -> None:
-    """Delete a row with everything that belongs to it; MLflow's client only marks it as deleted."""
+    """Delete a row with everything that belongs to it. MLflow's client would only mark it as deleted."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     store = SqlAlchemyStore(embedded_uri(home), home.artifacts.as_uri())
@@ -65,9 +65,10 @@ def delete_for_good(home: Home, kind: Literal["logged_model", "run"], identity: 
 
 
 def compact_database(home: Home) -> None:
-    """Drop what MLflow leaves of deleted versions, and give free pages back to the disk if they are many."""
+    """Delete what MLflow keeps of deleted versions, and return free pages to the disk if there are many."""
     with contextlib.closing(sqlite3.connect(home.mlflow_database, timeout=30.0)) as connection:
-        # MLflow empties the row of a deleted version, which keeps its number from being given again, but not its tags.
+        # MLflow empties the row of a deleted version, and keeps the row so that its number is not reused. It does not
+        # delete the tags.
         with connection:
             connection.execute(
                 "delete from model_version_tags where exists (select 1 from model_versions version "
@@ -77,6 +78,6 @@ def compact_database(home: Home) -> None:
         (pages,) = connection.execute("pragma page_count").fetchone()
         (free,) = connection.execute("pragma freelist_count").fetchone()
         if free > WASTED_SHARE * pages:
-            with contextlib.suppress(sqlite3.OperationalError):  # busy: next time
+            with contextlib.suppress(sqlite3.OperationalError):  # If the database is busy, it is compacted next time.
                 connection.execute("vacuum")
                 connection.execute("pragma wal_checkpoint(truncate)")

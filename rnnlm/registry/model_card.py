@@ -1,4 +1,4 @@
-"""The model card: what a reader should know before using a version, written from recorded facts."""
+"""The model card, which tells a reader what to know before using a version. It is written from recorded metadata."""
 
 import math
 import textwrap
@@ -17,9 +17,9 @@ from rnnlm.storage.home import read_json
 from rnnlm.storage.records import DatasetRecord, RunRecord
 from rnnlm.storage.result_records import Evidence, ListedVersion
 
-COMPARISON = "## Beside version"  # heading
-LONGEST_DESCRIPTION = 5_000  # characters: the column of MLflow's database
-LONGEST_LINE = 76  # characters of code: MLflow's page cuts longer lines off
+COMPARISON = "## Beside version"  # The beginning of a heading.
+LONGEST_DESCRIPTION = 5_000  # The largest number of characters in the column of MLflow's database.
+LONGEST_LINE = 76  # The largest number of characters of a line of code. MLflow's page truncates longer lines.
 
 
 CARD = """# {name}
@@ -71,7 +71,10 @@ print(model.predict([{{"prompt": "…", "temperature": 0.8, "seed": 1}}]))
 
 
 def model_card(name: str, candidate: Candidate, tags: dict[str, str], parent: int | None) -> str:
-    """Write the card of a version, in Markdown. tags: of the version; parent: the champion when it was registered."""
+    """Return the card of a version in Markdown.
+
+    `tags` are those of the version, and `parent` was the champion when it was registered.
+    """
     dataset, run, config = candidate.dataset, candidate.run, candidate.config
     test = candidate.evaluation.scores["test"]
     limits = [
@@ -128,10 +131,10 @@ def memory_limit(model: ModelConfig) -> str:
 
 
 def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evidence | None) -> str:
-    """Write the top of a version's page, in Markdown: its scores beside those of the champion it was compared with.
+    """Return the top of a version's page in Markdown, with its scores and those of the champion it was compared with.
 
-    First comes the paired difference. Scores of two datasets, which are of other text or other tokens, are shown
-    without their difference.
+    The paired difference comes first. If the scores belong to two datasets, which differ in text or tokens, their
+    difference is not shown.
     """
     test, valid = candidate.evaluation.scores["test"], candidate.evaluation.scores["valid"]
     same_dataset = parent.dataset_id == candidate.dataset.dataset_id
@@ -154,10 +157,10 @@ def comparison_with(parent: ListedVersion, candidate: Candidate, evidence: Evide
 
 
 def description_of(card: str, comparison: str = "") -> str:
-    """Return the card for MLflow's page: without a title, code wrapped, cut at a line to what the database can hold.
+    """Return the card for MLflow's page: without a title, with wrapped code, and cut at a line to fit the database.
 
-    Above the description the page has the name already. comparison: from comparison_with(), shown after the first
-    paragraph.
+    The page already shows the name above the description. `comparison` is the result of comparison_with(), and is
+    inserted after the first paragraph.
     """
     first, _, others = (card.partition("\n\n")[2] if card.startswith("# ") else card).partition("\n\n")
     rest = "\n\n… the rest: README.md in the bundle\n"
@@ -200,7 +203,7 @@ def network_summary(run: RunRecord, dataset: DatasetRecord) -> str:
 
 
 def counts_summary(folder: Path) -> str:
-    """Read from the header of the file of the counts; "" if the model uses none."""
+    """Return a description of the n-gram model, read from the header of its file, or "" if there is none."""
     from safetensors import safe_open
 
     if not used_counts(folder):
@@ -211,7 +214,7 @@ def counts_summary(folder: Path) -> str:
 
 
 def weight_count(folder: Path) -> int:
-    """Read from the header of the safetensors file."""
+    """Return the number of weights, read from the header of the safetensors file."""
     from safetensors import safe_open
 
     with safe_open(folder / "model.safetensors", framework="numpy") as weights:

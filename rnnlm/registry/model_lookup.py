@@ -1,4 +1,4 @@
-"""List registered models, and find a model's folder on this machine by any of its names."""
+"""Lists of registered models, and the look-up of a model's folder on this machine by any of its names."""
 
 import math
 import re
@@ -28,16 +28,16 @@ from rnnlm.tracking.mlflow_store import all_pages, ignoring, is_embedded, is_emp
 
 SHORT_REFERENCE = re.compile(r"(?P<name>[^/@]+)(@[^/@]+|/[0-9]+)?")
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>[0-9]+))")
-RUN_ID = re.compile("[0-9a-f]{1,16}")  # or the beginning of one
+RUN_ID = re.compile("[0-9a-f]{1,16}")  # A run's id, or the beginning of one.
 MODELS_SHOWN = 8
 
 
 def list_models(home: Home) -> list[ListedVersion]:
-    """Return every version of every registered model, newest first."""
+    """Return all versions of all registered models, the newest one first."""
     if is_empty(home):
         return []
     with reaching_mlflow(home) as client:
-        # A search for versions returns no aliases: they come from the registered models.
+        # A search for versions does not return aliases, so they are read from the registered models.
         aliases = {model.name: dict(model.aliases) for model in all_pages(client.search_registered_models)}
         found = all_pages(client.search_model_versions)
         versions = [registry_version(version, aliases.get(version.name)) for version in found]
@@ -46,14 +46,14 @@ def list_models(home: Home) -> list[ListedVersion]:
 
 
 def of_dataset(versions: list[ListedVersion], dataset: str) -> list[ListedVersion]:
-    """Return the versions of a dataset, given by its id, a prefix of it, or its folder."""
+    """Return the versions of a dataset, given by its id, the beginning of its id, or its folder."""
     return [version for version in versions if version.dataset_id.startswith(Path(dataset).name)]
 
 
 def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
-    """Return the version with the lowest validation perplexity for each model and dataset, in the order given.
+    """Return the version with the lowest validation perplexity for each model and dataset, in the given order.
 
-    Perplexities of two datasets are not comparable. The first registered version wins a tie.
+    Perplexities of two datasets are not comparable. Of equal versions, the first registered one is returned.
     """
     best: dict[tuple[str, str], ListedVersion] = {}
     for version in sorted(versions, key=lambda version: (version.validation_perplexity or math.inf, version.version)):
@@ -63,10 +63,11 @@ def best_versions(versions: list[ListedVersion]) -> list[ListedVersion]:
 
 
 def full_reference(home: Home, wanted: str | None) -> str:
-    """Complete a reference to one model: a folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION.
+    """Return the full reference to one model, which is a folder, a run id, models:/NAME@ALIAS or models:/NAME/VERSION.
 
-    wanted: one of these, a registered NAME (its champion), NAME@ALIAS or NAME/VERSION; None: the champion of the only
-    registered model. ModelError if that is not one model. An unknown text is returned unchanged.
+    `wanted` is one of these, a registered NAME (which means its champion), NAME@ALIAS or NAME/VERSION. None means the
+    champion of the only registered model. Raise ModelError if this is not exactly one model. A text that is none of
+    these is returned unchanged.
     """
     if wanted is None:
         names = sorted({version.name for version in list_models(home) if "champion" in version.aliases})
@@ -96,13 +97,13 @@ def full_reference(home: Home, wanted: str | None) -> str:
 
 
 def matching_runs(home: Home, beginning: str) -> list[Path]:
-    """Return model folders of the runs whose id begins so."""
+    """Return the model folders of the runs whose id begins with `beginning`."""
     runs = sorted(home.runs.glob(f"{beginning}*/model")) if RUN_ID.fullmatch(beginning) else []
     return [run for run in runs if is_model(run)]
 
 
 def registered_name_and_version(home: Home, wanted: str | None) -> tuple[str, str]:
-    """Name and alias or number of a registered version. ModelError for a folder or run."""
+    """Return the name and the alias or number of a registered version. Raise ModelError for a folder or run."""
     reference = full_reference(home, wanted)
     match = REFERENCE.fullmatch(reference)
     if match is None:
@@ -113,14 +114,15 @@ def registered_name_and_version(home: Home, wanted: str | None) -> tuple[str, st
 
 
 def model_folder(home: Home, wanted: str | None) -> Path:
-    """Return the folder with configuration, safetensors and tokenizer of a model. Raise ModelError if there is none.
+    """Return a folder with the configuration, safetensors and tokenizer of a model. Raise ModelError if there is none.
 
-    wanted: as in full_reference(); a run also by its model folder or the beginning of its id.
+    `wanted` is the argument of full_reference(). A run may also be given by its model folder or the beginning of its
+    id.
     """
     reference = full_reference(home, wanted)
     if reference.startswith("models:"):
         return registered_folder(home, reference)
-    named = expanded(reference).absolute()  # files beside it are read, too
+    named = expanded(reference).absolute()  # Files next to it are read, too.
     places = [named / "model", named]
     for place in places:
         if is_model(place):
@@ -143,9 +145,9 @@ def model_folder(home: Home, wanted: str | None) -> Path:
 
 
 def corpus_settings(folder: Path) -> dict[str, Any]:
-    """Return the corpus settings, other than the defaults, that the model in `folder` was trained with.
+    """Return the corpus settings with which the model in `folder` was trained, as far as they differ from the defaults.
 
-    Empty if neither its run's configuration nor its registered version's is beside it.
+    The result is empty if neither the configuration of its run nor that of its registered version is next to it.
     """
     stored = read_json(folder.parent / "config.json") or read_json(evidence_folder(folder) / CONFIGURATION)
     found = stored.get("corpus") if isinstance(stored, dict) else None
@@ -162,7 +164,7 @@ def is_model(folder: Path) -> bool:
 
 
 def registered_folder(home: Home, reference: str) -> Path:
-    """Return the verified local folder of a registered version: its artifacts, or a copy of them in the home."""
+    """Return the verified local folder of a registered version: its artifacts, or a copy of them in the rnnlm home."""
     version = registered_version(home, reference)
     artifacts = local_artifacts(version) or fetched(home, version)
     folder = artifacts / BUNDLE
@@ -178,15 +180,17 @@ def registered_folder(home: Home, reference: str) -> Path:
             f"another version (rnnlm rollback {version.name})."
         )
     if not is_embedded(home) and "model_sha256" in version.facts:
-        # A server that the user has named knows this bundle. The home's own registry may be a restored one.
+        # A bundle on a server that the user has named is trusted. The home's own registry is not, because it may have
+        # been restored from elsewhere.
         note(home, own_kinds(read_json(folder / "config.json") or {}))
     return folder
 
 
 def run_model_folder(home: Home, wanted: str | None) -> Path:
-    """Find a folder as model_folder() does, but for a registered version in its run, beside the run's other files.
+    """Return a model's folder as model_folder() does, but for a registered version the folder in its training run.
 
-    ModelError if the run is not in this home, or was trained again since.
+    There the other files of the run are found. Raise ModelError if the run is not in this rnnlm home, or has been
+    trained again since the registration.
     """
     reference = full_reference(home, wanted)
     if not reference.startswith("models:"):
@@ -210,7 +214,7 @@ def run_model_folder(home: Home, wanted: str | None) -> Path:
 
 
 def unchanged(home: Home, folder: Path) -> Path:
-    """Return the model's folder. Raise ModelError if a finished run has it and its files are not as they were written.
+    """Return the model's folder. If it belongs to a finished run, raise ModelError if its files have changed.
 
     The files are hashed again only if their size or times have changed.
     """
@@ -234,7 +238,7 @@ def registered_version(home: Home, reference: str) -> RegistryVersion:
 
 
 def find_version(home: Home, name: str, alias: str | None, number: str | None) -> RegistryVersion | None:
-    """Find a version by alias or number. Return None if there is none."""
+    """Return a version, given by alias or number, or None if there is none."""
     if is_empty(home):
         return None
     with reaching_mlflow(home) as client, ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
@@ -245,7 +249,7 @@ def find_version(home: Home, name: str, alias: str | None, number: str | None) -
 
 
 def registered_versions(home: Home, name: str) -> dict[int, RegistryVersion]:
-    """Return all versions of a registered model by number, or none if it does not exist."""
+    """Return all versions of a registered model by number. The result is empty if the model does not exist."""
     if is_empty(home):
         return {}
     with reaching_mlflow(home) as client, ignoring("RESOURCE_DOES_NOT_EXIST"):
@@ -254,7 +258,7 @@ def registered_versions(home: Home, name: str) -> dict[int, RegistryVersion]:
 
 
 def fetched(home: Home, version: RegistryVersion) -> Path:
-    """Return the version's artifacts, downloaded once from a remote artifact store."""
+    """Return the version's artifacts, which are downloaded once from a remote artifact store."""
     number, uri = str(version.number), tracking_uri(home)
     identity = [uri, version.name, number, version.created_ms, BUNDLE]
     final = home.fetched / digest_of(identity)[:16]
@@ -267,7 +271,7 @@ def fetched(home: Home, version: RegistryVersion) -> Path:
             if not mlflow.artifacts.list_artifacts(artifact_uri=f"{source}/{BUNDLE}", tracking_uri=uri):
                 raise ModelError(f"{version.uri}: {source}: no model found; register a run again")
             local = mlflow.artifacts.download_artifacts(artifact_uri=source, tracking_uri=uri, dst_path=temporary)
-            # Check against its own marker; write_once overwrites it with another.
+            # The check uses the copy's own marker. If the copy is damaged, write_once replaces it.
             if damage := find_bundle_damage(version, Path(local)):
                 raise ModelError(f"{version.uri}: {source}: {damage}; register a run again")
             shutil.copytree(local, partial, dirs_exist_ok=True)
@@ -277,7 +281,7 @@ def fetched(home: Home, version: RegistryVersion) -> Path:
 
 
 def known_models(home: Home) -> str:
-    """Return the registered names in one line, for an error message."""
+    """Return the registered names in one line for an error message."""
     names = sorted({version.name for version in list_models(home)})
     if not names:
         return "no model is registered yet: `rnnlm run` makes one."

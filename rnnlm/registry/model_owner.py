@@ -1,7 +1,7 @@
-"""A registered model belongs to one source: that of its first version. Another source gets a name of its own.
+"""Owners of registered models. A model belongs to the source of its first version; other sources get another name.
 
-A version that was registered under an explicit `registry.model_name` makes its source an owner, too: somebody has said
-that it is meant.
+A version that was registered under an explicit `registry.model_name` makes its source an owner, too, because a user has
+declared that both belong together.
 """
 
 import json
@@ -26,15 +26,16 @@ logger = logging.getLogger(__name__)
 def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str = "") -> str:
     """Return the corpus name under which the configured source is registered.
 
-    It is `name`, or `name` with a digest of the source if the registered model of that name belongs to another source.
-    An explicit `registry.model_name` always wins; without MLflow `name` stays. digest: sha256 of the text, if known.
+    This is `name`, or `name` with a digest of the source if the registered model of that name belongs to another
+    source. An explicit `registry.model_name` always takes precedence. Without MLflow, `name` is returned. `digest` is
+    the sha256 of the text, if known.
     """
     if config.registry.model_name:
         return name
     model = registered_name(config.registry, name)
     try:
         owner = other_owner(home, config, model, digest)
-    except TrackingError:  # an unreachable MLflow must not stop training; registration asks again
+    except TrackingError:  # Training must not stop because MLflow is unavailable. Registration repeats this check.
         return name
     if owner is None:
         return name
@@ -49,7 +50,7 @@ def own_corpus_name(home: Home, config: PipelineConfig, name: str, digest: str =
 
 
 def named_for_its_model(home: Home, config: PipelineConfig, corpus: CorpusRecord) -> CorpusRecord:
-    """Return the corpus under the name that its model has: no two sources share a registered model."""
+    """Return the corpus under the name of its registered model, so that no two sources share a registered model."""
     return corpus.model_copy(update={"name": own_corpus_name(home, config, corpus.name, corpus.digest)})
 
 
@@ -61,10 +62,10 @@ def with_own_name(home: Home, candidate: Candidate) -> Candidate:
 
 
 def other_owner(home: Home, config: PipelineConfig, model: str, digest: str = "") -> str | None:
-    """Return the source that the registered model belongs to, if that is not the configured one; else None.
+    """Return the source to which the registered model belongs, if it is not the configured one, otherwise None.
 
-    It is the same source if the place is the same, also as seen from the home, which may have moved; or if one of its
-    texts was the same. TrackingError if MLflow fails.
+    Two sources are the same if they are the same location, also relative to an rnnlm home that has moved, or if one of
+    their texts was the same. Raise TrackingError if MLflow fails.
     """
     versions = [version for _, version in sorted(registered_versions(home, model).items()) if known_source(version)]
     owning = [version for version in versions if version is versions[0] or is_named(version)]
@@ -81,17 +82,18 @@ def places_of(versions: Iterable[RegistryVersion]) -> set[str]:
 
 
 def known_source(version: RegistryVersion) -> str:
-    """Return where the version's text came from; "" if that is unknown.
+    """Return where the version's text came from, or "" if that is unknown.
 
-    rnnlm 0.3 kept a path as it was given; a relative one tells nothing.
+    rnnlm 0.3 stored paths as they were given, and a relative path gives no information.
     """
     source = version.facts.get("corpus_source", "")
     if source in CATALOGUE or "://" in source or source.startswith(HUB_PREFIX):
         return source
-    return absolute_source(source) if Path(source).is_absolute() else ""  # the source may have become a link since
+    # The source may have become a link since then.
+    return absolute_source(source) if Path(source).is_absolute() else ""
 
 
 def is_named(version: RegistryVersion) -> bool:
-    """Return True if the version's settings named the registered model."""
+    """Return True if the version's settings contained the name of the registered model."""
     settings = version.facts.get("configuration", "")
     return settings.startswith("{") and "model_name" in json.loads(settings).get("registry", {})

@@ -1,17 +1,17 @@
-"""The events of a night: how it ended, a new champion, a worse candidate, or why it stopped.
+"""Events at the end of a scheduled run: how it ended, a new champion, a worse candidate, or why it stopped.
 
-| event                      | when                                                                              |
-|----------------------------|-----------------------------------------------------------------------------------|
-| rnnlm.night.ended          | always, unless the run failed: scores, decision, files that were not read         |
-| rnnlm.champion.replaced    | a candidate replaced the champion                                                 |
-| rnnlm.champion.kept        | one did not; label `rnnlm.candidates`: how many in a row, also without evidence    |
-| rnnlm.champion.waiting     | a candidate won and waits for a person's approval                                 |
-| rnnlm.perplexity.regressed | on the same lines a candidate is shown to be worse than the champion, and 3% or more  |
-| rnnlm.night.stopped        | a gate has stopped the run before training                                        |
-| rnnlm.corpus.drifted       | the gate `drift` warns or stops                                                   |
+| event                      | when                                                                                 |
+|----------------------------|--------------------------------------------------------------------------------------|
+| rnnlm.night.ended          | always, unless the run failed; with scores, decision and files that were not read    |
+| rnnlm.champion.replaced    | a candidate replaced the champion                                                    |
+| rnnlm.champion.kept        | a candidate did not replace it; the label `rnnlm.candidates` is how many in a row    |
+| rnnlm.champion.waiting     | a candidate won and waits for a person's approval                                    |
+| rnnlm.perplexity.regressed | on the same lines a candidate is significantly worse than the champion, by 3% or more |
+| rnnlm.night.stopped        | a gate has stopped the run before training                                           |
+| rnnlm.corpus.drifted       | the gate `drift` warns or stops                                                      |
 
-Two models are compared on the same lines, in nats per byte, although every night has a tokenizer and a test split of
-its own; scores of different texts are never subtracted. A night that registers nothing new is only "ended".
+Two models are compared on the same lines in nats per byte, because every run has its own tokenizer and test split.
+Scores of different texts are never subtracted. A run that registers nothing new only has the event "ended". The event
 rnnlm.scores.drifted is in rnnlm/extensions/scoring/drift.py.
 """
 
@@ -29,9 +29,9 @@ CHAMPION_WAITING = "rnnlm.champion.waiting"
 PERPLEXITY_REGRESSED = "rnnlm.perplexity.regressed"
 NIGHT_STOPPED = "rnnlm.night.stopped"
 CORPUS_DRIFTED = "rnnlm.corpus.drifted"
-CANDIDATES = "rnnlm.candidates"  # label: candidates in a row that did not replace the champion
+CANDIDATES = "rnnlm.candidates"  # A label with the number of candidates in a row that did not replace the champion.
 LEFT_OUT_SHOWN = 5
-REGRESSION = 0.03  # share of the champion's nats per byte: several times what another seed changes
+REGRESSION = 0.03  # A fraction of the champion's nats per byte, which is several times the effect of another seed.
 
 
 def gate_events(gates: GatesRecord) -> tuple[NightEvent, ...]:
@@ -78,7 +78,7 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
         message = f"{corpus_name}: {version} {registered.reason}.\n{approval}"
         events.append(event(CHAMPION_WAITING, name, message, facts | figures_of(evidence)))
     candidates = registered.kept
-    if registered.alias == "challenger" and candidates:  # else it was never to be promoted
+    if registered.alias == "challenger" and candidates:  # Otherwise the version was not meant to be promoted.
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"
         labels = {CANDIDATES: str(candidates)}
@@ -93,14 +93,17 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
 
 
 def figures_of(evidence: Evidence | None) -> dict[str, Any]:
-    """Return the paired difference and its bounds as shares of the champion's nats per byte. Without evidence: {}."""
+    """Return the paired difference and its bounds as fractions of the champion's nats per byte.
+
+    Without evidence the result is empty.
+    """
     if evidence is None:
         return {}
     return {name: evidence.relative(getattr(evidence, name)) for name in ("difference", "lower", "upper")}
 
 
 def night_ended(corpus_name: str, record: TrainedRecord, left_out: tuple[LeftOut, ...] = ()) -> NightEvent:
-    """Make the event that ends a night. left_out: files of the source that were not read."""
+    """Return the event at the end of a run. `left_out` contains the files of the source that were not read."""
     test, registered = record.evaluation.scores["test"], record.registered
     version = f"{registered.name} version {registered.version}"
     if record.is_unchanged:

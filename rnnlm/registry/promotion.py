@@ -1,6 +1,6 @@
-"""The decision of a promotion: champion or challenger, from the evidence of a comparison and the registry's history.
+"""The decision whether a version becomes champion, based on the evidence of a comparison and the registry's history.
 
-champion_comparison.py loads both models and measures the evidence. Nothing here needs MLflow or a model.
+champion_comparison.py loads both models and measures the evidence. This module needs neither MLflow nor a model.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,32 +12,41 @@ from rnnlm.registry.decision_text import WAITS, better_or_worse, evidence_in_wor
 from rnnlm.registry.registry_version import RegistryVersion
 from rnnlm.storage.result_records import Alias, Evidence
 
-BEST_VERSION = "best_version"  # fact of a decided version: its Decision.best_version
+BEST_VERSION = "best_version"  # The metadata entry of a decided version with Decision.best_version.
 BEST_WITHIN = timedelta(days=30)
-ROUNDING = 1e-6  # nats per byte: by less than this the scores of one and the same model differ
+ROUNDING = 1e-6  # The scores of the same model differ by less than this number of nats per byte.
 
 
 class Decision(NamedTuple):
     alias: Alias
     reason: str
     evidence: Evidence | None = None
-    best_version: int | None = None  # of the candidate and the champions of the last month, on tonight's lines
-    own_evidence: Evidence | None = None  # on those of the lines that the champion itself had held out
+    # The best among the candidate and the champions of the last month, on the lines of this comparison.
+    best_version: int | None = None
+    own_evidence: Evidence | None = None  # The evidence on the lines that the champion itself had held out.
 
 
 def undecidable(champion: int, why: str) -> Decision:
-    """Return the decision without evidence: no promotion, which `rnnlm promote` overrides."""
+    """Return the decision without evidence, which is not to promote the version. `rnnlm promote` can override it."""
     return Decision("challenger", f"not comparable with champion version {champion}: {why}")
 
 
 def decide(
     evidence: Evidence, version: int, config: RegistryConfig, called: str = "champion", must_be_better: str = ""
 ) -> Decision:
-    """Decide whether a candidate may take over from an earlier version.
+    """Return the decision whether a candidate may replace an earlier version.
 
-    newer: if it is shown to be at most `margin` worse, or if it is not worse on these lines. better: if it is shown to
-    be better. called: what the reason calls the earlier version. must_be_better: why this candidate has to be better
-    whatever the policy says, such as "it has read the same text"; "": it does not have to.
+    With the policy `newer`, the candidate may replace it if it is shown to be at most `margin` worse, or if it is not
+    worse on these lines. With `better`, it must be shown to be better.
+
+    Args:
+        evidence: The evidence of the comparison.
+        version: The number of the earlier version.
+        config: The settings of the registry.
+        called: The word for the earlier version in the reason.
+        must_be_better: The reason why this candidate has to be better whatever the policy is, such as "it has read the
+            same text". If "", there is none.
+
     """
     figures = evidence_in_words(evidence, version, called)
     if config.promote == "never":
@@ -61,9 +70,10 @@ def decide(
 
 
 def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: int, config: RegistryConfig) -> Decision:
-    """Return the decision after a look at the champion's own held-out lines. If they lose, a person has to approve.
+    """Return the decision after a comparison on the champion's own held-out lines. If it fails, a person must approve.
 
-    Text of another kind that was added can hide that the new model is worse at what the champion is used for.
+    Otherwise, added text of another kind could hide that the new model is worse on the text for which the champion is
+    used.
     """
     if own_evidence is None or decision.evidence is None or own_evidence.lines == decision.evidence.lines:
         return decision
@@ -71,7 +81,7 @@ def with_own_text(decision: Decision, own_evidence: Evidence | None, champion: i
     margin = config.margin * own_evidence.champion_nats_per_byte
     if decision.alias == "challenger" or own_evidence.units < config.minimum_units or own_evidence.difference <= margin:
         return decision
-    if own_evidence.lower <= 0:  # perhaps by chance
+    if own_evidence.lower <= 0:  # The difference may be due to chance.
         return decision
     loss = better_or_worse(own_evidence.relative(own_evidence.difference))
     why = (
@@ -89,10 +99,11 @@ def with_approval(decision: Decision, config: RegistryConfig) -> Decision:
 
 
 def joined(decision: Decision, beside_best: Decision | None, candidate: int, best: int) -> Decision:
-    """Join the decisions against the champion and against the best champion, with the version that is best now.
+    """Combine the decisions against the champion and against the best champion, and set the version that is now best.
 
-    beside_best: None if the best champion is the present one, or if the candidate did not win against the present one.
-    best: the best one so far. The evidence is always that against the present champion, the version's parent.
+    `beside_best` is None if the best champion is the present one, or if the candidate did not win against the present
+    one. `best` is the best version so far. The evidence is always that of the comparison with the present champion,
+    which is the version's parent.
     """
     if decision.alias == "challenger":
         return decision._replace(best_version=best)
@@ -104,10 +115,11 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
 
 
 def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVersion | None:
-    """Return the version that was best at the last decision, if it was champion within BEST_WITHIN and is not now.
+    """Return the best version at the last decision, if it was champion within BEST_WITHIN and is not champion now.
 
-    versions: all of the registered model; one whose registration was killed before its alias was set does not count.
-    None if a person has chosen the champion, who may have had reasons not to have a better one.
+    `versions` are all versions of the registered model. A version whose registration was killed before its alias was
+    set is ignored. The result is None if a person chose the champion, because this person may have had reasons not to
+    use a better one.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:
@@ -125,32 +137,32 @@ def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVer
 def comparisons_before(versions: list[RegistryVersion], champion: int) -> int:
     """Return how many versions were compared with this champion, including those that `rnnlm prune` has removed.
 
-    versions: all of the registered model. Each comparison's evidence has its number; prune keeps the highest.
+    `versions` are all versions of the registered model. The evidence of each comparison has a number, and prune keeps
+    the version with the highest number.
     """
     numbers = [version.comparison for version in versions if version.parent == champion and version.comparison]
     return max(len(numbers), *numbers, 0)
 
 
 def kept_before(versions: list[RegistryVersion], champion: int) -> int:
-    """Return the number of nights in a row on which this champion was kept, with or without evidence.
+    """Return for how many runs in a row this champion was kept, with or without evidence.
 
-    An experiment that was never to be promoted (registry.promote=never) is no such night: its number is 0.
-
-    versions: all of the registered model. Each version that did not replace the champion has its number in the row.
+    Runs that were not meant to be promoted (registry.promote=never) are not counted; their number is 0. `versions` are
+    all versions of the registered model. Each version that did not replace the champion has its number in the row.
     """
     challengers = challengers_of(versions, champion)
     return max([len(challengers), *(one.kept for one in challengers)])
 
 
 def kept_since(versions: list[RegistryVersion], champion: int) -> str | None:
-    """Return when the first of these nights was, ISO 8601, or None if there was none.
+    """Return the time of the first of these runs in ISO 8601, or None if there was none.
 
-    Later versions remember removed ones.
+    Later versions store it, in case earlier ones were removed.
     """
     return min((one.facts.get("kept_since", one.created) for one in challengers_of(versions, champion)), default=None)
 
 
 def challengers_of(versions: list[RegistryVersion], champion: int) -> list[RegistryVersion]:
-    """Return the versions that could have replaced this champion, and did not."""
+    """Return the versions that could have replaced this champion, but did not."""
     challengers = (one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger")
     return [one for one in challengers if one.facts.get("kept") != "0"]

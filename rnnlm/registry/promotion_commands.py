@@ -1,4 +1,4 @@
-"""Promote a version by hand, without evidence, or roll back; the history records who, when and why."""
+"""Manual promotion of a version, without evidence, and rollback. The history records who did it, when and why."""
 
 from rnnlm.errors import ModelError
 from rnnlm.registry.champion_history import Change, champion_before, read_history, set_champion
@@ -9,12 +9,12 @@ from rnnlm.registry.registry_version import champion_of, read_versions
 from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 
-LONGEST_REASON = 1_000  # characters
+LONGEST_REASON = 1_000  # The largest number of characters.
 NO_REASON = "no reason given"
 
 
 def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Change:
-    """Make version `wanted`, a number or an alias, champion. ModelError if it does not exist."""
+    """Make the version `wanted`, a number or an alias, the champion. Raise ModelError if it does not exist."""
     why = checked_reason(reason)
     alias, number = (None, wanted) if wanted.isdecimal() else (wanted.removeprefix("@"), None)
     version = find_version(home, name, alias, number)
@@ -28,7 +28,7 @@ def promote_by_hand(home: Home, name: str, wanted: str, reason: str = "") -> Cha
 
 
 def waiting_version(home: Home, name: str) -> str:
-    """Return the number of the newest version that waits for approval. ModelError if none does."""
+    """Return the number of the newest version that waits for approval. Raise ModelError if there is none."""
     waiting = [
         number
         for number, version in registered_versions(home, name).items()
@@ -43,7 +43,7 @@ def waiting_version(home: Home, name: str) -> str:
 
 
 def roll_back(home: Home, name: str, reason: str = "") -> Change:
-    """Make the champion before the current one champion again. ModelError if there was none."""
+    """Make the previous champion the champion again. Raise ModelError if there was none."""
     why = checked_reason(reason)
     if not registered_versions(home, name):
         raise ModelError(f"{name}: no such model;\n{known_models(home)}")

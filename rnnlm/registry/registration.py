@@ -1,4 +1,4 @@
-"""Register a run as a version of its corpus' model, and make it champion if registry.policy allows."""
+"""Registration of a run as a version of its corpus's registered model, and promotion if registry.policy permits it."""
 
 import json
 import logging
@@ -58,16 +58,17 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 logger = logging.getLogger(__name__)
-MODEL_FACTS = ("corpus_name", "dataset_id", "run_id", "tokenizer")  # tags of the logged model: it is ranked by them
-MODEL_VERSIONS = "mlflow.modelVersions"  # tag
+# These entries become tags of the logged model, by which MLflow can rank models.
+MODEL_FACTS = ("corpus_name", "dataset_id", "run_id", "tokenizer")
+MODEL_VERSIONS = "mlflow.modelVersions"  # The name of a tag.
 
 
 @stage("registration")
 def register_model(home: Home, candidate: Candidate, *, force: bool = False) -> RegisteredVersion:
-    """Register the run's model once, decide its alias, and report the alias that it has in the registry now.
+    """Register the run's model once, decide its alias, and return the version with its present alias.
 
-    The registry itself records what was done, so a killed call resumes where it stopped. A version whose files were
-    damaged or deleted gets them again from the run. TrackingError if MLflow fails.
+    The registry itself records which steps were done, so a killed registration continues where it stopped. If the files
+    of a version were damaged or deleted, they are written again from the run. Raise TrackingError if MLflow fails.
     """
     candidate = with_own_name(home, candidate)
     name = registered_name(candidate.config.registry, candidate.dataset.corpus_name)
@@ -102,12 +103,12 @@ def described_model(corpus_name: str) -> str:
 
 
 def is_decided(version: RegistryVersion) -> bool:
-    """Return True if the fact `alias` is there, which is written last, when the decision has been carried out."""
+    """Return True if the version has the entry `alias`, which is written last, after the decision was carried out."""
     return "alias" in version.facts
 
 
 def find_registered(client: "MlflowClient", name: str, identity: dict[str, str]) -> RegistryVersion | None:
-    """Return the newest version with these weights of this run, made by this code and scored the same."""
+    """Return the newest version with the same weights and run, made by the same code and with the same scores."""
     of_run = read_versions(client, name, f" and tags.run_id = '{identity['run_id']}'")
     found = (version for version in of_run if identity.items() <= version.facts.items())
     return max(found, key=lambda version: version.number, default=None)
@@ -116,7 +117,7 @@ def find_registered(client: "MlflowClient", name: str, identity: dict[str, str])
 def add_version(
     client: "MlflowClient", home: Home, candidate: Candidate, name: str, identity: dict[str, str]
 ) -> RegistryVersion:
-    """Add a new version, without an alias yet."""
+    """Add a new version without an alias."""
     from mlflow.entities import LoggedModelOutput
 
     mlflow_run_id = ensure_mlflow_run(client, home, candidate.config, candidate.dataset, candidate.run)
@@ -139,7 +140,7 @@ def add_version(
     model_id, location = str(logged.model_id), str(logged.artifact_location)
     try:
         seen_documents = log_files(client, home, model_id, location, mlflow_run_id, candidate, card)
-    except BaseException:  # Ctrl-C, too
+    except BaseException:  # This includes KeyboardInterrupt.
         client.delete_logged_model(model_id)
         raise
     client.finalize_logged_model(model_id, "READY")
@@ -155,7 +156,7 @@ def add_version(
         tags=as_tags(tags | {"logged_model_id": model_id}),
         description=description_of(card),
     )
-    # MLflow's own database has no column for the version's model_id: its pages find the version by this tag.
+    # MLflow's database has no column for a version's model_id. Its pages find the version by this tag.
     client.set_logged_model_tags(model_id, {MODEL_VERSIONS: json.dumps([{"name": name, "version": version.version}])})
     return registry_version(version)
 
@@ -169,9 +170,9 @@ def log_files(
     candidate: Candidate,
     card: str,
 ) -> int | None:
-    """Log the bundle and the evidence beside it, with a marker of their digests; damaged files are overwritten.
+    """Log the bundle and its evidence, with a marker of their digests. Damaged files are overwritten.
 
-    Returns the number of documents that training has seen; None if it is unknown.
+    Return the number of documents on which the model was trained, or None if it is unknown.
     """
     from mlflow.models import Model
 
@@ -192,23 +193,26 @@ def log_files(
 
 
 def damage_of(version: RegistryVersion) -> str | None:
-    """Describe the damage of the version's files if they are on this machine; a remote store is not read."""
+    """Return a description of the damage of the version's files if they are on this machine.
+
+    A remote store is not read.
+    """
     artifacts = local_artifacts(version)
     return None if artifacts is None else find_bundle_damage(version, artifacts)
 
 
 def repair_version(client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion) -> None:
-    """Write the version's files again. Its weights are the run's: find_registered compared them."""
+    """Write the version's files again. find_registered has checked that its weights are those of the run."""
     card = model_card(version.name, candidate, version.facts, version.parent)
     model_id = version.facts["logged_model_id"]
     log_files(client, home, model_id, version.source, version.mlflow_run_id, candidate, card)
 
 
 def assign_alias(client: "MlflowClient", home: Home, candidate: Candidate, version: RegistryVersion) -> None:
-    """Decide whether the version is champion or challenger, and record the evidence."""
+    """Decide whether the version becomes champion or challenger, and record the evidence."""
     name, number = version.name, version.number
     champion = champion_of(client, name)
-    if champion is not None and champion.number == number:  # killed before the last tag was written
+    if champion is not None and champion.number == number:  # An earlier call was killed before it wrote the last tag.
         set_facts(client, name, number, {"alias": "champion"})
         return
     if champion is None and candidate.config.registry.promote == "never":
@@ -246,14 +250,17 @@ def decision_tags(decision: Decision, champion: RegistryVersion | None) -> dict[
 
 
 def kept_facts(client: "MlflowClient", champion: RegistryVersion, number: int) -> dict[str, str]:
-    """Return how many nights in a row the champion has been kept, tonight included, and since when."""
+    """Return for how many runs in a row the champion has been kept, including this one, and since when."""
     others = [one for one in read_versions(client, champion.name) if one.number != number]
     since = kept_since(others, champion.number) or datetime.now(UTC).isoformat(timespec="seconds")
     return {"kept": str(1 + kept_before(others, champion.number)), "kept_since": since}
 
 
 def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
-    """Return the version as it is in the registry now. Its alias may have been moved since it was registered."""
+    """Return the version with its present state in the registry.
+
+    Its alias may have been moved since the registration.
+    """
     versions = {version.number: version for version in read_versions(client, name)}
     version, champion = versions[number], champion_of(client, name)
     before = max((other for other in versions if other < number), default=None)
@@ -271,7 +278,7 @@ def report(client: "MlflowClient", name: str, number: int) -> RegisteredVersion:
         version=number,
         alias=alias,
         reason=reason,
-        # If a later challenger has the alias now, the number still finds this version.
+        # If a later challenger has the alias now, this version is still found by its number.
         uri=f"models:/{name}@{alias}" if alias in version.aliases else version.uri,
         evidence=version.evidence,
         own_evidence=version.own_evidence,

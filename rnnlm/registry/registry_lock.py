@@ -1,7 +1,8 @@
-"""The lock on a registered model: hold it to register, promote or roll back a version.
+"""The lock of a registered model, which must be held while a version is registered, promoted or rolled back.
 
-It is a file in the folder of the SQLite store, or in the home if the registry is a server. The kernel frees it however
-its holder ends. What several machines do to a server is kept apart by tasks/operations/registry_turn.py.
+The lock is a file in the folder of the SQLite store, or in the rnnlm home if the registry is a server. The kernel
+releases it even if the process is killed. tasks/operations/registry_turn.py keeps several machines that use the same
+server apart.
 """
 
 import contextlib
@@ -16,12 +17,12 @@ from rnnlm.tracking.mlflow_store import registry_uri
 
 logger = logging.getLogger(__name__)
 SQLITE = "sqlite:///"
-WAIT_NOTICE_SECONDS = 3.0  # of waiting before a warning
+WAIT_NOTICE_SECONDS = 3.0  # A warning is logged after waiting this long.
 
 
 @contextlib.contextmanager
 def registry_lock(home: Home, name: str) -> Iterator[None]:
-    """Wait for the lock on the registered model `name` and hold it for the block."""
+    """Wait for the lock of the registered model `name`, and hold it inside the context."""
     folder = home.root if is_shared(home) else Path(registry_uri(home).removeprefix(SQLITE)).parent
     Home(folder).make(folder / "locks")
     lock = FileLock(folder / "locks" / f"registry-{name}.lock")
@@ -37,5 +38,5 @@ def registry_lock(home: Home, name: str) -> Iterator[None]:
 
 
 def is_shared(home: Home) -> bool:
-    """Return True if the registry is a server or a database, which other machines may use."""
+    """Return True if the registry is a server or a database that other machines may use."""
     return not registry_uri(home).startswith(SQLITE)

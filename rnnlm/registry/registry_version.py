@@ -1,8 +1,8 @@
-"""A registered version, and its facts as tags in MLflow: three that people filter by, and one with all others.
+"""Registered versions and their metadata, which are stored as tags in MLflow.
 
-MLflow's list of versions shows the beginning of every tag of every version, whatever its name. So the fourth begins
-with the score, in words, and ends with all other facts as JSON. MLflow's search finds these by LIKE:
-``tags.facts LIKE '%"corpus_digest": "8c0ff25c%'``.
+Three entries that people filter by have their own tags. MLflow's list of versions shows the beginning of every tag of
+every version, whatever its name. Therefore a fourth tag, `facts`, begins with the score in words, and ends with all
+other entries as JSON. MLflow's search finds these by LIKE: ``tags.facts LIKE '%"corpus_digest": "8c0ff25c%'``.
 """
 
 import json
@@ -18,22 +18,25 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-# Fact → its tag. The alias that a version got when it was decided is no alias of now: a former champion keeps it.
+# The tags of the three entries. The entry `alias` is the alias that the version got when it was decided. A former
+# champion keeps it, although it does not have the alias any more.
 SHOWN_FACTS = {"alias": "decision", "dataset_id": "dataset_id", "run_id": "run_id"}
-FACTS = "facts"  # tag: the test split's perplexity in words, then a JSON object of all other facts
+# The tag with the perplexity on the test split in words, followed by a JSON object with all other entries.
+FACTS = "facts"
 
 
 class RegistryVersion(Record):
-    """A version of a registered model, as MLflow stores it."""
+    """A version of a registered model as stored in MLflow."""
 
     name: str
     number: int
-    facts: dict[str, str] = {}  # see docs/reference/registry.md; a version of another program has its tags
+    # See docs/reference/registry.md. For a version that another program registered, these are its tags.
+    facts: dict[str, str] = {}
     aliases: tuple[str, ...] = ()
-    created_ms: int = 0  # milliseconds since 1970
+    created_ms: int = 0  # Milliseconds since 1970.
     mlflow_run_id: str = ""
-    source: str = ""  # where MLflow keeps its files
-    description: str = ""  # the model card
+    source: str = ""  # The location where MLflow keeps the files.
+    description: str = ""  # The model card.
 
     @property
     def uri(self) -> str:
@@ -41,38 +44,41 @@ class RegistryVersion(Record):
 
     @property
     def created(self) -> str:
-        """ISO 8601, UTC."""
+        """The time of registration in ISO 8601, UTC."""
         return datetime.fromtimestamp(self.created_ms / 1000, UTC).isoformat(timespec="seconds")
 
     @property
     def parent(self) -> int | None:
-        """The champion that it was compared with."""
+        """The champion with which the version was compared."""
         return int(self.facts["parent_version"]) if "parent_version" in self.facts else None
 
     @property
     def evidence(self) -> Evidence | None:
-        """The evidence that its alias was decided on."""
+        """The evidence on which the decision about its alias was based."""
         value = self.facts.get("evidence")
         return Evidence(**json.loads(value)) if value else None
 
     @property
     def comparison(self) -> int | None:
-        """The number of its comparison with its parent; None: there was no evidence."""
+        """The number of its comparison with its parent, or None without evidence."""
         return json.loads(self.facts["evidence"]).get("comparison", 1) if "evidence" in self.facts else None
 
     @property
     def own_evidence(self) -> Evidence | None:
-        """The evidence on lines that the champion itself had held out; None: it is the same, or unknown."""
+        """The evidence on lines that the champion itself had held out.
+
+        It is None if it is the same evidence, or unknown.
+        """
         value = self.facts.get("own_evidence")
         return Evidence(**json.loads(value)) if value else None
 
     @property
     def kept(self) -> int:
-        """How many nights in a row the champion had been kept when this version did not replace it."""
+        """The number of runs in a row for which the champion had been kept when this version did not replace it."""
         return int(self.facts.get("kept", 0))
 
     def figure(self, fact: str) -> float | None:
-        """Return a numeric fact, or None if another program registered the version."""
+        """Return a numeric entry of the metadata, or None if another program registered the version."""
         return float(self.facts[fact]) if fact in self.facts else None
 
     def listed(self) -> ListedVersion:
@@ -89,9 +95,9 @@ class RegistryVersion(Record):
 
 
 def registry_version(version: "ModelVersion", aliases: dict[str, str] | None = None) -> RegistryVersion:
-    """Convert a model version of MLflow to a RegistryVersion.
+    """Return a model version of MLflow as a RegistryVersion.
 
-    aliases: alias → number, of the registered model; a search does not return them.
+    `aliases` maps the aliases of the registered model to numbers, because MLflow's search does not return them.
     """
     number = int(version.version)
     return RegistryVersion(
@@ -111,7 +117,7 @@ def read_version(client: "MlflowClient", name: str, number: int) -> RegistryVers
 
 
 def read_versions(client: "MlflowClient", name: str, filter_string: str = "") -> list[RegistryVersion]:
-    """Return all versions of a registered model, which must exist, or those that MLflow's filter finds."""
+    """Return the versions of a registered model, which must exist, that match MLflow's filter."""
     aliases = aliases_of(client, name)
     found = all_pages(partial(client.search_model_versions, f"name = '{name}'{filter_string}"))
     return [registry_version(version, aliases) for version in found]
@@ -127,7 +133,7 @@ def champion_of(client: "MlflowClient", name: str) -> RegistryVersion | None:
 
 
 def as_tags(facts: dict[str, str]) -> dict[str, str]:
-    """Return the tags that keep the facts."""
+    """Return the tags in which the metadata is stored."""
     others = {fact: value for fact, value in sorted(facts.items()) if fact not in SHOWN_FACTS}
     shown = {SHOWN_FACTS[fact]: value for fact, value in facts.items() if fact in SHOWN_FACTS}
     perplexity = f"test perplexity {float(facts['test_perplexity']):.2f} " if "test_perplexity" in facts else ""
@@ -135,9 +141,9 @@ def as_tags(facts: dict[str, str]) -> dict[str, str]:
 
 
 def facts_of(tags: dict[str, str]) -> dict[str, str]:
-    """Return the facts in a version's tags.
+    """Return the metadata in a version's tags.
 
-    Versions of rnnlm 0.3 and older have a tag for each fact, named as the fact.
+    Versions of rnnlm 0.3 and older have one tag for each entry, with the same name.
     """
     facts_of_tags = {tag: fact for fact, tag in SHOWN_FACTS.items()}
     shown = {facts_of_tags.get(tag, tag): value for tag, value in tags.items() if tag != FACTS}
@@ -145,7 +151,7 @@ def facts_of(tags: dict[str, str]) -> dict[str, str]:
 
 
 def other_facts(tags: dict[str, str]) -> dict[str, str]:
-    """Return the facts that have no tag of their own, or none if the tag is another program's."""
+    """Return the entries without tags of their own. The result is empty if another program wrote the tag."""
     text = tags.get(FACTS, "")
     try:
         found: dict[str, str] = json.loads(text[text.index("{") :])
@@ -155,7 +161,10 @@ def other_facts(tags: dict[str, str]) -> dict[str, str]:
 
 
 def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, str | None]) -> None:
-    """Set facts of a version, those that are not shown in one step; None removes one. Call it under the lock."""
+    """Set entries of a version's metadata. None removes an entry. The caller must hold the lock.
+
+    Entries without tags of their own are set in one step.
+    """
     version = str(number)
     tags = client.get_model_version(name, version).tags
     kept: dict[str, str | None] = dict(other_facts(tags))
@@ -163,5 +172,6 @@ def set_facts(client: "MlflowClient", name: str, number: int, facts: dict[str, s
     for tag, value in as_tags(given).items():
         if tags.get(tag) != value:
             client.set_model_version_tag(name, version, tag, value)
-    for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS.values()):  # of rnnlm 0.3 and older
+    # These tags were written by rnnlm 0.3 or older.
+    for tag in (tags.keys() & facts.keys()).difference(SHOWN_FACTS.values()):
         client.delete_model_version_tag(name, version, tag)

@@ -1,6 +1,7 @@
-"""The text that a version has seen in training, and the lines that it has not: files beside its bundle.
+"""The text on which a version was trained, and the lines that were held out, as files next to its bundle.
 
-Its dataset may be gone when a later candidate is compared with it. Models are compared on text that neither has seen.
+The files are needed when a later candidate is compared with the version on text that neither has seen. The version's
+dataset may no longer exist at that time.
 """
 
 import json
@@ -27,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 
 def write_training_documents(candidate: Candidate, path: Path) -> int | None:
-    """Write the fingerprints of all documents and lines that the candidate and its ancestors by warm start have seen.
+    """Write the fingerprints of all documents and lines that the candidate, or an ancestor by warm start, has seen.
 
-    Returns the number of documents; None, and no file, if it is unknown what an ancestor has seen.
+    Return the number of documents. If it is unknown what an ancestor has seen, write no file and return None.
     """
     run = candidate.run
     ancestors = run.folder / ANCESTOR_DOCUMENTS if run.started_from else None
@@ -39,16 +40,16 @@ def write_training_documents(candidate: Candidate, path: Path) -> int | None:
 
 
 def write_held_out_lines(dataset: DatasetRecord, path: Path) -> None:
-    """Write the digests of the validation lines that judge: a Parquet file of one column."""
+    """Write the digests of the validation lines for comparison to a Parquet file with one column."""
     digests, _ = lines_of_validation(dataset)
     judging = np.unique(digests[~chooses(digests)])
     pq.write_table(pa.table({"digest": judging}), path, compression="zstd", use_dictionary=False)
 
 
 def held_out_lines(bundle: Path) -> np.ndarray | None:
-    """Return what write_held_out_lines() wrote beside a version's bundle, (lines,) uint64, sorted.
+    """Return the sorted digests that write_held_out_lines() wrote next to a version's bundle, (lines,) uint64.
 
-    Older versions: None.
+    Older versions do not have this file; the result is then None.
     """
     path = evidence_folder(bundle) / HELD_OUT_LINES
     if not path.exists():
@@ -69,10 +70,10 @@ def saw_the_same_documents(one: Path, other: Path) -> bool:
 
 
 def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> str | None:
-    """Return the reason why equal texts of the two corpora cannot be recognised, or None if they can.
+    """Return the reason why equal texts of the two corpora cannot be recognized, or None if they can.
 
-    Fingerprints ignore cleaning unless digits became letters. Digests of bytes, which versions registered before
-    fingerprints have, change with any cleaning.
+    Fingerprints do not depend on cleaning, unless digits were replaced by letters. Versions that are older than
+    fingerprints have digests of bytes, which change with any cleaning.
     """
     its = CorpusConfig.model_construct(**corpus_settings_in_tags(earlier))
     fields = ("normalization", "lowercase", "digits")
@@ -87,21 +88,25 @@ def cleaning_hides_text(candidate: CorpusConfig, earlier: RegistryVersion) -> st
 
 
 def lines_are_alike(candidate: CorpusConfig, earlier: RegistryVersion) -> bool:
-    """Return True if equal lines of both corpora have equal digests; these keep digits, which cleaning may replace."""
+    """Return True if equal lines of both corpora have equal digests.
+
+    Digests include digits, which cleaning may replace.
+    """
     return candidate.digits == corpus_settings_in_tags(earlier).get("digits")
 
 
 def corpus_settings_in_tags(version: RegistryVersion) -> dict[str, Any]:
-    """Return the version's corpus settings that differ from the defaults, from its tag."""
+    """Return the version's corpus settings that differ from the defaults, as stored in its tag."""
     try:
         settings: dict[str, Any] = json.loads(version.facts["configuration"]).get("corpus", {})
-    except (KeyError, ValueError):  # registered by an early version, or too long for a tag
+    # The version was registered by an early release, or the settings were too long for a tag.
+    except (KeyError, ValueError):
         return {}
     return settings
 
 
 def training_digests(version: RegistryVersion, bundle: Path) -> Path | None:
-    """Return the digests of the version's training documents, a file in its artifacts, or None if it has none."""
+    """Return the file with the digests of the version's training documents in its artifacts, or None if it has none."""
     if "training_documents" not in version.facts:
         return None
     path = evidence_folder(bundle) / TRAINING_DOCUMENTS

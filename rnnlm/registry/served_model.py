@@ -1,8 +1,8 @@
-"""The registered model's own program: it loads and answers where rnnlm is not installed.
+"""The program in a registered model, which loads the model and predicts where rnnlm is not installed.
 
-MLflow runs this file ("models from code") beside a bundle (safetensors, configuration, tokenizer) and a copy of the
-modules of rnnlm that it needs (bundle.portable_modules). It imports them from there, under a private name, and uses no
-pickle.
+MLflow runs this file ("models from code") with a bundle (safetensors, configuration, tokenizer) and a copy of the
+modules of rnnlm that it needs (bundle.portable_modules). The modules are imported from the copy under a private name.
+No pickle is used.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from mlflow.pyfunc import PythonModel, PythonModelContext
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 SAMPLING_DEFAULTS = {"maximum_tokens": 40, "temperature": 0.8, "top_k": 0, "top_p": 0.95, "seed": 0}
-MODULES = (  # what load_context uses of rnnlm
+MODULES = (  # The modules of rnnlm that load_context uses.
     "generation.sampling",
     "models.saved_model",
     "models.saved_config",
@@ -27,29 +27,29 @@ MODULES = (  # what load_context uses of rnnlm
     "evaluation.document_losses",
     "metrics",
 )
-LOWEST_TEMPERATURE = 0.01  # smallest non-zero temperature; anything lower overflows float32
+LOWEST_TEMPERATURE = 0.01  # The smallest temperature except 0. Lower values overflow float32.
 
 
 class PredictionRequest(BaseModel):
-    """One row of the input: a prompt to continue, or a text to score.
+    """One row of the input, with either a prompt to continue or a text to score.
 
-    MLflow validates each row and derives the model's signature from it.
+    MLflow validates each row, and derives the model's signature from this class.
     """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    prompt: str | None = Field(None, max_length=100_000)  # characters; "": start a new sequence
-    text: str | None = Field(None, max_length=10_000_000)  # characters; with none of the fields below
+    prompt: str | None = Field(None, max_length=100_000)  # With "", a new sequence is generated.
+    text: str | None = Field(None, max_length=10_000_000)  # None of the following fields may be given with a text.
     maximum_tokens: int | None = Field(None, ge=1, le=100_000)
-    temperature: float | None = Field(None, ge=0, le=100)  # 0: greedy
-    top_k: int | None = Field(None, ge=0, lt=2**31)  # 0: off
-    top_p: float | None = Field(None, ge=1e-6, le=1)  # 1: off
+    temperature: float | None = Field(None, ge=0, le=100)  # 0 means greedy decoding.
+    top_k: int | None = Field(None, ge=0, lt=2**31)  # 0 means no limit.
+    top_p: float | None = Field(None, ge=1e-6, le=1)  # 1 means no limit.
     seed: int | None = Field(None, ge=0, lt=2**63)
 
     @model_validator(mode="before")
     @classmethod
     def drop_missing_cells(cls, row: Any) -> Any:
-        """Drop missing cells. A data frame has NaN for them, which turns the column's integers into floats."""
+        """Remove missing values. A data frame represents them by NaN, which converts a column of integers to floats."""
         if not isinstance(row, dict):
             return row
         row = {name: value for name, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
@@ -71,12 +71,10 @@ class PredictionRequest(BaseModel):
 
 
 class ServedModel(PythonModel):
-    """A model that MLflow serves: predict() takes prompts to continue and texts to score.
+    """A model that MLflow serves. predict() continues prompts and scores texts.
 
     `predict([{"prompt": …}, {"text": …}])`, or a data frame with such columns, returns a list with one dictionary for
-    each.
-
-    For a prompt `{"text": …}`, the continuation; for a text see score().
+    each row. For a prompt it is `{"text": …}` with the continuation; for a text see score().
     """
 
     def load_context(self, context: PythonModelContext) -> None:
@@ -85,9 +83,9 @@ class ServedModel(PythonModel):
         self.sampling, saved_model, saved_config, inference_weights, text_tokenizer, *scoring = modules
         self.document_losses, self.metrics = scoring
         self.model = saved_model.read_saved_model(bundle)
-        self.weights = inference_weights.InferenceWeights(self.model)  # shared by all prompts
+        self.weights = inference_weights.InferenceWeights(self.model)  # All prompts share these weights.
         self.tokenizer = text_tokenizer.load_tokenizer(bundle)
-        self.cut = saved_config.read_saved_cut(bundle)  # a document_losses.Cut
+        self.cut = saved_config.read_saved_cut(bundle)  # It implements document_losses.Cut.
 
     def predict(  # type: ignore[override]  # MLflow reads the signature off these types
         self, context: PythonModelContext, model_input: list[PredictionRequest], params: dict[str, Any] | None = None
@@ -107,11 +105,11 @@ class ServedModel(PythonModel):
         return str(self.tokenizer.decode(ids)).strip()
 
     def score(self, text: str) -> dict[str, object]:
-        """Return the text's cost as JSON, by document_losses, or None if there is no token, or no byte, to score.
+        """Return the loss of a text as JSON, with None for values of a text without a token or byte to score.
 
-        Only bits_per_byte includes what the tokens do not say of the text, such as unknown words.
+        Only bits_per_byte includes the information that tokens do not contain, such as the spelling of unknown words.
         """
-        text = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be written as UTF-8
+        text = text.encode("utf-8", "replace").decode("utf-8")  # Half of a surrogate pair cannot be encoded as UTF-8.
         (loss,) = self.document_losses.document_losses(self.model, self.tokenizer, [text], self.cut)
         tokens = zip(self.tokenizer.pieces(loss.token_ids), loss.nll_nats.tolist(), strict=True)
         return {
@@ -123,12 +121,16 @@ class ServedModel(PythonModel):
 
 
 def load_modules(code: Path, *names: str) -> list[ModuleType]:
-    """Load modules of the package in `code`, which is named after its content: two versions can live in one process."""
+    """Load modules of the package in `code`, under a name derived from its content.
+
+    Hence a process can use two versions of a module at the same time.
+    """
     content = b"".join(path.read_bytes() for path in sorted(code.rglob("*.py")))
     package = f"rnnlm_served_{sha256(content).hexdigest()[:12]}"
     if package not in sys.modules:
         sys.modules[package] = ModuleType(package)
-    sys.modules[package].__path__ = [str(code)]  # the folder of another version with the same code may be gone by now
+    # The folder of another version with the same code may have been deleted.
+    sys.modules[package].__path__ = [str(code)]
     return [importlib.import_module(f"{package}.{name}") for name in names]
 
 

@@ -1,4 +1,7 @@
-"""Choose the registered model that a training continues from: once per text, so that no text is trained on twice."""
+"""The choice of the registered model from which training starts. It is made once per text.
+
+Otherwise a model could be trained twice on the same text.
+"""
 
 import logging
 import shutil
@@ -22,7 +25,7 @@ from rnnlm.training.warm_start import ANCESTOR_DOCUMENTS, shared_tokens, start_f
 
 logger = logging.getLogger(__name__)
 COPIED = ("config.json", "model.safetensors", "tokenizer.json", SETTINGS_FILE)
-STORED_SETTINGS = {  # field of a saved model → the setting that it comes from
+STORED_SETTINGS = {  # The names in the configuration of a saved model, and the settings they come from.
     "kind": "model.kind",
     "one_hot": "model.input",
     "hidden_size": "model.hidden_size",
@@ -43,8 +46,9 @@ def choose_start(
 ) -> StartedFrom | None:
     """Return the version that training.start_from names, copied into home.starts, or None for random weights.
 
-    The decision is kept for this dataset and these settings. So a resumed run starts from the same weights, and the
-    next run on the same text finds the finished one although there is a new champion. force: decide again.
+    The choice is stored for this dataset and these settings. Hence a resumed run starts from the same weights, and the
+    next run on the same text finds the finished run even if there is a new champion. If `force` is true, the choice is
+    made again.
     """
     wanted = config.training.start_from
     if wanted == "nothing":
@@ -56,7 +60,8 @@ def choose_start(
     def decide() -> dict[str, object]:
         found = find_start(home, config, dataset, name)
         chosen = {"reason": found} if isinstance(found, str) else {"start": found.model_dump()}
-        return {"dataset_id": dataset.dataset_id, **chosen}  # prune keeps the decision as long as the dataset
+        # With the dataset's id, rnnlm prune keeps the file as long as the dataset.
+        return {"dataset_id": dataset.dataset_id, **chosen}
 
     home.make(home.starts)
     decision, _ = write_json_once(home, home.starts / f"{key[:16]}.json", key, decide, force=force)
@@ -71,7 +76,7 @@ def choose_start(
 def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name: str) -> StartedFrom | str:
     """Return the version to start from, copied into home.starts, or the reason why there is none.
 
-    ModelError if the settings name a version that does not exist or cannot be loaded.
+    Raise ModelError if the settings name a version that does not exist or cannot be loaded.
     """
     wanted = config.training.start_from
     try:
@@ -80,7 +85,7 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
         else:
             version = registered_version(home, full_reference(home, wanted))
         return f"{name} has no champion yet" if version is None else start_or_reason(home, config, dataset, version)
-    except TrackingError as error:  # an unreachable MLflow must not stop training
+    except TrackingError as error:  # Training must not stop because MLflow is unavailable.
         return f"MLflow is unavailable ({str(error).splitlines()[0]})"
     except ModelError as error:
         if wanted != "champion":
@@ -91,12 +96,12 @@ def find_start(home: Home, config: PipelineConfig, dataset: DatasetRecord, name:
 def start_or_reason(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, version: RegistryVersion
 ) -> StartedFrom | str:
-    """Copy the version into home.starts, or return the reason why it does not fit.
+    """Copy the version into home.starts, or return the reason why it is not suitable.
 
-    Raise ModelError if it does not load.
+    Raise ModelError if it cannot be loaded.
     """
     folder = registered_folder(home, version.uri)
-    # If it is unknown which documents the version has seen, the new model could not be judged by them.
+    # If it is unknown which documents the version has seen, the new model could not be evaluated on any of them.
     why = find_difference(config.model, dataset.tokenizer_folder, folder) or cleaning_hides_text(config.corpus, version)
     if why is not None:
         return f"{version.name} version {version.number} does not fit: {why}"
@@ -132,7 +137,7 @@ def find_difference(config: ModelConfig, tokenizer_folder: Path, earlier: Path) 
     wanted, found = architecture(config, 1), {"kind": "elman", "branch_scale": 1.0} | stored
     for field, setting in STORED_SETTINGS.items():
         if field == "embedding_size" and wanted["one_hot"]:
-            continue  # the size of the vocabulary, which may change
+            continue  # The size of the vocabulary may differ.
         new, old = wanted.get(field), found.get(field)
         if new != old:
             return f"{setting} differs ({field} is {new} and was {old})"

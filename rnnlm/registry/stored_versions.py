@@ -1,6 +1,6 @@
-"""Read and remove what MLflow stores for this program: versions, their logged models, and runs.
+"""Reading and removal of what MLflow stores for rnnlm: versions, their logged models, and runs.
 
-Versions and runs of other programs in the same store are not listed, and so never removed.
+Versions and runs of other programs in the same store are not listed, and therefore never removed.
 """
 
 import logging
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
 
 logger = logging.getLogger(__name__)
-Key = tuple[str, str]  # of an item: kind, name
+Key = tuple[str, str]  # The kind and name of an item.
 MODEL_TYPE = "language model"
 MISSING = "RESOURCE_DOES_NOT_EXIST"
-REMOVED = "rnnlm.removed_version"  # tag of a training's MLflow run: its version was registered, and removed since
-OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # tags that only this program's MLflow runs have
+REMOVED = "rnnlm.removed_version"  # The tag of a training's MLflow run whose version was registered and later removed.
+OURS = ("rnnlm.run_id", "rnnlm.probe_key")  # Tags that only MLflow runs of rnnlm have.
 
 
 class Item(Record):
-    """Something in a home that is kept or removed as a whole: see rnnlm/extensions/upkeep/inventory.py."""
+    """A part of an rnnlm home that is kept or removed as a whole; see rnnlm/extensions/upkeep/inventory.py."""
 
-    kind: str  # one of ITEM_KINDS there
+    kind: str  # One of ITEM_KINDS in inventory.py.
     name: str
     bytes: int
-    used: float  # seconds since 1970: when it was made, changed or last used
-    path: Path | None = None  # None: not on this disk
+    used: float  # The time of the last creation, change or use, in seconds since 1970.
+    path: Path | None = None  # It is None if the item is not on this disk.
     needs: tuple[Key, ...] = ()
-    finished: bool = True  # False for a training run that can be resumed
-    group: str = ""  # a dataset's corpus
+    finished: bool = True  # False for a training run that can be resumed.
+    group: str = ""  # The corpus of a dataset.
 
     @property
     def key(self) -> Key:
@@ -53,12 +53,12 @@ class Item(Record):
 
 class StoredModels(Record):
     versions: tuple[RegistryVersion, ...] = ()
-    items: tuple[Item, ...] = ()  # the logged models, which are the files of versions, and the MLflow runs
-    pruned_runs: frozenset[str] = frozenset()  # in home.runs: trainings whose version was registered, and removed since
+    items: tuple[Item, ...] = ()  # The logged models, which are the files of versions, and the MLflow runs.
+    pruned_runs: frozenset[str] = frozenset()  # The runs in home.runs whose version was registered and later removed.
 
 
 def read_store(home: Home) -> StoredModels:
-    """Return all versions, logged models and MLflow runs of this program."""
+    """Return all versions, logged models and MLflow runs of rnnlm."""
     if is_empty(home):
         return StoredModels()
     with reaching_mlflow(home) as client:
@@ -78,7 +78,7 @@ def read_store(home: Home) -> StoredModels:
     for name, run in runs.items():
         changed = run.info.end_time or run.info.start_time
         if run.info.status == "RUNNING":
-            changed = time.time() * 1000  # `settle` ends a run whose process is gone
+            changed = time.time() * 1000  # `settle` ends an MLflow run whose process no longer exists.
         items.append(stored_item(home, "mlflow-run", name, run.info.artifact_uri, changed))
     pruned = (run.data.tags.get("rnnlm.run_id", "") for run in runs.values() if REMOVED in run.data.tags)
     return StoredModels(versions=tuple(versions), items=tuple(items), pruned_runs=frozenset(pruned))
@@ -90,12 +90,12 @@ def stored_item(home: Home, kind: str, name: str, location: str, changed_ms: flo
 
 
 def our_versions(client: "MlflowClient", name: str) -> list[RegistryVersion]:
-    """Return this program's versions of one registered model."""
+    """Return those versions of a registered model that rnnlm registered."""
     return [version for version in read_versions(client, name) if "model_sha256" in version.facts]
 
 
 def owned_folder(home: Home, location: str) -> Path | None:
-    """Return the folder that MLflow made for one run or logged model, or None if it is not in this home."""
+    """Return the folder that MLflow created for a run or logged model, or None if it is not in this rnnlm home."""
     url = urlparse(location)
     if url.scheme not in ("", "file"):
         return None
@@ -110,16 +110,18 @@ def owned_folder(home: Home, location: str) -> Path | None:
 def remove_versions(
     home: Home, name: str, still_removable: Callable[[list[RegistryVersion]], set[int]]
 ) -> list[RegistryVersion]:
-    """Delete versions of one registered model; their files stay. Returns those that were deleted.
+    """Delete versions of a registered model, and return them. Their files are kept.
 
-    still_removable: given the versions under the registry's lock, the numbers of those to delete.
+    `still_removable` receives the versions while the registry's lock is held, and returns the numbers of those to
+    delete.
     """
     with reaching_mlflow(home) as client, registry_lock(home, name):
         versions = our_versions(client, name)
         chosen = still_removable(versions)
         removed = [version for version in versions if version.number in chosen and not version.aliases]
         for version in removed:
-            # The tag first: after a kill it says that this run was registered, so `rnnlm prune` does not keep it.
+            # The tag is set first. If the process is killed, the tag says that the run was registered, so `rnnlm prune`
+            # does not keep it.
             with ignoring(MISSING):
                 client.set_tag(version.mlflow_run_id, REMOVED, f"{name}/{version.number}")
             client.delete_model_version(name, str(version.number))
@@ -127,7 +129,7 @@ def remove_versions(
 
 
 def remove_model(home: Home, model_id: str, folder: Path | None) -> None:
-    """Delete a logged model with its files. A server keeps what it deleted until its `mlflow gc`."""
+    """Delete a logged model with its files. A server keeps deleted models until `mlflow gc` is run there."""
     with reaching_mlflow(home) as client, ignoring(MISSING):
         if is_embedded(home):
             remove_files(folder)
@@ -137,7 +139,10 @@ def remove_model(home: Home, model_id: str, folder: Path | None) -> None:
 
 
 def remove_run(home: Home, mlflow_run_id: str, folder: Path | None) -> None:
-    """Delete an MLflow run with its metrics and artifacts. A server keeps them until its `mlflow gc`."""
+    """Delete an MLflow run with its metrics and artifacts.
+
+    A server keeps deleted runs until `mlflow gc` is run there.
+    """
     with reaching_mlflow(home) as client, ignoring(MISSING):
         if is_embedded(home):
             remove_files(folder)
@@ -147,26 +152,29 @@ def remove_run(home: Home, mlflow_run_id: str, folder: Path | None) -> None:
 
 
 def remove_files(folder: Path | None) -> None:
-    """Call it before the row is deleted, as `mlflow gc` does: after a kill the row still leads to the other files."""
+    """Remove the files of a row. As in `mlflow gc`, this must happen before the row is deleted.
+
+    If the process is killed in between, the row still refers to the remaining files.
+    """
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def delete_unfinished_models(home: Home) -> int:
-    """Delete the Pending models that no process is registering now. Returns how many."""
+    """Delete the Pending models that no process is registering now, and return their number."""
     if is_empty(home):
         return 0
     deleted = 0
     with best_effort("the end of killed registrations"), reaching_mlflow(home) as client:
         experiments = [found.experiment_id for found in client.search_experiments()]
         for name in sorted({str(model.name) for model in unfinished(client, experiments)}):
-            with registry_lock(home, name):  # a registration holds it while its model is Pending
+            with registry_lock(home, name):  # A registration holds the lock while its model is Pending.
                 deleted += delete_unfinished(client, experiments, name)
     return deleted
 
 
 def delete_unfinished(client: "MlflowClient", experiments: list[str], name: str) -> int:
-    """Delete the Pending models of this name. Call it under the registered model's lock."""
+    """Delete the Pending models of this name. The caller must hold the registered model's lock."""
     found = [model for model in unfinished(client, experiments) if model.name == name]
     for model in found:
         client.delete_logged_model(str(model.model_id))
@@ -175,6 +183,9 @@ def delete_unfinished(client: "MlflowClient", experiments: list[str], name: str)
 
 
 def unfinished(client: "MlflowClient", experiments: list[str]) -> "list[LoggedModel]":
-    """Return the models whose registration was killed, or is running: MLflow would show them as Pending for ever."""
+    """Return the models whose registration was killed or is running.
+
+    MLflow would show killed ones as Pending forever.
+    """
     models = all_pages(partial(client.search_logged_models, experiments))
     return [model for model in models if model.model_type == MODEL_TYPE and str(model.status) == "PENDING"]

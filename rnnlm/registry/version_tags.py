@@ -1,6 +1,6 @@
-"""A candidate for registration, and the tags of its version: what identifies it and what it was made from.
+"""Candidates for registration, and the tags of a version, which identify it and record its origin.
 
-MLflow's search finds versions by their tags (`tags.dataset_id = '…'`); all values are text.
+MLflow's search finds versions by their tags (`tags.dataset_id = '…'`). All values are strings.
 """
 
 import importlib.metadata
@@ -30,35 +30,35 @@ from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE
 from rnnlm.tracking.mlflow_store import is_embedded
 
 PERPLEXITIES = {"train": "train_perplexity", "valid": "validation_perplexity", "test": "test_perplexity"}
-SETTINGS = "settings"  # fact: what the run was told, see settings_fact()
+SETTINGS = "settings"  # The entry with the settings given to the run; see settings_fact().
 SETTING_SECTIONS = ("corpus", "tokenizer", "sequences", "model", "training")
-LONGEST_TAG = 5_000  # characters: the column of MLflow's database
+LONGEST_TAG = 5_000  # The largest number of characters in the column of MLflow's database.
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A finished run with everything that its registration records."""
+    """A finished run with all information that its registration records."""
 
     config: PipelineConfig
     dataset: DatasetRecord
     run: RunRecord
     evaluation: EvaluationRecord
     samples: SamplesRecord
-    told: PipelineConfig | None = None  # the configuration before sizes were chosen; None: it was complete
+    told: PipelineConfig | None = None  # The configuration before sizes were chosen. None means that it was complete.
 
     @property
     def given(self) -> PipelineConfig:
-        """The configuration that the run was told to have."""
+        """The configuration that was given to the run."""
         return self.told or self.config
 
 
 def registered_name(config: RegistryConfig, corpus_name: str) -> str:
-    """Return the configured name, else `rnnlm-<corpus name>`: one registered model per corpus."""
+    """Return the configured name, or else `rnnlm-<corpus name>`, so that there is one registered model per corpus."""
     return config.model_name or f"rnnlm-{corpus_name}"
 
 
 def identity_tags(candidate: Candidate) -> dict[str, str]:
-    """Return the tags in which two versions agree that are the same model, scored the same by the same code."""
+    """Return the tags that identify a version. Versions with equal tags have the same model, code and scores."""
     dataset, run, scores = candidate.dataset, candidate.run, candidate.evaluation.scores
     return {
         "run_id": run.run_id,
@@ -75,7 +75,7 @@ def identity_tags(candidate: Candidate) -> dict[str, str]:
 
 
 def origin_tags(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> dict[str, str]:
-    """Return tags with the provenance of the corpus, as far as it is known: source, digest, dataset."""
+    """Return tags with the provenance of the corpus as far as it is known, such as source, digest and dataset."""
     with connect(dataset) as connection:
         (origin,) = table(connection, "queries/read_origin", {})
     corpus = read_json(corpus_folder(home, dataset) / "corpus.json") or {}
@@ -109,44 +109,47 @@ def settings_fact(config: PipelineConfig) -> str:
 
 
 def setting_changes_results(path: str) -> bool:
-    """Return True if results depend on the setting. path: such as training.optimizer.clip_norm."""
+    """Return True if results depend on the setting, which is given by a path such as training.optimizer.clip_norm."""
     section: type[BaseModel] = PipelineConfig
     for name in path.split("."):
         field = section.model_fields.get(name)
         if field is None or not changes_results(field):
-            return field is None  # below a field that holds a dictionary or list
+            return field is None  # The path leads below a field with a dictionary or list.
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             section = field.annotation
     return True
 
 
 def source_facts(home: Home, corpus: CorpusConfig) -> dict[str, str]:
-    """Return where the text comes from: an address without secrets, or a path in full and as seen from the home.
+    """Return where the text comes from: an address without secrets, or an absolute path and one relative to the home.
 
-    Two addresses that differ only in what is hidden differ in the digest of their query.
+    If two addresses differ only in their secrets, the digests of their queries differ.
     """
     source = absolute_source(corpus.source)
     facts = {"corpus_source": redacted(source)}
     if "://" in source and (query := urlsplit(source).query):
         facts["corpus_source"] += f" ({digest_of(query)[:8]})"
-    if Path(source).is_absolute() and is_embedded(home):  # a shared registry has versions of several homes
+    if Path(source).is_absolute() and is_embedded(home):  # A shared registry has versions of several homes.
         facts["corpus_from_home"] = f"RNNLM_HOME/{os.path.relpath(source, home.root.resolve())}"
     return facts
 
 
 def corpus_folder(home: Home, dataset: DatasetRecord) -> Path:
-    """Return the folder of the dataset's text."""
+    """Return the folder with the dataset's text."""
     return inside(home.corpora, dataset.corpus_digest[:16])
 
 
 def short_configuration(config: PipelineConfig) -> str:
-    """Return settings that differ from the defaults, as JSON. The version's evidence has the whole configuration."""
+    """Return settings that differ from the defaults as JSON. The version's evidence has the whole configuration."""
     text = json.dumps(config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
     return text if len(text) <= LONGEST_TAG else "too long for a tag: see evidence/configuration.json"
 
 
 def git_commit() -> str | None:
-    """Return the checkout's commit, with `-dirty` if files differ from it. Outside a checkout or without git: None."""
+    """Return the commit of the checkout, with `-dirty` if files differ from it.
+
+    Without a checkout or without git, the result is None.
+    """
     checkout = LIBRARY.parent
     git = shutil.which("git")
     if git is None or not (checkout / ".git").exists():

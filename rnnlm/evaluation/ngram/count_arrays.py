@@ -1,4 +1,4 @@
-"""A Kneser-Ney model read from its DuckDB file into arrays, which answer without a database."""
+"""Reader of a Kneser-Ney model from its DuckDB file into arrays, which need no database."""
 
 from dataclasses import replace
 
@@ -12,15 +12,14 @@ CONTEXT_COLUMNS = ("c1", "c2", "c3", "c4")
 
 
 def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabulary_size: int) -> CountModel:
-    """Read a model into memory.
+    """Return a Kneser-Ney model in memory.
 
-    It takes 2 to 8 bytes for each n-gram and each context, and the sums that follow from them.
-
-    Its order is that of the longest n-gram that the text has: rows of one word have trigrams at most.
+    It needs 2 to 8 bytes for each n-gram and each context, plus the sums that are computed from them. The order of the
+    model is the length of the longest n-gram in the text. For instance, rows of one word contain trigrams at most.
     """
     ids = np.uint16 if vocabulary_size <= 1 << 16 else np.uint32
     levels: list[Level] = []
-    above = np.zeros((0, 0), ids)  # the contexts of the level before, one row each
+    above = np.zeros((0, 0), ids)  # The contexts of the previous level, one row each.
     for length in range(order):
         found = connection.execute(statement("ngram/read_ngrams"), {"ngram_order": length + 1}).fetchnumpy()
         if not len(found["word"]):
@@ -47,15 +46,18 @@ def read_count_model(connection: duckdb.DuckDBPyConnection, order: int, vocabula
 
 
 def starts_of_runs(rows: np.ndarray) -> np.ndarray:
-    """Return where each run of equal rows begins, and the end, (runs + 1,). rows: (rows, n), ordered."""
+    """Return the index where each run of equal rows begins, and the end, (runs + 1,).
+
+    `rows`, (rows, n), must be ordered.
+    """
     changed = np.any(rows[1:] != rows[:-1], axis=1)
     return np.concatenate([[0], 1 + np.flatnonzero(changed), [len(rows)]])
 
 
 def first_children(contexts: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Return Level.first_child, the first child of each context.
+    """Return Level.first_child, the index of the first child of each context.
 
-    contexts: (C, n) of the level; below: (D, n + 1) of the next; both are ordered.
+    `contexts`, (C, n), are those of the level, and `below`, (D, n + 1), are those of the next level. Both are ordered.
     """
     starts = starts_of_runs(below[:, :-1])
     children = np.zeros(len(contexts) + 1, np.int64)
@@ -64,15 +66,19 @@ def first_children(contexts: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def matching_rows(rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the place of each wanted row. Both are ordered without repetition, and every wanted row is there."""
+    """Return the index of each wanted row.
+
+    Both arrays are ordered and have no equal rows, and `rows` contains all wanted rows.
+    """
     both = np.concatenate([rows, wanted])
     order = np.lexsort([*both.T[::-1]]) if both.shape[1] else np.arange(len(both))
-    place_of_row = np.cumsum(order < len(rows)) - 1  # lexsort is stable: a row comes before its equal
+    # lexsort is stable, so a row comes before the wanted row that is equal to it.
+    place_of_row = np.cumsum(order < len(rows)) - 1
     places: np.ndarray = place_of_row[order >= len(rows)]
     assert np.array_equal(rows[places], wanted)
     return places
 
 
 def smallest(counts: np.ndarray) -> np.ndarray:
-    """Return the same counts in as few bytes as hold them."""
+    """Return the same counts in the narrowest type that can represent them."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))

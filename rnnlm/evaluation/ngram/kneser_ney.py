@@ -1,9 +1,11 @@
-"""Interpolated modified Kneser-Ney (Chen & Goodman 1998), counted inside DuckDB.
+"""Interpolated modified Kneser-Ney smoothing (Chen & Goodman 1998), counted in DuckDB.
 
-p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context) p_{k-1}(w | shorter context),
-down to the uniform distribution over the predictable vocabulary. The highest order counts occurrences, the lower ones
-distinct tokens to the left; n-grams that begin with <bos> have none there and count occurrences at every order.
-A context begins with its row, so a sentence that is cut into rows loses what lies before the cut.
+    p_k(w | context) = max(c(context, w) - D(c), 0) / total(context) + gamma(context) p_{k-1}(w | shorter context)
+
+The recursion ends with the uniform distribution over the predictable vocabulary. At the highest order c is the number
+of occurrences, at lower orders the number of distinct tokens on the left. N-grams that begin with <bos> have no tokens
+on the left, so their occurrences are counted at every order. A context does not extend beyond its row. Hence, if a
+sentence is cut into several rows, the context before each cut is lost.
 """
 
 import logging
@@ -21,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) -> NgramRecord:
-    """Count the dataset's training split, or find its model under home.ngrams."""
+    """Count the training split of the dataset, or find its model under home.ngrams."""
 
     def train(database: Path) -> None:
         with open_database(database, config, dataset.database) as connection:
@@ -33,9 +35,9 @@ def train_kneser_ney(home: Home, dataset: DatasetRecord, config: NgramConfig) ->
 def count_ngrams(
     connection: duckdb.DuckDBPyConnection, vocabulary_size: int, longest_order: int, first_row: int = 0
 ) -> None:
-    """Write the model of the attached dataset's training split, from first_row on, to an empty database.
+    """Write the model of the attached dataset's training split to an empty database, counting from first_row on.
 
-    From the highest order down, as each order is counted from the one above it.
+    The orders are counted from the highest one down, because each order is derived from the one above it.
     """
     orders = range(longest_order, 0, -1)
     create_tables(connection, vocabulary_size)

@@ -1,4 +1,4 @@
-"""Options of `rnnlm ngram`; not a stage of the pipeline."""
+"""Options of the command `rnnlm ngram`, which is not a stage of the pipeline."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ Method = Literal["kneser-ney", "textbook"]
 
 
 class NgramConfig(Section):
-    """The count-based model."""
+    """The n-gram model."""
 
     method: Method = Field("kneser-ney", description="Smoothing method.")
     order: int = Field(5, ge=1, le=5, description="Tokens in the longest n-gram, including the predicted one.")

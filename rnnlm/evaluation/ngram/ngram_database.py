@@ -1,4 +1,4 @@
-"""The DuckDB file of an n-gram model: its path, its limits, how it is made and opened."""
+"""The DuckDB file of an n-gram model: its path, its resource limits, and how it is created and opened."""
 
 import tempfile
 import time
@@ -27,10 +27,10 @@ CREATE_TABLES = (
 
 
 class NgramRecord(StageRecord):
-    """A trained n-gram model: one DuckDB file, only ever read."""
+    """A trained n-gram model, which is a single DuckDB file that does not change."""
 
     folder: Path
-    config: NgramConfig  # of its training, and of the memory and threads for reading it
+    config: NgramConfig  # The settings of the training, with the memory and threads for reading the model.
 
     @property
     def database(self) -> Path:
@@ -38,9 +38,9 @@ class NgramRecord(StageRecord):
 
 
 def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: Callable[[Path], None]) -> NgramRecord:
-    """Return the model of `source`, made by train(database) unless it exists.
+    """Return the model of `source`. If it does not exist yet, create it by train(database).
 
-    `seconds` is the time its training took, whenever that was.
+    `seconds` is the duration of the training, even if it happened earlier.
     """
     model = {"method": config.method, "order": config.order}
     facts = {"stage": STAGE_VERSIONS["ngram"], **model, "duckdb": version("duckdb"), **source}
@@ -60,14 +60,14 @@ def train_once(home: Home, config: NgramConfig, source: dict[str, Any], train: C
 def open_database(
     database: Path, config: NgramConfig, dataset: Path | None = None, *, spill: Path | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection with the configured memory and threads.
+    """Open a connection with the configured memory and threads. Raise ConfigError if the memory is insufficient.
 
-    A dataset's file is attached read-only as `dataset`. spill: the folder to spill to; the file is then only read.
-    Without one, DuckDB spills beside the file. ConfigError if the memory is insufficient.
+    `dataset` is a file that is attached read-only under this name. `spill` is a folder for temporary data; the database
+    is then opened read-only. Without it, DuckDB writes temporary data next to the file.
     """
     settings: dict[str, Any] = {
         "memory_limit": config.memory_limit,
-        "preserve_insertion_order": False,  # else DuckDB buffers rows to keep an unused order
+        "preserve_insertion_order": False,  # Otherwise DuckDB would buffer rows to keep an order that is not needed.
     }
     if spill is not None:
         settings["temp_directory"] = str(spill)
@@ -76,8 +76,8 @@ def open_database(
     with duckdb.connect(str(database), read_only=spill is not None, config=settings) as connection:
         if dataset is not None:
             if not dataset.exists():
-                raise DatasetError(f"{dataset}: missing; run again with --force sequences")
-            quoted = str(dataset).replace("'", "''")  # ATTACH takes no parameters
+                raise DatasetError(f"{dataset}: the file is missing; run again with --force sequences")
+            quoted = str(dataset).replace("'", "''")  # ATTACH does not accept parameters.
             connection.execute(f"attach '{quoted}' as dataset (read_only)")
             locate_parts(connection, dataset.parent)
         try:
@@ -91,11 +91,10 @@ def open_database(
 
 @contextmanager
 def open_model(model: NgramRecord, dataset: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a trained model read-only, with the view log_probabilities over the dataset.
+    """Open a trained model read-only, with the view log_probabilities of the dataset.
 
-    The textbook's has its own text.
-
-    It spills beside its folder, under a name that write_once removes if the process was killed.
+    The model of the textbook contains its own text instead of a dataset. Temporary data is written next to the model's
+    folder. If the process is killed, write_once removes the data later.
     """
     with (
         tempfile.TemporaryDirectory(dir=model.folder.parent, prefix=f".{model.folder.name}.spill-") as spill,

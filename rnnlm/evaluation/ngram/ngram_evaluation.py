@@ -1,4 +1,4 @@
-"""Train, score and sample an n-gram model on a corpus, all in SQL: the command `rnnlm ngram`."""
+"""Training, scoring and sampling of an n-gram model on a corpus in SQL, for the command `rnnlm ngram`."""
 
 import time
 from collections.abc import Sequence
@@ -28,19 +28,20 @@ DISTRIBUTIONS = {"kneser-ney": "ngram/distribute_kneser_ney", "textbook": "ngram
 class NgramResult(Record):
     method: Method
     order: int
-    normalised: bool  # False: the scores of all words sum to more than 1, so no figure is a perplexity
+    normalised: bool  # False if the scores of all words sum to more than 1. Then the score is not a perplexity.
     test_perplexity: float
-    validation_perplexity: float | None  # None: the textbook has no validation part
-    tokens: int  # test tokens predicted
-    unknown_rate: float  # share of them not in the vocabulary, or the training part
-    seconds: float  # of training (whenever it was) and scoring, without preparing the data
+    validation_perplexity: float | None  # It is None for the textbook's model, which has no validation part.
+    tokens: int  # The number of predicted test tokens.
+    unknown_rate: float  # The fraction of these tokens that are not in the vocabulary, or not in the training part.
+    seconds: float  # The seconds of training (even if it happened earlier) and scoring, without preparing the data.
     samples: tuple[Sample, ...]
 
 
 def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> NgramResult:
-    """Train and score modified Kneser-Ney on the same rows that a neural model is trained and scored on.
+    """Train and score an n-gram model.
 
-    Or the textbook's back-off on the corpus as one stream of words, split 90:10.
+    Modified Kneser-Ney uses the same rows on which neural models are trained and scored. The textbook's back-off uses
+    the corpus as one stream of words, of which 90 % are for training and 10 % for testing.
     """
     dataset, tokenizer = None, None
     if config.method == "kneser-ney":
@@ -67,9 +68,9 @@ def measure_ngram(home: Home, pipeline: PipelineConfig, config: NgramConfig) -> 
 
 
 def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: Split) -> Score:
-    """Score a whole split. The textbook's model holds its own text and takes no dataset.
+    """Return the score of a whole split. The textbook's model contains its own text, so it needs no dataset.
 
-    Its scores sum to more than 1, so that its figure is not a perplexity.
+    The scores of the textbook's model sum to more than 1, so the result is not a perplexity.
     """
     with open_model(model, dataset.database if dataset else None) as connection:
         (row,) = table(connection, "ngram/measure_score", {"split": split})
@@ -79,19 +80,18 @@ def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: 
 
 
 def unknown_rate(model: NgramRecord) -> float:
-    """Return the share of the textbook's test words that are not in its training part."""
+    """Return the fraction of the textbook's test words that do not occur in its training part."""
     with open_model(model) as connection:
         [(rate,)] = connection.execute(statement("ngram/measure_unknown_rate"), {"split": "test"}).fetchall()
     return float(rate)
 
 
 def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None) -> tuple[Sample, ...]:
-    """Draw the configured number of texts, the same for the same seed.
+    """Draw the configured number of texts. The same seed gives the same texts.
 
-    SQL gives each distribution, NumPy draws from it.
-
-    Kneser-Ney starts from <bos> and stops at <eos>; the textbook's stream has neither and no tokenizer: it starts
-    from the empty context and stops at config.maximum_tokens.
+    SQL computes each distribution, and NumPy draws from it. Kneser-Ney begins with <bos> and stops at <eos>. The stream
+    of the textbook has neither of them and no tokenizer; a text begins with the empty context and stops at
+    config.maximum_tokens.
     """
     config, samples = model.config, []
     generator = np.random.default_rng(config.seed)
@@ -113,9 +113,9 @@ def sample_texts(model: NgramRecord, tokenizer: TextTokenizer | None) -> tuple[S
 def next_distribution(
     connection: duckdb.DuckDBPyConnection, method: Method, context: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the ids, tokens and probabilities (all (predictable,)) of the next token.
+    """Return the ids, texts and probabilities of all possible next tokens, (predictable,) each.
 
-    Only the last order - 1 ids matter.
+    Only the last order - 1 ids of the context are used.
     """
     last = [0, 0, 0, 0, *context][-4:]
     columns = connection.execute(

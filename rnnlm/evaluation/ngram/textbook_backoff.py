@@ -1,8 +1,8 @@
-"""The textbook's back-off over one stream of words: NOT a normalised distribution.
+"""The textbook's back-off on one stream of words, which is NOT a normalized probability distribution.
 
-For m = order … 2 the first order where count(context, w) > 0 gives count(context, w) / total(context); below that
-(count(w) + 1) / (N + V). The scores of all words after a context sum to more than 1, so exp of their mean negative
-logarithm is the book's figure and no perplexity.
+The score of w is count(context, w) / total(context) of the first order m = order … 2 with count(context, w) > 0. If
+there is none, the score is (count(w) + 1) / (N + V). The scores of all words after a context sum to more than 1. Hence
+the exponential of the mean negative logarithm, which the book reports, is not a perplexity.
 """
 
 import re
@@ -22,14 +22,14 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import SPLITS, CorpusRecord
 from rnnlm.storage.sql_statements import statement
 
-BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # of the lower-cased text
-TRAINING_WORD_SHARE = 0.9  # of the words, from the beginning
-CONTEXT = 4  # columns c1 to c4
+BOOK_WORD = re.compile(r"\b[a-zA-Z0-9]+\b|[.]")  # The pattern applies to lower-cased text.
+TRAINING_WORD_SHARE = 0.9  # The fraction of the words, from the beginning, that are the training part.
+CONTEXT = 4  # The number of context columns, c1 to c4.
 POSITIONS_AT_ONCE = 1_000_000
 
 
 def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> NgramRecord:
-    """Count the first 90 % of the corpus's words, and store the positions of all, under home.ngrams."""
+    """Count the first 90 % of the corpus's words, and store all words with their contexts, under home.ngrams."""
 
     def train(database: Path) -> None:
         files = [corpus.folder / corpus.files[role] for role in ("text", *SPLITS) if role in corpus.files]
@@ -45,16 +45,16 @@ def train_textbook(home: Home, corpus: CorpusRecord, config: NgramConfig) -> Ngr
 
 
 def words_of(path: Path) -> Iterator[str]:
-    """Yield the book's tokens. None spans a line end, so lines are read one by one."""
+    """Yield the book's tokens. Lines are read one by one, because no token extends beyond a line."""
     with path.open(encoding="utf-8", newline="\n") as lines:
         for line in lines:
             yield from BOOK_WORD.findall(line.lower())
 
 
 def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
-    """Assign numbers to the words of the stream from 1 on, in order of appearance.
+    """Assign numbers to the words of the stream, from 1 on in the order of their first occurrence.
 
-    The ids are (words,) uint32; the second list holds the word of id - 1.
+    Return the ids, (words,) uint32, and a list with the word of id i at index i - 1.
     """
     numbers: dict[str, int] = {}
     ids = array("I", (numbers.setdefault(word, len(numbers) + 1) for word in stream))
@@ -62,8 +62,9 @@ def number_words(stream: Iterator[str]) -> tuple[np.ndarray, list[str]]:
 
 
 def count_book_ngrams(ids: np.ndarray, words: list[str], cut: int, database: Path, config: NgramConfig) -> None:
-    """Write the counts of ids[:cut] to `database`, a new file; ids[cut:] are the test part."""
-    known = int(ids[:cut].max())  # numbered by appearance: the training part's words come first
+    """Write the counts of ids[:cut] to the new file `database`; ids[cut:] are the test part."""
+    # Words are numbered by their first occurrence, so those of the training part have the lowest numbers.
+    known = int(ids[:cut].max())
     with open_database(database, config) as connection:
         create_tables(connection, len(words) + 1)
         connection.execute(statement("ngram/create_positions"))
@@ -78,7 +79,7 @@ def count_book_ngrams(ids: np.ndarray, words: list[str], cut: int, database: Pat
 
 
 def insert_positions(connection: duckdb.DuckDBPyConnection, split: str, ids: np.ndarray, kind: pa.DataType) -> None:
-    """Insert a row for each id with the four before it, which are 0 before the part begins."""
+    """Insert a row for each id with the four ids before it, which are 0 before the beginning."""
     padded = np.concatenate([np.zeros(CONTEXT, ids.dtype), ids])
     for start in range(0, len(ids), POSITIONS_AT_ONCE):
         stop = min(start + POSITIONS_AT_ONCE, len(ids))

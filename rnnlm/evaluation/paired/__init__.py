@@ -1,6 +1,6 @@
-"""Compare two models on the same raw text: which costs less, and whether that is more than chance.
+"""Comparison of two models on the same raw text, with confidence bounds of the difference.
 
-seen_text lists what a model was trained on, holdout_documents selects the lines that judge, paired_losses scores each
-under both models (a Parquet file), bootstrap gives the confidence bounds of the difference. It is in nats per byte, so
-the models may have different tokenizers.
+seen_text lists the text on which a model was trained. holdout_documents selects the lines for the comparison.
+paired_losses writes the loss of each line under both models to a Parquet file. bootstrap computes the confidence bounds
+of the difference. The difference is in nats per byte, so that models with different tokenizers can be compared.
 """

@@ -1,16 +1,19 @@
-"""The paired bootstrap, which tells a difference from chance (Koehn 2004, Efron and Tibshirani 1993).
+"""The paired bootstrap, which tests whether a difference is significant (Koehn 2004, Efron and Tibshirani 1993).
 
-Draw n of the n units with replacement and compute the difference in nats per byte, many times. The spread of the
-results is that of other samples of the same kind of text. Tokens would be the wrong units: those of one line are
-correlated. A unit is what judges in one document or, if there are few documents, a run of neighbouring judging lines.
-Neighbouring units are alike, too: their correlation widens the bounds (Newey and West 1987), and that of a document's
-units, if units are runs of its lines (Liang and Zeger 1986). So does skewness: if a candidate is a little better in
-most units and much worse in a few, samples without those few call it better (Johnson 1978).
+Of n units, n are drawn with replacement, and the difference in nats per byte is computed. This is repeated many times.
+The results vary like those of other samples of the same kind of text. Tokens would be the wrong units, because those of
+a line are correlated. A unit consists of a document's lines for comparison. If there are few documents, a unit is a run
+of neighbouring lines instead.
 
-A candidate that must be better is one of many that are compared with a champion on much the same lines, one every
-night. Each chance of a false alarm is small, but they add up. So the k-th comparison with one champion may err with
-probability (1 - confidence) / (k (k + 1)). These sum to 1 - confidence over any number of nights (alpha spending, Lan
-and DeMets 1983): at most the probability that a champion is ever replaced by a model that is not better.
+Neighbouring units are similar, too, and their correlation widens the bounds (Newey and West 1987). If units are runs of
+lines, the correlation within a document also widens them (Liang and Zeger 1986). So does skewness: if a candidate is
+slightly better in most units and much worse in a few, then samples without these few would favour it (Johnson 1978).
+
+A champion is compared with many candidates on nearly the same lines, for instance one in every nightly run. Each
+comparison has a small probability of a false alarm, but these add up. Hence the k-th comparison with the same champion
+may be wrong with the probability (1 - confidence) / (k (k + 1)). These probabilities sum to 1 - confidence over any
+number of comparisons (alpha spending, Lan and DeMets 1983). This is an upper bound of the probability that a champion
+is ever replaced by a model that is not better.
 """
 
 from dataclasses import dataclass
@@ -27,8 +30,8 @@ from rnnlm.sequences.sql_tables import table
 from rnnlm.storage.result_records import Evidence
 from rnnlm.storage.sql_statements import literal, statement
 
-MAXIMUM_UNITS = 10_000  # of more documents, runs of neighbours are drawn together, to keep a resample quick
-DRAWN_AT_ONCE = 2_000_000  # units
+MAXIMUM_UNITS = 10_000  # Of more documents, runs of neighbours form a unit, so that resampling stays fast.
+DRAWN_AT_ONCE = 2_000_000  # The number of units drawn at once.
 
 
 def measure_evidence(
@@ -39,14 +42,20 @@ def measure_evidence(
     must_be_better: bool = False,
     only_lines: np.ndarray | None = None,
 ) -> Evidence | None:
-    """Return the evidence in a file of write_paired_losses, or None if it has no line.
+    """Return the evidence in a file of write_paired_losses(), or None if the file has no lines.
 
-    comparison: number of this comparison among those with the same champion, from 1. must_be_better: see
-    evidence_from(). only_lines: (lines,) uint64 digests of the only lines that count; None: all count.
+    Args:
+        losses: The file.
+        config: The settings of the registry.
+        comparison: The number of this comparison among those with the same champion, from 1 on.
+        must_be_better: Whether the candidate must be shown to be better; see evidence_from().
+        only_lines: The digests of the lines to use, (lines,) uint64. If None, all lines are used.
+
     """
     digests = None if only_lines is None else only_lines.tolist()
     parameters = {"losses": literal(losses), "only_lines": digests}
-    with duckdb.connect(config={"threads": 1}) as connection:  # one thread sums in one order
+    # With a single thread, sums are always computed in the same order.
+    with duckdb.connect(config={"threads": 1}) as connection:
         (totals,) = table(connection, "promotion/measure_losses", parameters)
         pairs = connection.sql(statement("promotion/pair_losses"), params=parameters).to_arrow_table()
     if not len(pairs):
@@ -57,11 +66,15 @@ def measure_evidence(
 
 @dataclass(frozen=True)
 class Units:
-    """Units to draw, in the order of the text: the judging lines of a document, or runs of neighbouring ones."""
+    """The units to draw, in the order of the text.
 
-    excess_nats: np.ndarray  # (units,) by how much the candidate costs more
+    A unit is all lines of a document, or a run of neighbouring lines.
+    """
+
+    excess_nats: np.ndarray  # (units,): the loss of the candidate minus that of the champion.
     byte_counts: np.ndarray  # (units,)
-    document_starts: np.ndarray | None = None  # (documents,) first unit of each; None: the units are the documents
+    # (documents,): the first unit of each document. None means that each document is a unit.
+    document_starts: np.ndarray | None = None
 
     @property
     def are_runs(self) -> bool:
@@ -69,19 +82,19 @@ class Units:
 
     @property
     def residuals(self) -> np.ndarray:
-        """Return each unit's excess minus its proportional share of the total, (units,). The residuals sum to 0."""
+        """The excess of each unit minus its proportional part of the total, (units,). The residuals sum to 0."""
         found: np.ndarray = self.excess_nats - self.byte_counts * (self.excess_nats.sum() / self.byte_counts.sum())
         return found
 
 
 def units_of_lines(document_ids: np.ndarray, excess_nats: np.ndarray, byte_counts: np.ndarray) -> Units:
-    """Group lines into units. Each argument is (lines,), in the order of the text."""
+    """Group lines into units. The arguments have shape (lines,) and are in the order of the text."""
     documents = np.flatnonzero(np.diff(document_ids, prepend=-1))
     if len(documents) >= FEW_DOCUMENTS:
         sums = (unit_sums(np.add.reduceat(values, documents)) for values in (excess_nats, byte_counts))
         return Units(*sums)
     runs = run_starts(len(document_ids), FEW_DOCUMENTS)
-    # A run that holds the end of one document and the start of the next counts as the first one's.
+    # A run with the end of one document and the beginning of the next one belongs to the first one.
     of_documents = np.unique(np.searchsorted(runs, documents))
     return Units(
         np.add.reduceat(excess_nats, runs),
@@ -91,7 +104,10 @@ def units_of_lines(document_ids: np.ndarray, excess_nats: np.ndarray, byte_count
 
 
 def run_starts(count: int, maximum: int) -> np.ndarray:
-    """Return where runs of neighbours of about equal length begin, (runs,) int64, at most `maximum` of them."""
+    """Return the indices where runs of neighbours of about equal length begin, (runs,) int64.
+
+    There are at most `maximum` runs.
+    """
     return np.linspace(0, count, min(count, maximum), endpoint=False).astype(np.int64)
 
 
@@ -103,9 +119,10 @@ def evidence_from(
     *,
     must_be_better: bool = False,
 ) -> Evidence:
-    """Make the evidence from its sums and units. totals: the fields of Evidence that sums give.
+    """Return the evidence for the given sums and units.
 
-    must_be_better: the candidate is promoted only if it is shown to be, so the confidence of each comparison is spent.
+    `totals` contains the fields of Evidence that are sums. If `must_be_better` is true, the candidate is promoted only
+    if it is shown to be better. Then each comparison uses up a part of the confidence.
     """
     differences = resampled_differences(units.excess_nats, units.byte_counts, config.resamples, config.seed)
     confidence = spent_confidence(config.confidence, comparison) if must_be_better else config.confidence
@@ -127,15 +144,18 @@ def evidence_from(
 
 
 def spent_confidence(confidence: float, comparison: int) -> float:
-    """Return one-sided confidence of the k-th comparison; the error probabilities sum to 1 - confidence over all k."""
+    """Return the one-sided confidence of the k-th comparison.
+
+    Over all k, the error probabilities sum to 1 - confidence.
+    """
     return 1 - (1 - confidence) / (comparison * (comparison + 1))
 
 
 def correlation_widening(residuals: np.ndarray) -> float:
-    """Return how many times larger the standard error is because neighbouring units are correlated; at least 1.
+    """Return the factor, at least 1, by which correlation between neighbouring units increases the standard error.
 
-    residuals: (units,), of the excess beyond each unit's share. Bartlett's weights, over lags up to the cube root of
-    the number of units.
+    `residuals`, (units,), are those of Units. The method uses Bartlett's weights, with lags up to the cube root of the
+    number of units.
     """
     variance = float((residuals**2).sum())
     if not variance > 0:
@@ -146,9 +166,9 @@ def correlation_widening(residuals: np.ndarray) -> float:
 
 
 def document_widening(residuals: np.ndarray, document_starts: np.ndarray | None) -> float:
-    """Return how many times larger the standard error is because the units of a document are correlated; at least 1.
+    """Return the factor, at least 1, by which correlation within documents increases the standard error.
 
-    From the spread of whole documents, however long they are (Liang and Zeger 1986).
+    It is computed from the variance between whole documents of any length (Liang and Zeger 1986).
     """
     if document_starts is None or len(document_starts) < 2:
         return 1.0
@@ -159,7 +179,10 @@ def document_widening(residuals: np.ndarray, document_starts: np.ndarray | None)
 
 
 def sum_skewness(residuals: np.ndarray) -> float:
-    """Return the skewness of the residuals' sum: that of one residual divided by the square root of their number."""
+    """Return the skewness of the sum of the residuals.
+
+    It is the skewness of one residual divided by the square root of their number.
+    """
     variance = float((residuals**2).sum())
     return float((residuals**3).sum()) / variance**1.5 if variance > 0 else 0.0
 
@@ -172,13 +195,21 @@ def confidence_bounds(
     widening: float = 1.0,
     skewness: float = 0.0,
 ) -> tuple[float, float]:
-    """Return one-sided bounds below and above the difference, from the standard error of the resamples.
+    """Return a lower and an upper bound of the difference, each one-sided, from the standard error of the resamples.
 
-    A quantile of Student's t: the resamples themselves say little about probabilities as small as one in 10,000, and
-    of few units their spread is uncertain, and a little too small. byte_counts: (units,); units of unlike sizes are
-    worth fewer ones of equal size (Satterthwaite 1946), and so are correlated ones. skewness: of the sum of independent
-    units; it widens the bound on the side of the long tail (the first term of the Cornish-Fisher expansion) and narrows
-    none.
+    The bounds use a quantile of Student's t distribution. The resamples themselves contain little information about
+    probabilities as small as one in 10,000. With few units their variance is uncertain, and slightly too small.
+
+    Args:
+        difference: The difference in nats per byte.
+        resampled: The differences of the resamples.
+        byte_counts: The sizes of the units, (units,). Units of different sizes correspond to fewer units of equal size
+            (Satterthwaite 1946), and so do correlated units.
+        confidence: The one-sided confidence.
+        widening: The factor by which correlation increases the standard error.
+        skewness: The skewness of the sum of independent units. It widens the bound on the side of the long tail (the
+            first term of the Cornish-Fisher expansion), and narrows neither bound.
+
     """
     sizes = byte_counts.astype(np.float64)
     worth = float((sizes**2).sum() ** 2 / (sizes**4).sum()) / widening**2
@@ -190,21 +221,23 @@ def confidence_bounds(
 
 
 def unit_sums(values: np.ndarray) -> np.ndarray:
-    """Return sums over runs of neighbours of about equal length, (units,), at most MAXIMUM_UNITS."""
+    """Return sums over runs of neighbours of about equal length, (units,), with at most MAXIMUM_UNITS units."""
     summed: np.ndarray = np.add.reduceat(values, run_starts(len(values), MAXIMUM_UNITS))
     return summed
 
 
 def resampled_differences(excess_nats: np.ndarray, byte_counts: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Return by how many nats per byte the candidate costs more, (resamples,) float64, each from another draw of units.
+    """Return the difference in nats per byte for each resample, (resamples,) float64.
 
-    excess_nats, byte_counts: (units,). The same seed gives the same draws on any machine.
+    It is positive if the candidate is worse.
+
+    `excess_nats` and `byte_counts` have shape (units,). The same seed gives the same resamples on every machine.
     """
     draw = np.random.Generator(np.random.PCG64(seed))
     count = len(excess_nats)
     parts = []
     for first in range(0, resamples, at_once := max(1, DRAWN_AT_ONCE // count)):
         drawn = draw.integers(0, count, (min(at_once, resamples - first), count))
-        # A ratio of sums, as over all documents: a long document weighs more than a short one.
+        # The ratio of sums weighs a long document more than a short one, as in the difference over all documents.
         parts.append(excess_nats[drawn].sum(axis=1) / byte_counts[drawn].sum(axis=1))
     return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""The text that two models may be compared on: validation lines that neither was trained or chosen on."""
+"""The text on which two models may be compared: validation lines that neither model was trained or selected on."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -17,20 +17,20 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import literal
 
-TEXT_BYTES_AT_ONCE = 1 << 20  # scored together: one loss per token for each of two models
+TEXT_BYTES_AT_ONCE = 1 << 20  # Texts of this size are scored together, with one loss per token and model.
 
 
 @dataclass(frozen=True)
 class HoldoutDocument:
-    """A document of the corpus, whole, with the numbers of its lines that judge."""
+    """A whole document of the corpus, with the numbers of its lines for comparison."""
 
     document_id: int
-    source_file: str  # within the corpus folder
+    source_file: str  # The path within the corpus folder.
     byte_offset: int
     byte_count: int
-    sha256: str  # hexadecimal
-    judging: tuple[int, ...] = ()  # from 0
-    digests: tuple[int, ...] = ()  # of the lines that judge
+    sha256: str  # The digest in hexadecimal.
+    judging: tuple[int, ...] = ()  # The numbers of the lines for comparison, from 0 on.
+    digests: tuple[int, ...] = ()  # The digests of these lines.
 
 
 def judging_documents(
@@ -43,12 +43,21 @@ def judging_documents(
     *,
     lines_are_known: bool = True,
 ) -> list[HoldoutDocument]:
-    """Return the validation documents with lines that may judge two models, in the corpus's order.
+    """Return the validation documents with lines for the comparison of two models, in the order of the corpus.
 
-    folder: of the corpus. seen: the files of write_seen_text() of both. See holdout_documents() and judging_lines().
-    If fewer than `fewest_lines` are left, lines that occur in training elsewhere judge, too: a text that repeats its
-    lines, such as a log, has no others. lines_are_known: False if a file does not list the lines that were seen; then
-    only whole paragraphs are compared, whose fingerprints it has.
+    See holdout_documents() and judging_lines() for the selection of documents and lines.
+
+    Args:
+        dataset: The dataset with the validation split.
+        folder: The folder of the corpus.
+        seen: The files of write_seen_text() of both models.
+        maximum: The largest number of documents. If None, all are used.
+        seed: The seed of the random sample of documents.
+        fewest_lines: If fewer lines are left, lines that also occur in the training text are used, too. A text that
+            repeats its lines, such as a log, has no others.
+        lines_are_known: Whether the files list the lines that were seen. If not, only whole paragraphs are compared,
+            because the files have their fingerprints.
+
     """
     documents = holdout_documents(dataset, seen, maximum, seed)
     if not lines_are_known:
@@ -62,10 +71,11 @@ def judging_documents(
 def holdout_documents(
     dataset: DatasetRecord, seen: Sequence[Path], maximum: int | None = None, seed: int = 0
 ) -> list[HoldoutDocument]:
-    """Return the dataset's validation documents, in the corpus's order, that no file of write_seen_text() has.
+    """Return the validation documents, in the order of the corpus, that no file of write_seen_text() lists.
 
-    Documents above the bound of one of the files are left out: it is unknown whether they were seen. If there are
-    more than `maximum`, a random sample is drawn. The same seed draws the same documents from the same text.
+    Documents with fingerprints above the bound of one of the files are left out, because it is unknown whether the
+    model has seen them. If there are more than `maximum` documents, a random sample is drawn. The same seed draws the
+    same documents from the same text.
     """
     parameters = {
         "seen": [literal(path) for path in seen],
@@ -81,11 +91,12 @@ def holdout_documents(
 def judging_lines(
     folder: Path, documents: list[HoldoutDocument], seen: np.ndarray | None = None, below: str = ABOVE_ALL
 ) -> list[HoldoutDocument]:
-    """Return the documents that have lines which judge, with the numbers of these.
+    """Return the documents that have lines for comparison, with the numbers of these lines.
 
-    A line judges if it is not blank, its digest does not let it choose, it was not seen, and it does not repeat an
-    earlier one. seen: (lines,) uint64 digests, sorted, which are complete `below` that fingerprint; lines above it are
-    left out. None: lines that were seen and repetitions judge, too.
+    A line is used for comparison if it is not blank, its digest does not assign it to selection, it was not seen, and
+    it does not repeat an earlier line. `seen` contains sorted digests, (lines,) uint64. They are complete below the
+    fingerprint `below`; lines above it are left out. If `seen` is None, seen and repeated lines are used for
+    comparison, too.
     """
     found: list[HoldoutDocument] = []
     earlier: set[int] = set()
@@ -108,16 +119,16 @@ def judging_lines(
 
 
 def is_in(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return whether each number is one of the ascending ones, (n,) bool."""
+    """Return whether each number is among the ascending ones, (n,) bool."""
     places = np.searchsorted(ascending, numbers)
     found: np.ndarray = np.append(ascending, np.uint64(0))[places] == numbers
     return found & (places < len(ascending))
 
 
 def is_whole_paragraph(folder: Path, document: HoldoutDocument) -> bool:
-    """Return True if blank lines, or the borders of a source, surround the document.
+    """Return True if the document is surrounded by blank lines or the borders of its source.
 
-    rnnlm 0.3 and older cut longer paragraphs elsewhere, so only whole ones have the same fingerprint.
+    rnnlm 0.3 and older cut longer paragraphs at other places, so only whole paragraphs have the same fingerprint.
     """
     path = inside(folder, document.source_file)
     end = document.byte_offset + document.byte_count
@@ -130,14 +141,14 @@ def follows_blank_line(path: Path, place: int) -> bool:
     with path.open("rb") as stream:
         stream.seek(max(0, place - 1_024))
         before = stream.read(min(place, 1_024))
-    lines = before.split(b"\n")  # the last one is empty: `place` is where a line begins
+    lines = before.split(b"\n")  # The last one is empty, because `place` is at the beginning of a line.
     return len(lines) > 2 and not lines[-2].strip()
 
 
 def read_texts(folder: Path, documents: list[HoldoutDocument]) -> Iterator[list[tuple[HoldoutDocument, str]]]:
-    """Yield the documents with their text, about TEXT_BYTES_AT_ONCE at a time.
+    """Yield the documents with their texts, about TEXT_BYTES_AT_ONCE at a time.
 
-    CorpusError if the corpus in `folder` is gone or has changed.
+    Raise CorpusError if the corpus in `folder` is missing or has changed.
     """
     waiting: list[tuple[HoldoutDocument, str]] = []
     waiting_bytes = 0

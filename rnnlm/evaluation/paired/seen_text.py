@@ -1,6 +1,7 @@
-"""The text that the training of a model has seen: fingerprints of its documents and lines, in a Parquet file.
+"""The text that a model was trained on, as fingerprints of its documents and lines in a Parquet file.
 
-The file is kept with a registered version, whose dataset may be gone when it is compared.
+The file is kept with a registered version, because the version's dataset may no longer exist at the time of a
+comparison.
 """
 
 from collections.abc import Sequence
@@ -17,30 +18,33 @@ from rnnlm.sequences.validation_lines import all_lines_choose
 from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.sql_statements import statement
 
-KEPT_FINGERPRINTS = 2_000_000  # with a registered version: 14 MB
-ABOVE_ALL = "g"  # follows every hexadecimal digit
-BOUND = b"below"  # in a file's metadata: it has all fingerprints below this one, and no other
-LISTS_LINES = b"lines"  # in a file's metadata, if it lists the lines, too
+KEPT_FINGERPRINTS = 2_000_000  # A registered version keeps at most this number, which needs 14 MB.
+ABOVE_ALL = "g"  # This string is greater than any hexadecimal digit.
+BOUND = b"below"  # Metadata of the file: it has all fingerprints below this value and no others.
+LISTS_LINES = b"lines"  # Metadata of the file, which is present if the file also lists lines.
 SEEN_SCHEMA = pa.schema({"sha256": pa.string(), "is_line": pa.bool_()})
 
 
 def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None = None) -> int:
-    """Write the fingerprints of the documents and lines that training has seen; return the number of documents.
+    """Write the fingerprints of the documents and lines that a model was trained on. Return the number of documents.
 
-    These are those of the training split. If all validation lines may choose, because there are very few, the documents
-    of the validation split are seen, too. A document's fingerprint is that of its letters, which cleaning does not
-    change; its first 16 hexadecimal digits are kept: of 100 million documents, one in 10 million compared with 10,000
-    others is mistaken. A line's is its line_digest. ancestors: such a file of the model that training started from,
-    whose text has been seen too. If it lists no lines, because it is of rnnlm 0.3 or older, neither does this one.
+    These are the documents and lines of the training split. If there are so few validation lines that all of them are
+    used for selection, the documents of the validation split are included. `ancestors` is such a file of the model from
+    which training started, whose text is included, too. If it lists no lines, because it is of rnnlm 0.3 or older,
+    neither does this file.
+
+    The fingerprint of a document is that of its letters, which cleaning does not change. The first 16 hexadecimal
+    digits are kept. The probability that one of 10,000 documents matches one of 100 million others by chance is below
+    one in 10 million. The fingerprint of a line is its line_digest.
 
     Of a corpus with more than KEPT_FINGERPRINTS documents and lines, only fingerprints below a bound are kept, and
-    models are compared on text below it: a theta sketch (Dasgupta et al. 2016, https://arxiv.org/abs/1510.01455). The
-    number is then an estimate.
+    models are compared on text below the bound. This is a theta sketch (Dasgupta et al. 2016,
+    https://arxiv.org/abs/1510.01455). The returned number is then an estimate.
     """
     below = bound_of(ancestors) if ancestors else ABOVE_ALL
     with connect(dataset) as connection:
         (size,) = table(connection, "promotion/count_seen_text", {})
-        listed = (size["highest_line_digest"] + 1) / 2**64  # share of the lines
+        listed = (size["highest_line_digest"] + 1) / 2**64  # The fraction of the lines that are listed.
         if listed < 1:
             below = min(below, f"{size['highest_line_digest']:016x}")
         if (count := size["documents"] + size["training_lines"] / listed) > KEPT_FINGERPRINTS:
@@ -59,7 +63,7 @@ def write_seen_text(dataset: DatasetRecord, path: Path, ancestors: Path | None =
         theirs = theirs.filter(pc.less(theirs["sha256"], below))
         both = pa.concat_tables([seen, theirs]).group_by(SEEN_SCHEMA.names).aggregate([])
         seen = both.sort_by([("is_line", "ascending"), ("sha256", "ascending")])
-    # Sorted digests share their beginnings: this encoding takes 7 bytes for each.
+    # Sorted digests have common prefixes, so this encoding needs only 7 bytes for each.
     pq.write_table(
         seen.replace_schema_metadata({BOUND: below, **({LISTS_LINES: b"listed"} if with_lines else {})}),
         path,
@@ -77,7 +81,7 @@ def bound_of(path: Path) -> str:
 
 
 def lists_lines(path: Path) -> bool:
-    """Return True if the file of write_seen_text() has lines, too. Those of rnnlm 0.3 and older have none."""
+    """Return True if a file of write_seen_text() also lists lines. Files of rnnlm 0.3 and older do not."""
     return LISTS_LINES in (pq.read_schema(path).metadata or {})
 
 

@@ -1,4 +1,4 @@
-"""Options of `rnnlm evaluate --dynamic` and `--cache`; not a stage of the pipeline."""
+"""Settings of `rnnlm evaluate --dynamic` and `--cache`. They are not part of the pipeline's configuration."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from rnnlm.config.bounds import NonNegativeFloat, Size
 
 
 class DynamicConfig(Section):
-    """Dynamic evaluation: learning from the text that is being scored."""
+    """Settings of dynamic evaluation, in which the model learns from the text that it scores."""
 
     rate: NonNegativeFloat = Field(0.03, description="Learning rate of the step after each segment; 0: learn nothing.")
     decay: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
@@ -20,7 +20,7 @@ class DynamicConfig(Section):
 
 
 class CacheConfig(Section):
-    """The neural cache."""
+    """Settings of the neural cache."""
 
     size: Size = Field(500, description="Preceding tokens to remember.")
     theta: NonNegativeFloat = Field(

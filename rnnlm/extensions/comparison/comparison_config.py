@@ -9,7 +9,8 @@ from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
 from rnnlm.config.kinds import KINDS
 
 CountingModel = Literal["kneser-ney"]
-ComparedModel = Literal[ModelKind, CountingModel]  # one list of choices, so that a wrong name gets one message
+# A single type for both lists of choices, so that pydantic reports one error for a wrong name.
+ComparedModel = Literal[ModelKind, CountingModel]
 ALL_MODELS: tuple[ComparedModel, ...] = (*get_args(ModelKind), "kneser-ney")
 NAMES: dict[str, str] = {name: kind.name for name, kind in KINDS.items()} | {"kneser-ney": "Kneser-Ney 5-gram"}
 
@@ -43,7 +44,7 @@ class CompareConfig(Section):
 
     @property
     def kinds(self) -> tuple[ModelKind, ...]:
-        """The models that are trained, each once."""
+        """The models that are trained, without repetitions."""
         return tuple(dict.fromkeys(kind for kind in self.models if kind != "kneser-ney"))
 
     def subject(self) -> tuple[CorpusConfig, str]:
@@ -57,7 +58,7 @@ class CompareConfig(Section):
 
 
 class RegisteredModels(Section):
-    """Instead of training: models that are compared as they are."""
+    """Settings for comparing existing registered models instead of training new ones."""
 
     against: tuple[str, ...] = setting(
         (), "Registered models to compare on the corpus, instead of training: NAME, NAME@ALIAS or NAME/3."

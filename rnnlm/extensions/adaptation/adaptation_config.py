@@ -11,19 +11,21 @@ from rnnlm.config.bounds import NonNegativeFloat, Size
 class DynamicConfig(Section):
     """Settings of dynamic evaluation, in which the model learns from the text that it scores."""
 
-    rate: NonNegativeFloat = Field(0.03, description="Learning rate of the step after each segment; 0: learn nothing.")
+    rate: NonNegativeFloat = Field(0.03, description="Learning rate of the step after each segment. 0: no learning.")
     decay: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.01, description="Share of the way back to the trained weights at each step."
+        0.01, description="Fraction of the way back to the trained weights, after each step of learning."
     )
-    segment_length: Size = Field(20, description="Tokens scored together, then learned from.")
+    segment_length: Size = Field(
+        20, description="Number of tokens in a segment. The model learns from each segment after scoring it."
+    )
     scaled: bool = Field(False, description="Scale each weight's rate and decay by its gradients on the training text.")
 
 
 class CacheConfig(Section):
     """Settings of the neural cache."""
 
-    size: Size = Field(500, description="Preceding tokens to remember.")
+    size: Size = Field(500, description="Number of preceding tokens that the cache holds.")
     theta: NonNegativeFloat = Field(
-        0.3, description="How much more a similar hidden state counts; 0: all states count equally."
+        0.3, description="Sharpness of the weights of similar hidden states. 0 weighs all states equally."
     )
-    share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.15, description="The cache's share of the mixture.")
+    share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.15, description="Weight of the cache in the mixture.")

@@ -24,12 +24,12 @@ TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}  # T
 class AdaptationOptions(Section):
     """The adaptation options as an implementation of ModelVariants (evaluation/variants.py)."""
 
-    dynamic: bool = Field(False, description="Keep learning from the text just scored, in order.")
+    dynamic: bool = Field(False, description="Let the model keep learning from the text that it has scored, in order.")
     dynamic_rate: NonNegativeFloat = DYNAMIC["rate"]
     dynamic_decay: Annotated[float, Field(ge=0.0, le=1.0)] = DYNAMIC["decay"]
     dynamic_scaled: bool = DYNAMIC["scaled"]
     dynamic_segment: Size = DYNAMIC["segment_length"]
-    cache: bool = Field(False, description="Mix in the tokens that followed similar hidden states.")
+    cache: bool = Field(False, description="Mix in a cache of the tokens that followed similar hidden states.")
     cache_size: Size = CACHE["size"]
     cache_theta: NonNegativeFloat = CACHE["theta"]
     cache_share: Annotated[float, Field(ge=0.0, le=1.0)] = CACHE["share"]

@@ -112,7 +112,9 @@ def compare_on_corpus(
     """
     opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
     if opened.model.mixture is not None and opened.model.mixture.is_alone:
-        raise ModelError(f"{folder}: counts alone; --dynamic, --cache and --interpolate adapt a network")
+        raise ModelError(
+            f"{folder}: the model is only n-gram counts; --dynamic, --cache and --interpolate adapt a network"
+        )
     if wanted.needs_other_splits and opened.split != "test":
         raise ConfigError(
             f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"

@@ -20,23 +20,28 @@ class CompareConfig(Section):
     models: tuple[ComparedModel, ...] = setting(ALL_MODELS, "Models to compare.", min_length=1)
     match: Literal["parameters", "tokens", "seconds"] = setting(
         "parameters",
-        "What `budget` fixes: the number of parameters, of trained tokens, or of seconds of training. Parameters are "
-        "always matched within 2 %: without a budget for them, to those of the configured model.",
+        "What `budget` limits: the number of parameters, of trained tokens, or of seconds of training. "
+        "Parameters are always matched within 2 %, to the budget if it is one of parameters, else to the "
+        "configured model.",
     )
     budget: PositiveInt | None = setting(
-        None, "Parameters, trained tokens or seconds of each model. null: as the pipeline's settings say."
+        None,
+        "Number of parameters, trained tokens or seconds for each model. null: taken from the pipeline's settings.",
     )
-    seeds: Size = setting(3, "Number of runs of each model, from training.seed upwards.")
+    seeds: Size = setting(3, "Number of runs of each model. Their seeds count up from training.seed.")
     trials: NonNegativeInt = setting(
         0,
-        "Number of tuning trials of each model: the configured learning rate and dropout, then random ones. The two "
-        "with the best validation perplexity are trained on all tokens, and the better one is chosen. 0: no tuning.",
+        "Number of tuning trials of each model. The first has the configured learning rate and dropout, the "
+        "others random ones. The two trials with the best validation perplexity are trained on all tokens, and "
+        "the better one is chosen. 0: no tuning.",
     )
     trial_share: Annotated[float, Field(gt=0.0, le=1.0)] = setting(
-        0.25, "Share of the tokens that a tuning trial is trained on."
+        0.25, "Fraction of the tokens that a tuning trial is trained on."
     )
     target_perplexity: PositiveFloat | None = setting(
-        None, "Validation perplexity whose time is reported. null: the highest of the models' final ones."
+        None,
+        "The report has the training time of each model to this validation perplexity. null: the highest "
+        "final perplexity of the models.",
     )
     cost_seconds: PositiveFloat = setting(
         4.0, "Seconds of training in which the speed of each model is measured, in each of two rounds."

@@ -1,7 +1,9 @@
 """Evaluate the models of a comparison and write the results to a folder of home.comparisons.
 
-comparison.json every figure runs.parquet one row per run comparison.png the plots report.html everything on one page
-(comparison_page.py)
+comparison.json      every figure
+runs.parquet         one row per run
+comparison.png       the plots
+report.html          everything on one page (comparison_page.py)
 """
 
 from pathlib import Path

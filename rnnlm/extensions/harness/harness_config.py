@@ -1,4 +1,4 @@
-"""Options of `rnnlm lm-eval`; not a stage of the pipeline."""
+"""Options of `rnnlm lm-eval`. They are not part of the pipeline's configuration."""
 
 from pydantic import Field, model_validator
 
@@ -7,7 +7,7 @@ from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, Size
 
 
 class HarnessConfig(Section):
-    """Which tasks EleutherAI's harness runs, and on how many documents."""
+    """Settings of EleutherAI's harness: its tasks and the number of documents."""
 
     tasks: tuple[str, ...] = Field(
         (), description="comma-separated names of harness tasks, or YAML task files; most download their data"

@@ -1,4 +1,4 @@
-"""Options of `rnnlm probe`."""
+"""Settings of `rnnlm probe`."""
 
 from typing import Annotated, Literal, get_args
 
@@ -8,8 +8,9 @@ from rnnlm.config import EngineConfig, ModelKind, Nonlinearity, RecurrentInitial
 from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
 
 SyntheticTaskName = Literal["parity", "modulo-3", "dyck-2", "copying", "echo", "recall"]
-RowLength = Annotated[int, Field(ge=6, le=192)]  # 192: associative recall has keys for 64 pairs
-INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")  # compared
+RowLength = Annotated[int, Field(ge=6, le=192)]  # Associative recall has 64 keys, so a row has at most 64 · 3 tokens.
+# The initializations that are compared.
+INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")
 
 
 class GradientProbeConfig(Section):

@@ -1,4 +1,4 @@
-"""The settings probes: what is measured and plotted of every trained model."""
+"""The settings probes, which choose what is measured and plotted for every trained model."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ProbesConfig(Section):
-    """Plots of what a trained model does, made after its evaluation."""
+    """Settings of plots about a trained model, which are made after its evaluation."""
 
     gradient_flow: bool = setting(True, "Plot gradient norms against the distance back in time.")
     gradient_steps: int = setting(

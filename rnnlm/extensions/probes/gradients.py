@@ -42,7 +42,7 @@ def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, windo
 
 
 def variants(dataset: DatasetRecord, config: GradientProbeConfig) -> Iterator[tuple[Nonlinearity, str, LanguageModel]]:
-    """Yield networks with each nonlinearity and initialization, also with a scaled identity, whose gradients explode."""
+    """Yield networks with each nonlinearity and initialization, and with a scaled identity, whose gradients explode."""
     unigram = unigram_log_probabilities(dataset)
     starts: list[tuple[str, RecurrentInitialization, float]] = [(name, name, 1.0) for name in INITIALIZATIONS]
     starts.append((f"identity × {config.factor:g}", "identity", config.factor))

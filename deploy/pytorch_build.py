@@ -1,9 +1,9 @@
-"""Install the build of PyTorch that suits this machine: with CUDA if an NVIDIA driver answers, else for the CPU alone.
+"""Install a build of PyTorch for this machine, with CUDA if there is an NVIDIA driver, else for the CPU alone.
 
 .venv/bin/python deploy/pytorch_build.py [cpu|cuda]     run by `make` and by deploy/Dockerfile, with the value of TORCH
 
-On Linux the package index's own build contains CUDA: ten times as much to download, and to store, as the build for the
-CPU alone, which PyTorch's index has. TORCH_INDEX is the address of a mirror of PyTorch's index.
+On Linux, the build in the package index contains CUDA. It is about ten times as large as the build for the CPU alone,
+which is only in PyTorch's own index. TORCH_INDEX may be the address of a mirror of PyTorch's index.
 """
 
 import os
@@ -16,12 +16,12 @@ from pathlib import Path
 
 CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 PYTORCH_INDEX = "https://download.pytorch.org/whl"
-OWN = "the package index's own"  # built for CUDA 13
+OWN = "the package index's own"  # This build is for CUDA 13.
 SIZES = "It contains CUDA: about 3 GB to download and 6 GB in .venv; without it these are about 0.5 and 1.7 GB."
 
 
 def driver_cuda() -> tuple[int, int] | None:
-    """Return the newest version of CUDA that the NVIDIA driver can run. None: no driver answers."""
+    """Return the newest version of CUDA that the NVIDIA driver supports, or None if there is no working driver."""
     try:
         said = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError):
@@ -31,7 +31,10 @@ def driver_cuda() -> tuple[int, int] | None:
 
 
 def choose_build(asked: str) -> str:
-    """Return the name of a build in PyTorch's index, or OWN. Exit if the driver is too old for the CUDA asked for."""
+    """Return the name of a build in PyTorch's index, or OWN.
+
+    Exit if the driver is too old for a requested CUDA build.
+    """
     if asked not in ("", "cpu", "cuda"):
         sys.exit(f"TORCH={asked}: expected cpu or cuda, or nothing, to let the NVIDIA driver decide")
     driver = driver_cuda()
@@ -40,7 +43,7 @@ def choose_build(asked: str) -> str:
     if driver is None or driver >= (13, 0):
         return OWN
     if driver >= (12, 0):
-        return "cu126"  # CUDA 12.6 runs on every driver for CUDA 12
+        return "cu126"  # CUDA 12.6 runs on every driver for CUDA 12.
     problem = f"the NVIDIA driver runs CUDA {driver[0]}.{driver[1]}, and PyTorch needs a driver for CUDA 12 or later"
     if asked == "cuda":
         sys.exit(f"TORCH=cuda: {problem}; update the driver")
@@ -49,7 +52,7 @@ def choose_build(asked: str) -> str:
 
 
 def installed_build() -> str | None:
-    """Return the build of the installed PyTorch, which its version names: 2.13.0+cpu. None: there is none."""
+    """Return the build of the installed PyTorch, which its version names (2.13.0+cpu), or None without PyTorch."""
     try:
         return version("torch").partition("+")[2] or OWN
     except PackageNotFoundError:
@@ -57,7 +60,10 @@ def installed_build() -> str | None:
 
 
 def pip_succeeds(*options: str, quiet: bool = False) -> bool:
-    """Install PyTorch without what it needs, which is installed with the program."""
+    """Install PyTorch with pip, and return True on success.
+
+    Its dependencies are not installed here, but together with the program.
+    """
     plain = ("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--constraint", str(CONSTRAINTS))
     command = [sys.executable, "-m", "pip", "install", *plain, *options, "torch"]
     return subprocess.run(command, stderr=subprocess.DEVNULL if quiet else None).returncode == 0
@@ -65,16 +71,18 @@ def pip_succeeds(*options: str, quiet: bool = False) -> bool:
 
 def main(asked: str = "") -> None:
     if platform.system() != "Linux":
-        return  # elsewhere the package index has one build, without CUDA
+        return  # On other systems, the package index has a single build, without CUDA.
     present = installed_build()
     if present is not None and asked in ("", "cpu" if present == "cpu" else "cuda"):
-        build, replacing = present, ()  # an environment keeps its build: this is a later version of it, or nothing
+        # An environment keeps its build. Pip installs a later version of the build, or nothing.
+        build, replacing = present, ()
     else:
         build, replacing = choose_build(asked), ("--force-reinstall",) if present else ()
     own = build == OWN
     if not own:
         index = f"{os.environ.get('TORCH_INDEX') or PYTORCH_INDEX}/{build}"
-        # First without patience, so that an index that cannot be reached costs seconds; then as patient as pip is.
+        # First try with few retries and a short timeout, so that an unreachable index costs only seconds. The actual
+        # installation uses pip's defaults.
         impatient = ("--dry-run", "--retries", "1", "--timeout", "5")
         own = not pip_succeeds("--index-url", index, *impatient, *replacing, quiet=True)
         if own:

@@ -1,4 +1,4 @@
-"""The `rnnlm` command: parse the arguments, run a command of flows/commands, report errors in at most three lines."""
+"""The `rnnlm` command, which parses arguments, runs a command of flows/commands and reports errors in a few lines."""
 
 import ast
 import atexit
@@ -28,28 +28,29 @@ from rnnlm.storage.disk_errors import FEWEST_FILES, shortage, too_few_files
 
 USER_ERROR = 2
 OPENING = "Train, evaluate, register and serve recurrent language models."
-PLAIN_WORDS = {  # for what pydantic says of a number
+PLAIN_WORDS = {  # Simpler words for pydantic's messages about numbers.
     r"Input should be a valid integer\b.*": "expected a whole number",
     r"Input should be greater than or equal to ": "expected at least ",
 }
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
-HEADINGS = ("Pipeline", "Models", "Measure", "Text", "Every night", "Servers")  # of the overview, in this order
+# The headings of the overview, in their order.
+HEADINGS = ("Pipeline", "Models", "Measure", "Text", "Every night", "Servers")
 COMMAND_MODULES = Path(__file__).with_name("commands")
 
 
 @dataclass(frozen=True)
 class CommandPlace:
-    """Where a command is found: the function NAME_command of a module of flows/commands that has a HEADING."""
+    """The location of a command, a function NAME_command in a module of flows/commands that defines HEADING."""
 
     heading: str
     module: str
     function: str
-    subcommands: tuple[str, ...]  # functions NAME_SUBCOMMAND_command of the same module
+    subcommands: tuple[str, ...]  # The names of functions NAME_SUBCOMMAND_command in the same module.
 
 
 @functools.cache
 def commands() -> dict[str, CommandPlace]:
-    """Return all commands by heading and name. The modules are read, not imported."""
+    """Return all commands by name, ordered by heading. The modules are read as text rather than imported."""
     found: dict[str, CommandPlace] = {}
     for path in sorted(COMMAND_MODULES.glob("*.py")):
         source = path.read_text(encoding="utf-8")
@@ -65,7 +66,7 @@ def commands() -> dict[str, CommandPlace]:
 
 
 class LazyGroup(TyperGroup):
-    """Imports a command's module when the command is called: `rnnlm --help` needs none of them."""
+    """A command group that imports a command's module only when it is called, so that `rnnlm --help` is fast."""
 
     def list_commands(self, context: Any) -> list[str]:
         return list(commands())
@@ -82,7 +83,7 @@ class LazyGroup(TyperGroup):
         return self.commands.get(name)
 
     def format_help(self, context: Any, formatter: Any) -> None:
-        """Write the overview from the docstrings of the commands' functions, which are read and not imported."""
+        """Write the overview from the docstrings of the commands' functions, which are parsed and not imported."""
         overview = TyperGroup(name=self.name, params=self.params, help=self.help, epilog=self.epilog)
         overview.rich_markup_mode = self.rich_markup_mode
         for name, place in commands().items():
@@ -93,7 +94,7 @@ class LazyGroup(TyperGroup):
 
 @functools.cache
 def docstrings(module: str) -> dict[str, str]:
-    """Return the docstring of each function of a module of flows/commands."""
+    """Return the docstring of each function in a module of flows/commands."""
     tree = ast.parse(COMMAND_MODULES.joinpath(f"{module}.py").read_text(encoding="utf-8"))
     return {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
 
@@ -123,24 +124,27 @@ def start(
         bool, typer.Option("--version", help="Show the version and exit.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take the options before the command."""
+    """Handle the options before the command."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command. Returns 0, 2 after a user error, or 128 + the signal's number after an interruption."""
+    """Run one command, and return its exit code.
+
+    The code is 0 on success, 2 after a user error, and 128 + the signal's number after an interruption.
+    """
     try:
         with sigterm_raises():
             code = build_group().main(arguments, prog_name="rnnlm", standalone_mode=False) or 0
-            # Typer turns a KeyboardInterrupt into this code.
+            # Typer converts a KeyboardInterrupt to this code.
             return report_interruption(signal.SIGINT) if code == 128 + signal.SIGINT else int(code)
     except typer.TyperException as error:
         return report_wrong_call(error)
     except (RnnlmError, TrackingError) as error:
         complain(str(error))
         return USER_ERROR
-    except OSError as error:  # a disk, a path or a pipe without a better message of its own
+    except OSError as error:  # An error of a disk, path or pipe that was not converted to a better message.
         return report_system_error(error)
-    except Exception as error:  # of an import, before the command has begun
+    except Exception as error:  # An error during imports, before the command has begun.
         if (reason := shortage(error)) is None:
             raise
         complain(reason)
@@ -150,19 +154,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def report_system_error(error: OSError) -> int:
-    """Print what the system refused, in one line."""
+    """Print an error of the operating system in one line."""
     where = f"{visible(str(error.filename))}: " if error.filename else ""
     complain(f"{where}{error.strerror or error}; check the path, its permissions and the disk")
     return USER_ERROR
 
 
 def complain(reason: str) -> None:
-    """Print why the command ends, on standard error. What it quotes does not control the terminal."""
+    """Print to standard error why the command ends. Control characters in quoted text are made harmless."""
     print(f"rnnlm: {terminal_text(reason)}", file=sys.stderr)
 
 
 def check_open_files() -> None:
-    """Exit with a sentence if this user may open too few files for a server and a training to end in order."""
+    """Exit with an error message if this user may open too few files for a server and a training run."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY and most < FEWEST_FILES:
         complain(too_few_files())
@@ -170,7 +174,7 @@ def check_open_files() -> None:
 
 
 def check_current_folder() -> None:
-    """Exit with a sentence if the current folder was deleted: libraries end in other errors, or abort the process."""
+    """Exit with an error message if the current folder was deleted, because libraries would fail in unclear ways."""
     try:
         Path.cwd()
     except OSError as error:
@@ -179,7 +183,10 @@ def check_current_folder() -> None:
 
 
 def flushed(code: int) -> int:
-    """Write what is left in the standard streams. Returns the exit code, which tells of a full output."""
+    """Flush the standard streams, and return the exit code.
+
+    It becomes an error code if the output cannot be written.
+    """
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -191,10 +198,10 @@ def flushed(code: int) -> int:
 
 
 def fill_standard_streams() -> None:
-    """Open /dev/null for standard streams that the caller has closed: else the next file would be in their place.
+    """Open /dev/null for standard streams that the caller has closed, so that no other file takes their number.
 
-    Bytes of the input that are no text are read as lone surrogates, which every tokenizer turns into U+FFFD. Characters
-    that the output's encoding lacks are written as escapes.
+    Input bytes that are not valid text are read as lone surrogates, which every tokenizer replaces by U+FFFD.
+    Characters that the output's encoding lacks are written as escapes.
     """
     closed = [number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)) if stream is None]
     for number in closed:
@@ -221,12 +228,12 @@ def build_group() -> TyperGroup:
 
 
 def report_wrong_call(error: typer.TyperException) -> int:
-    """Print what is wrong with the arguments in one line; without arguments, the help."""
+    """Print what is wrong with the arguments in one line. Without arguments, Typer has already printed the help."""
     context = getattr(error, "ctx", None)
     message = error.format_message().rstrip(".")
     for pattern, plain in PLAIN_WORDS.items():
         message = re.sub(pattern, plain, message)
-    if not message:  # called without arguments: Typer has printed the help
+    if not message:  # The command was called without arguments.
         return 0
     path = context.command_path if context is not None else "rnnlm"
     if wrong := re.match(r"No such command '([^']*)'", message):
@@ -240,19 +247,22 @@ def report_wrong_call(error: typer.TyperException) -> int:
 
 
 def report_interruption(number: int) -> int:
-    """Print one line. Returns the exit code of a program ended by the signal."""
+    """Print that the command was interrupted, and return the exit code for the signal."""
     complain("interrupted; the same command resumes")
     return 128 + number
 
 
 class Terminated(BaseException):  # noqa: N818  not an error, like KeyboardInterrupt
-    """SIGTERM, raised in the main thread."""
+    """The exception that SIGTERM raises in the main thread."""
 
 
 @contextlib.contextmanager
 def sigterm_raises() -> Iterator[None]:
-    """Make SIGTERM end the block as Ctrl-C does. Prefect, training and uvicorn install their own handlers inside."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+    """Let SIGTERM end the block with an exception, as Ctrl-C does.
+
+    Inside the block, Prefect, training and uvicorn install handlers of their own.
+    """
+    if threading.current_thread() is not threading.main_thread():  # Only the main thread may set signal handlers.
         yield
         return
 
@@ -267,15 +277,16 @@ def sigterm_raises() -> Iterator[None]:
 
 
 def console_entry() -> NoReturn:
-    """Run as the entry point of the installed `rnnlm` script."""
-    os.umask(os.umask(0o022) | 0o022)  # files of a home are loaded: nobody else may write to them
+    """Run the command as the entry point of the installed `rnnlm` script."""
+    # Files of a home are loaded by later commands, so other users must not be able to write to them.
+    os.umask(os.umask(0o022) | 0o022)
     fill_standard_streams()
     check_open_files()
     check_current_folder()
     code = main()
-    # Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report
-    # in fifty lines. So run the exit functions (one stops the temporary server) and leave without a teardown. CPython
-    # (3.11 to 3.14) has no public function for it.
+    # Threads of Prefect outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report
+    # in fifty lines. Therefore the exit functions are run here (one of them stops the temporary server), and the
+    # process exits without a teardown. CPython (3.11 to 3.14) has no public function for this.
     atexit._run_exitfuncs()
     os._exit(flushed(code))
 

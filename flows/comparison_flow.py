@@ -1,8 +1,8 @@
-"""Compare kinds of models on the same tokens: same loop, same number of parameters, trials and seeds.
+"""Compare kinds of models on the same tokens, with the same training loop, number of parameters, trials and seeds.
 
 Every trial and every seed is an ordinary training run. A finished run is found again, so an interrupted comparison
-resumes where it stopped, and two processes may share the models between them (not with match=seconds, whose number of
-tokens follows from speeds that are measured together).
+resumes where it stopped. Two processes may also divide the models among themselves, except with match=seconds, where
+the number of tokens depends on speeds that are measured together.
 """
 
 import logging
@@ -34,7 +34,7 @@ from tasks.comparison import compare_costs, log_compared_models, report_comparis
 from tasks.evaluation import evaluate_perplexity
 from tasks.training import train_model
 
-FINALISTS = 2  # trials of each model that are trained on all tokens
+FINALISTS = 2  # The number of trials of each model that are trained on all tokens.
 
 logger = logging.getLogger("rnnlm.extensions.comparison")
 
@@ -44,13 +44,13 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
     """Train and measure every model, and publish the report.
 
     Args:
-        config: Models, what is matched, seeds and trials; and the pipeline's settings.
-        force: Measure speed and memory again, and write the report again. Finished training runs stay, but with
+        config: The models, what is matched, the seeds and trials, and the pipeline's settings.
+        force: Measure speed and memory again, and write the report again. Finished training runs are kept, but with
             match=seconds another speed means another number of tokens.
 
     """
     config = start_flow_run(config)
-    prepared = prepare(config.pipeline)  # warns of copied text before anything is trained
+    prepared = prepare(config.pipeline)  # This warns of copied text before anything is trained.
     dataset = prepared.dataset
     configs = matched_configs(config, dataset)
     costs = compare_costs(configs, dataset, config.cost_seconds, force=force)
@@ -81,9 +81,10 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
 def tuning_trials(
     count: int, short: PipelineConfig, whole: PipelineConfig, dataset: DatasetRecord
 ) -> tuple[Trial, ...]:
-    """Return the results of all trials on a share of the tokens (short), and of the best FINALISTS on all (whole).
+    """Return the results of all trials on a fraction of the tokens (short), and of the FINALISTS on all tokens (whole).
 
-    A high learning rate may look best after a share of the tokens and be worse after all of them.
+    The second step is needed because a high learning rate may look best after a fraction of the tokens and be worse
+    after all of them.
     """
     trials = [
         Trial(settings=settings, validation_perplexity=trial_perplexity(short, settings, dataset))
@@ -102,7 +103,7 @@ def tuning_trials(
 
 
 def trial_perplexity(pipeline: PipelineConfig, settings: TunedSettings, dataset: DatasetRecord) -> float | None:
-    """Return None if training diverged."""
+    """Train with the settings and return the validation perplexity, or None if training diverged."""
     config = with_settings(pipeline, settings, pipeline.training.seed)
     try:
         return train_model(config, dataset).best_validation_perplexity

@@ -1,4 +1,4 @@
-"""Average the probabilities of several networks: an ensemble, evaluated and registered like a trained model."""
+"""Average the probabilities of several networks in an ensemble, which is registered like a trained model."""
 
 from flows.operations.flow_start import rnnlm_flow, start_flow_run
 from flows.pipeline_flow import evaluate_and_register, publish_summary
@@ -11,7 +11,7 @@ from tasks.ensembles import mix_networks
 
 @rnnlm_flow("mix")
 def mix_flow(config: MixConfig) -> TrainedRecord:
-    """Fit the shares of the configured networks on their validation text, and register the ensemble."""
+    """Fit the weights of the configured networks in a mixture on their validation text, and register the ensemble."""
     config = start_flow_run(config)
     home = find_home()
     members, dataset = find_members(home, [run_model_folder(home, name) for name in config.models])

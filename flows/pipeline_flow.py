@@ -1,23 +1,23 @@
-"""The pipeline: text in, registered recurrent language model out. Read this file first.
+"""The pipeline, which turns a text into a registered recurrent language model. Read this file first.
 
     prepare   1. download_corpus      fetch the text and store it as UTF-8, named by its sha256
-              2. learn_tokenizer      learn the vocabulary from the training split
+              2. learn_tokenizer      train the tokenizer on the training split
               3. tokenize_corpus      tokenize into one checked DuckDB file of shifted sequences
               4. describe_sequences   report sizes, lengths, vocabulary and duplicates
-              5. check_data           compare the text with the champion's; warn, or stop here
-              6. raise_events         tell automations of drift, and why the run stopped
+              5. check_data           compare the text with the champion's; warn, or stop the run
+              6. raise_events         send events about drift, and about why the run stopped
     train     7. choose_network       measure this machine's speed; choose size and length for the minutes
               8. train_model          train the model with checkpoints, anew or from the champion's weights
-              9. evaluate_perplexity  score whole splits beside the baselines
-             10. measure_model        measure it as extensions ask: surprise, gradients, scores to compare texts with
+              9. evaluate_perplexity  score whole splits with the model and the baselines
+             10. measure_model        run the extensions' measurements: surprise, gradients, reference scores
              11. sample_run           continue the configured prompts
-             12. log_results          send scores, samples and plots to MLflow
+             12. log_results          log scores, samples and plots to MLflow
              13. register_run         add a version to the registry, as champion or challenger
-             14. raise_events         tell automations how the night ended, of a new champion or a worse candidate
+             14. raise_events         send events about the result, a new champion or a worse candidate
 
-The same order, without tasks, pages and events, is rnnlm/pipeline.py: `rnnlm.train` runs it without Prefect.
-Each output is named by a digest of everything it depends on, so a stage whose verified output exists is skipped;
-`config.force` names stages to run again.
+rnnlm/pipeline.py runs the same stages without Prefect's tasks, pages and events, for `rnnlm.train`. Each output is
+named by a digest of everything it depends on. A stage whose verified output exists is skipped. `config.force` names
+stages to run again.
 """
 
 import logging
@@ -50,7 +50,8 @@ from tasks.registration import raise_events, register_run
 from tasks.sequences import check_data, describe_sequences, tokenize_corpus
 from tasks.training import choose_network, train_model
 
-logger = logging.getLogger("rnnlm.pipeline")  # the library's lines are shown on every console and in the run's log
+# A logger below `rnnlm`, whose lines appear on every console and in the run's log.
+logger = logging.getLogger("rnnlm.pipeline")
 
 
 @rnnlm_flow("pipeline")
@@ -64,21 +65,21 @@ def pipeline_flow(
     config: PipelineConfig = PipelineConfig(),
     seeds: int = 1,
 ) -> PipelineRecord:
-    """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` tells what was done.
+    """Run every stage, from the corpus to the registered model. The artifact `CORPUS-summary` describes the result.
 
-    The first six parameters are for people at the run form; what they leave empty, `config` says.
+    The first six parameters are for people who use the run form. Values that are left empty come from `config`.
 
     Args:
         corpus: Folder, file, URL, hf:NAME or the name of a known corpus.
         preset: Name of a preset, such as smoke.
-        minutes: Minutes of training; size and number of epochs are chosen for them.
-        maximum_tokens: Tokens to train on at most, over all epochs.
-        settings: Further ones, as with --set: lines such as training.optimizer.learning_rate=0.002.
-        promote: May the model become champion? never; if_better: if it is shown to be better; by_policy: as for a
-            schedule. Empty: a run with other settings than the schedule's must be better.
-        config: Preset and all settings; fields left unchanged come from the deployment.
-        seeds: Number of trainings, from training.seed upwards. The first is registered; the others tell how much the
-            scores depend on the seed.
+        minutes: Minutes of training, for which the size of the network and the number of epochs are chosen.
+        maximum_tokens: Largest number of tokens to train on, over all epochs.
+        settings: Further settings, as with --set: lines such as training.optimizer.learning_rate=0.002.
+        promote: When the model may become champion. never; if_better: if it is shown to be better; by_policy: as for a
+            schedule. Empty: the model of a run with other settings than the schedule's must be better.
+        config: Preset and all settings. Fields that are not changed come from the deployment.
+        seeds: Number of training runs, with seeds that count up from training.seed. The first model is registered, the
+            others show how much the scores depend on the seed.
 
     """
     config = start_flow_run(
@@ -105,10 +106,10 @@ def pipeline_flow(
 
 @rnnlm_flow("prepare")
 def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
-    """Prepare a corpus: learn its tokenizer and store its sequences in one checked DuckDB file.
+    """Prepare a corpus: train its tokenizer and store its sequences in one checked DuckDB file.
 
     Args:
-        config: Preset and settings; fields left unchanged come from the deployment.
+        config: Preset and settings. Fields that are not changed come from the deployment.
 
     """
     return prepare(start_flow_run(config))
@@ -119,8 +120,8 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
     """Train, evaluate, sample and register a model. Without a dataset, the configured one is prepared.
 
     Args:
-        config: Preset and settings; fields left unchanged come from the deployment.
-        dataset: An existing dataset; usually none.
+        config: Preset and settings. Fields that are not changed come from the deployment.
+        dataset: An existing dataset, which is usually not given.
 
     """
     config = start_flow_run(config)
@@ -144,7 +145,8 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
     try:
         gates, stopped = check_data(config, dataset), None
     except GatesError as error:
-        gates, stopped = error.gates, error  # raised again once the pages and events tell why
+        # The error is raised again after the pages and events have reported the reason.
+        gates, stopped = error.gates, error
     prepared = PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset, score_warnings=gates.score_warnings)
     if not dataset.skipped:
         create_markdown_artifact(
@@ -173,7 +175,10 @@ def train(config: PipelineConfig, dataset: DatasetRecord) -> TrainedRecord:
 def evaluate_and_register(
     config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, told: PipelineConfig | None = None
 ) -> TrainedRecord:
-    """Run the stages after training. told: the configuration before its size was chosen."""
+    """Run the stages after training.
+
+    `told` is the configuration as the user gave it, before the network's size was chosen.
+    """
     name = dataset.corpus_name
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
@@ -185,7 +190,7 @@ def evaluate_and_register(
     logged = log_results(run, evaluation, samples, plots)
     registered = register_run(config, dataset, run, evaluation, samples, told, force="registration" in config.force)
     trained = TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
-    if not evaluation.skipped:  # else an earlier run has published both
+    if not evaluation.skipped:  # Otherwise an earlier run has published both artifacts.
         create_table_artifact(
             score_rows(evaluation), key=page_key(name, "perplexity"), description="Perplexity beside the baselines"
         )
@@ -198,8 +203,8 @@ def evaluate_and_register(
 
 
 def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: TrainedRecord, seeds: int) -> SeedScores:
-    """Train the first run's model again from the next seeds, and score all runs."""
-    config = choose_network(config, dataset)  # finds what it chose for the first run
+    """Train the first run's model again with the following seeds, and score all runs."""
+    config = choose_network(config, dataset)  # This returns the size that was chosen for the first run.
     runs, evaluations = [first.run], [first.evaluation]
     for seed in range(config.training.seed + 1, config.training.seed + seeds):
         logger.info("training: seed %d, run %d of %d", seed, len(runs) + 1, seeds)
@@ -216,7 +221,7 @@ def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: Tra
 def publish_summary(
     config: PipelineConfig, corpus_name: str, record: TrainedRecord, score_warnings: tuple[str, ...]
 ) -> None:
-    """Publish one artifact, the events and the tags that say what the run has done."""
+    """Publish an artifact, events and tags that describe what the run has done."""
     if record.is_unchanged:
         logger.info("%s: %s, nothing to do", corpus_name, unchanged_since(record))
     create_markdown_artifact(

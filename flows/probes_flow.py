@@ -1,4 +1,4 @@
-"""Compare kinds of networks: what they learn and remember, and how far back their gradients reach."""
+"""Compare kinds of networks by what they learn and remember, and by how far back their gradients reach."""
 
 from prefect.artifacts import create_markdown_artifact
 
@@ -13,7 +13,7 @@ from tasks.probes import log_probe, probe_abilities, probe_echo, probe_gradients
 
 @rnnlm_flow("probe-abilities")
 def probe_abilities_flow(config: AbilitiesConfig, force: bool = False) -> AbilityComparison:
-    """Compare what networks of each kind learn of synthetic tasks, on short rows and on longer ones.
+    """Compare how well networks of each kind learn synthetic tasks, in short and in longer rows.
 
     Figures and plot are stored in the home, and shown in MLflow and on the flow run.
     """

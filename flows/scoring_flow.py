@@ -1,4 +1,4 @@
-"""Score texts in bulk, and keep or drop them by their scores."""
+"""Score many texts, and keep or drop texts by their scores."""
 
 from prefect.artifacts import create_markdown_artifact
 
@@ -30,7 +30,7 @@ def score_flow(config: ScoringConfig) -> ScoredRecord:
 
 @rnnlm_flow("filter")
 def filter_flow(config: FilterConfig) -> FilterRecord:
-    """Score every document of the input with the configured model, and write those kept and those dropped."""
+    """Score every document of the input with the configured model, and write the kept and the dropped documents."""
     config = start_flow_run(config)
     check_filter(config)
     found = filter_input(config, score_input(scoring_of(config)))

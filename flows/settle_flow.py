@@ -1,4 +1,4 @@
-"""Give runs whose process was killed a final state, and start interrupted ones again, on a schedule."""
+"""A scheduled flow that gives runs of killed processes a final state, and restarts interrupted runs."""
 
 from prefect.client.orchestration import get_client
 
@@ -11,7 +11,10 @@ from rnnlm.storage.home import find_home
 
 @rnnlm_flow("settle")
 def settle_flow() -> int:
-    """Return how many flow, task and MLflow runs of this home were settled."""
+    """Settle dead runs and restart interrupted ones.
+
+    Return the number of flow, task and MLflow runs that were settled.
+    """
     show_library_lines()
     hold_run_lock()
     home = find_home()

@@ -1,4 +1,4 @@
-"""Remove from the home what its retention does not keep, on a schedule."""
+"""A scheduled flow that removes from the home what its retention rules do not keep."""
 
 from prefect.artifacts import create_markdown_artifact
 
@@ -13,7 +13,7 @@ from tasks.upkeep import prune
 
 @rnnlm_flow("prune")
 def prune_flow(config: RetentionConfig = RetentionConfig()) -> PruneRecord:
-    """Remove old versions, runs, datasets, corpora, histories and caches; never what an alias needs."""
+    """Remove old versions, runs, datasets, corpora, histories and caches, but never anything that an alias needs."""
     config = start_flow_run(config)
     pruned = prune(config, oldest_living_run(find_home()))
     create_markdown_artifact(prune_report(pruned), key="prune", description="What was removed, and how much")

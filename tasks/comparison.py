@@ -1,4 +1,4 @@
-"""Measure kinds of models side by side and report their comparison."""
+"""Measure the training costs of kinds of models, and report their comparison."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -19,7 +19,7 @@ from rnnlm.storage.records import DatasetRecord
 def compare_costs(
     configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, seconds: float, force: bool = False
 ) -> dict[ModelKind, TrainingCosts]:
-    """Measure what training and generating with each model cost, side by side."""
+    """Measure the time and memory of training and generating with each model, under the same conditions."""
     return stored_costs(find_home(), configs, dataset, seconds, force=force)
 
 
@@ -32,7 +32,7 @@ def report_comparison(
     score_warnings: tuple[str, ...] = (),
     force: bool = False,
 ) -> ModelComparison:
-    """Put the results of all models together: figures, plots, one HTML page."""
+    """Write the results of all models: figures, plots, and one HTML page."""
     comparison = model_comparison.compare_models(find_home(), config, dataset, trained, costs, force=force)
     comparison = comparison.model_copy(update={"score_warnings": score_warnings})
     with atomic_file(comparison.picture) as partial:
@@ -46,6 +46,6 @@ def report_comparison(
 def log_compared_models(comparison: ModelComparison, tracking: TrackingConfig) -> str | None:
     """Log a comparison of models as an MLflow run, with the models' training runs nested below it.
 
-    Returns the MLflow run's address, or None if MLflow is unavailable.
+    Return the URL of the MLflow run, or None if MLflow is unavailable.
     """
     return log_model_comparison(find_home(), comparison, tracking)

@@ -1,4 +1,4 @@
-"""Obtain a corpus and learn its tokenizer."""
+"""Obtain a corpus and train its tokenizer."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,14 +18,15 @@ from tasks.operations.task_runners import engine_of, piece_task
 
 
 def name_download() -> str:
-    """Name the task run by the corpus, because the source may be a long path or an address."""
+    """Name the task run after the corpus, because the source may be a long path or URL."""
     return f"download {corpus_name(task_run.parameters['config'])}"
 
 
-# No Prefect retries: rnnlm/corpora/http_download.py and `datasets` retry with backoff and resume by themselves.
+# Prefect does not retry this task, because rnnlm/corpora/http_download.py and `datasets` retry downloads with backoff
+# and resume them.
 @task(task_run_name=name_download, cache_policy=NO_CACHE)
 def download_corpus(config: CorpusConfig, force: bool = False) -> CorpusRecord:
-    """Store a corpus, given by catalogue name, path, glob, URL or hf: name, as UTF-8 text in the home."""
+    """Store a corpus as UTF-8 text in the home. The source is a catalogue name, path, glob, URL or hf: name."""
     return obtain_corpus(find_home(), config, force=force)
 
 
@@ -41,7 +42,7 @@ def count_corpus_words(
 def learn_tokenizer(
     corpus: CorpusRecord, config: TokenizerConfig, engine: EngineConfig = EngineConfig(), force: bool = False
 ) -> TokenizerRecord:
-    """Learn a tokenizer from a corpus's training split; words are counted where `engine` says."""
+    """Train a tokenizer on a corpus's training split. Words are counted on the engine that `engine` selects."""
     return tokenizer_training.train_tokenizer(
         find_home(), corpus, config, force=force, open_engine=engine_of(count_corpus_words, engine)
     )

@@ -1,4 +1,4 @@
-"""Score a run, measure and sample its model, and log the results."""
+"""Evaluate a run, measure and sample its model, and log the results."""
 
 from pathlib import Path
 
@@ -21,12 +21,12 @@ from tasks.operations.mlflow_pages import server_of_links
 def evaluate_perplexity(
     dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, force: bool = False
 ) -> EvaluationRecord:
-    """Score a run on whole splits, beside the baselines."""
+    """Score whole splits with the model of a run and with the baselines."""
     return evaluate_run(find_home(), dataset, run, config, force=force)
 
 
 def name_measurement() -> str:
-    """Name the task run by the measurement and the corpus."""
+    """Name the task run after the measurement and the corpus."""
     parameters = task_run.parameters
     return f"measure {parameters['measurement'].name} of {parameters['dataset'].corpus_name}"
 
@@ -35,7 +35,7 @@ def name_measurement() -> str:
 def measure_model(
     measurement: ModelMeasurement, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord, force: bool = False
 ) -> Measured:
-    """Measure a run's model once more, as an extension asks."""
+    """Run an extension's measurement of a run's model."""
     return measurement.measure(find_home(), config, dataset, run, force)
 
 
@@ -49,9 +49,9 @@ def sample_run(dataset: DatasetRecord, run: RunRecord, config: GenerationConfig,
 def log_results(
     run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: tuple[Path, ...] = ()
 ) -> LoggedRecord:
-    """Log a run's scores, samples, losses and plots to MLflow; without MLflow the pipeline continues.
+    """Log a run's scores, samples, losses and plots to MLflow. If MLflow is unavailable, the pipeline continues.
 
-    The pages are named only if another home's server does not answer at their address.
+    Links to MLflow's pages are left out if the server of another home answers at their address.
     """
     home = find_home()
     logged = log_run_results(home, run, evaluation, samples, pictures)

@@ -25,13 +25,13 @@ def probe_ability(
     seed: int,
     force: bool,
 ) -> AbilityScore:
-    """Train one network on one synthetic task and measure what it has learned."""
+    """Train one network on one synthetic task, and measure how well it has learned the task."""
     return measure(home, config, network, task_name, seed, force)
 
 
 @task(task_run_name="compare abilities", cache_policy=NO_CACHE)
 def probe_abilities(config: AbilitiesConfig, force: bool = False) -> AbilityComparison:
-    """Measure and plot what networks of each kind learn of synthetic tasks."""
+    """Measure and plot how well networks of each kind learn synthetic tasks."""
     engine = engine_of(probe_ability, config)
     return kind_probes.compare_abilities(find_home(), config, force=force, open_engine=engine)
 
@@ -54,8 +54,8 @@ def probe_gradients(
 def log_probe(
     comparison: GradientComparison | EchoComparison | AbilityComparison, tracking: TrackingConfig
 ) -> str | None:
-    """Log a comparison of networks as an MLflow run; if MLflow is unavailable, the next call logs it.
+    """Log a comparison of networks as an MLflow run. If MLflow is unavailable, the next call logs it.
 
-    Returns the MLflow run's address, or None if MLflow is unavailable.
+    Return the URL of the MLflow run, or None if MLflow is unavailable.
     """
     return log_probe_comparison(find_home(), comparison, tracking)

@@ -1,4 +1,4 @@
-"""Register a run's model, tell automations of the night, and sample from the champion."""
+"""Register a run's model, emit events for automations, and sample from the champion."""
 
 import logging
 from typing import Any
@@ -24,7 +24,7 @@ from tasks.operations.registry_turn import registry_turn
 
 
 def is_tracking_failure(task: Task[..., Any], task_run: TaskRun, state: State[Any]) -> bool:
-    """Retry only if MLflow failed: a user error would fail again."""
+    """Return True if MLflow failed, because only then a retry can succeed."""
     return isinstance(state.data, TrackingError)
 
 
@@ -46,7 +46,8 @@ def register_run(
 ) -> RegisteredVersion:
     """Register a run's model as champion or challenger, with retries while MLflow is unavailable.
 
-    told: the configuration before its size was chosen; None: it was complete.
+    `told` is the configuration as the user gave it, before the network's size was chosen. It is None if the size was
+    given.
     """
     home = find_home()
     candidate = Candidate(config, dataset, run, evaluation, samples, told)
@@ -59,10 +60,7 @@ def register_run(
 
 @task(task_run_name="tell automations", cache_policy=NO_CACHE)
 def raise_events(events: tuple[NightEvent, ...]) -> int:
-    """Emit Prefect events about a night, for automations to act on.
-
-    Returns how many were emitted.
-    """
+    """Emit Prefect events about a run, on which automations can act. Return the number of events."""
     emitted = 0
     for event in events:
         sent = emit_event(
@@ -76,8 +74,8 @@ def raise_events(events: tuple[NightEvent, ...]) -> int:
         )
         emitted += sent is not None
     if emitted:
-        logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # this logger would warn about waiting
-        EventsWorker.instance().drain()  # wait for the sending thread: the process may end soon
+        logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # This logger would warn about waiting.
+        EventsWorker.instance().drain()  # Wait until the events are sent, because the process may end soon.
     return emitted
 
 

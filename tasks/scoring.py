@@ -1,4 +1,4 @@
-"""Score texts with a registered model and compare them with its validation text."""
+"""Score texts with a registered model, and compare their scores with those of the model's validation text."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def score_shard(score: ShardScorer, path: Path, documents: pa.Table) -> int:
 
 @task(task_run_name="score texts", cache_policy=NO_CACHE)
 def score_input(config: ScoringConfig) -> ScoringRecord:
-    """Score texts with a model, into a Parquet file or a DuckDB table."""
+    """Score texts with a model, and write the scores to a Parquet file or a DuckDB table."""
     return bulk_scoring.score_texts(find_home(), config, open_engine=engine_of(score_shard, config))
 
 
@@ -37,11 +37,11 @@ def compare_scores(config: ScoringConfig, scoring: ScoringRecord) -> Drift:
 
 @task(task_run_name="list strange documents", cache_policy=NO_CACHE)
 def list_strange_documents(config: ScoringConfig, scoring: ScoringRecord) -> tuple[StrangeDocument, ...]:
-    """List the strangest documents of a scoring, if any are asked for."""
+    """List the strangest documents of a scoring if config.top is set."""
     return find_strange_documents(scoring, config.top) if config.top else ()
 
 
 @task(task_run_name="filter texts", cache_policy=NO_CACHE)
 def filter_input(config: FilterConfig, scoring: ScoringRecord) -> FilterRecord:
-    """Write the documents that are kept, and those that are dropped."""
+    """Write the kept and the dropped documents."""
     return filter_texts(find_home(), config, scoring)

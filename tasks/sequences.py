@@ -35,7 +35,7 @@ def tokenize_corpus(
 
 @task(task_run_name="describe {dataset.corpus_name}", cache_policy=NO_CACHE)
 def describe_sequences(dataset: DatasetRecord, force: bool = False) -> str:
-    """Describe a dataset in a markdown report with plots."""
+    """Describe a dataset in a Markdown report with plots."""
     description, pictures = describe_dataset(find_home(), dataset, force=force)
     return description_page(description, pictures).markdown()
 
@@ -44,7 +44,7 @@ def describe_sequences(dataset: DatasetRecord, force: bool = False) -> str:
 def check_data(config: PipelineConfig, dataset: DatasetRecord) -> GatesRecord:
     """Check a dataset before training: size, unknown words, duplicates, leakage and drift from the champion's text.
 
-    Raise GatesError, which has the measurements, if a gate stops the run.
+    Raise GatesError, which includes the measurements, if a gate stops the run.
     """
     gates = data_gates.check_gates(find_home(), config, dataset)
     gates.raise_if_stopped()

@@ -1,4 +1,4 @@
-"""Choose a network's size and train it."""
+"""Choose a network's size, and train the network."""
 
 import contextlib
 import logging
@@ -29,7 +29,7 @@ logger = logging.getLogger("rnnlm.training")
 
 @task(task_run_name="choose size for {dataset.corpus_name}", cache_policy=NO_CACHE)
 def choose_network(config: PipelineConfig, dataset: DatasetRecord) -> PipelineConfig:
-    """Choose a size and a length for what training.minutes leaves open."""
+    """Choose the network's size and the training length for training.minutes, if they are not configured."""
     return fit_to_minutes(find_home(), config, dataset)
 
 
@@ -38,7 +38,7 @@ def choose_network(config: PipelineConfig, dataset: DatasetRecord) -> PipelineCo
     cache_policy=NO_CACHE,
 )
 def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = False) -> RunRecord:
-    """Train a model, tracked in MLflow; resume an unfinished run, or find the finished one."""
+    """Train a model with tracking in MLflow. An unfinished run is resumed, and a finished run is returned."""
     home = find_home()
 
     @contextlib.contextmanager
@@ -56,7 +56,7 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
 
 
 def find_origin() -> RunOrigin | None:
-    """Return the flow run that a person sees in Prefect's list: the one that no other run has started."""
+    """Return the flow run that appears in Prefect's list, which is the one that no other run has started."""
     if FlowRunContext.get() is None:
         return None
     with contextlib.suppress(Exception), get_client(sync_client=True) as client:

@@ -1,6 +1,7 @@
-"""The commands of `rnnlm`, grouped by topic: the function NAME_command is the command NAME.
+"""The commands of `rnnlm`, grouped by topic. A function NAME_command implements the command NAME.
 
-It calls a flow or the library and prints one result, as text for people or as JSON for programs. command.py turns its
-parameters into options and its docstring into the help; flows/command_line.py lists all commands. Heavy imports are
-inside the functions: `rnnlm --help` must not take seconds, and the environment must be set before Prefect is imported.
+Each command calls a flow or the library and prints one result, as text for people or as JSON for programs. command.py
+turns the function's parameters into options, and its docstring into the help text. flows/command_line.py lists all
+commands. Heavy imports are inside the functions, so that `rnnlm --help` does not take seconds, and so that the
+environment is set before Prefect is imported.
 """

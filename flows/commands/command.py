@@ -1,7 +1,7 @@
-"""How a function becomes a command: Typer reads its signature, with two kinds of parameters of our own.
+"""Turn a function into a Typer command. Two kinds of parameters get special treatment.
 
-A `Session` parameter becomes --json, a `FlowSession` also --verbose and --quiet. A parameter that is annotated with an
-OptionGroup (option_groups.py) becomes several options.
+A `Session` parameter becomes the option --json, and a `FlowSession` parameter also --verbose and --quiet. A parameter
+that is annotated with an OptionGroup (option_groups.py) becomes several options.
 """
 
 import contextlib
@@ -29,18 +29,18 @@ FlowResult = TypeVar("FlowResult")
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """A command's session: its home, and where results go."""
+    """The session of a command, with its home and the stream for results."""
 
     home: Home
     out: TextIO
     json: bool
 
     def print_result(self, text: str, value: Any) -> None:
-        """Print `text` for people, or `value` as JSON with --json, on standard output. value: may hold records."""
+        """Print `text` to standard output, or with --json `value` as JSON. The value may contain records."""
         self.print_line(json_of(value) if self.json else terminal_text(text))
 
     def print_line(self, text: str) -> None:
-        """Print text on standard output. HomeError if that is on a full disk, which need not be the home's."""
+        """Print text to standard output. Raise HomeError if the output's disk is full."""
         try:
             print(text, file=self.out, flush=True)
         except OSError as error:
@@ -50,19 +50,19 @@ class Session:
 
 
 def json_of(value: Any) -> str:
-    """Return a value, which may hold records, as JSON. Numbers that JSON does not have, such as NaN, become null."""
+    """Return a value as JSON. It may contain records. Numbers that JSON lacks, such as NaN, become null."""
     text = json.dumps(value, default=lambda record: record.model_dump(mode="json"))
     return json.dumps(json.loads(text, parse_constant=lambda name: None))
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadingSession(Session):
-    """A session of a command that stores nothing: it makes no home, and runs where it may not write."""
+    """The session of a command that stores nothing. It creates no home, and also works in a read-only one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FlowSession(Session):
-    """A session of a command that runs a flow."""
+    """The session of a command that runs a flow."""
 
     verbose: bool
     quiet: bool
@@ -70,7 +70,7 @@ class FlowSession(Session):
     def run_flow(self, flow: Callable[..., FlowResult], *arguments: Any, **settings: Any) -> FlowResult:
         """Run a flow on the configured Prefect server, or on a temporary one."""
         check_space(self.home.root)
-        if not self.quiet:  # imports and a temporary Prefect server take seconds
+        if not self.quiet:  # Print this first, because imports and a temporary Prefect server take seconds.
             print(f"starting {flow.__name__.removesuffix('_flow')} …", file=sys.stderr, flush=True)
         from flows.operations.console import Detail
         from flows.operations.flow_runner import run_flow
@@ -79,7 +79,7 @@ class FlowSession(Session):
         return run_flow(self.home, flow, *arguments, detail=detail, **settings)
 
 
-SESSION_FLAGS = {  # field of a session → its help
+SESSION_FLAGS = {  # The help of each flag of a session.
     "json": "Print one JSON value on standard output.",
     "verbose": "Show everything that Prefect logs.",
     "quiet": "Show only warnings and the result.",
@@ -89,8 +89,8 @@ SESSION_FLAGS = {  # field of a session → its help
 def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ...]) -> Any:
     """Return Typer's command for the function NAME_command of a module.
 
-    With subcommands it is a group of the functions NAME_SUBCOMMAND_command, and the function runs if none of them is
-    named; without parameters it only describes the group.
+    With subcommands, the result is a group of the functions NAME_SUBCOMMAND_command. If no subcommand is given, the
+    function NAME_command runs. If this function has no parameters, it only provides the group's description.
     """
     app, group = typer.Typer(), typer.Typer()
     function = getattr(module, f"{name.replace('-', '_')}_command")
@@ -108,7 +108,7 @@ def load_command(module: types.ModuleType, name: str, subcommands: tuple[str, ..
 
 
 def help_of(function: Callable[..., None]) -> dict[str, Any]:
-    """Split a docstring into help: one sentence, perhaps details, and examples in the last paragraph."""
+    """Split a docstring into Typer's help (a sentence and perhaps details) and the examples in the last paragraph."""
     text, _, examples = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     lines = examples.splitlines()
     title = "examples:" if len(lines) > 1 else "example:"
@@ -116,24 +116,24 @@ def help_of(function: Callable[..., None]) -> dict[str, Any]:
 
 
 def flowing(text: str) -> str:
-    """Return paragraphs without line breaks of their own: a terminal may be narrower or wider than the source."""
+    """Join the lines of each paragraph, because the terminal may be narrower or wider than the source code."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 @dataclasses.dataclass
 class CommandParameters:
-    """The parameters of a command's function, in their order, and what Typer has to make of them."""
+    """The parameters of a command's function in their order, with the options that Typer needs for them."""
 
-    session: str = ""  # name of the Session parameter
+    session: str = ""  # The name of the Session parameter.
     session_kind: type[Session] = Session
     options: dict[str, OptionGroup] = dataclasses.field(
         default_factory=dict
-    )  # by name, of each parameter that stands for several options
-    kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # by name, the types of these parameters
+    )  # Groups of options by the name of their parameter.
+    kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # The types of these parameters by name.
 
     @classmethod
     def of(cls, function: Callable[..., None]) -> "CommandParameters":
-        """Read them from the function's signature."""
+        """Read the parameters from the function's signature."""
         found = cls()
         for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
             kind, *metadata = get_args(parameter.annotation) or (parameter.annotation,)
@@ -147,11 +147,11 @@ class CommandParameters:
 
     @property
     def flags(self) -> list[str]:
-        """The session's flags, such as json."""
+        """The flags of the session, such as json."""
         return [field.name for field in dataclasses.fields(self.session_kind) if field.name in SESSION_FLAGS]
 
     def signature(self) -> inspect.Signature:
-        """Return the signature with a plain option for each part of a group and each flag of the session."""
+        """Return a signature in which each option of a group and each flag of the session is a parameter of its own."""
         options: dict[str, tuple[Any, Any]] = {"context": (typer.Context, inspect.Parameter.empty)}
         for name, group in self.options.items():
             own = group.options(self.kinds[name])
@@ -167,7 +167,7 @@ class CommandParameters:
         )
 
     def arguments(self, session: Session, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the function's arguments. values: of the plain options, without the flags."""
+        """Return the function's arguments from the values of the single options, without the flags."""
         arguments: dict[str, Any] = {self.session: session}
         for name, group in self.options.items():
             kind = self.kinds[name]
@@ -176,9 +176,9 @@ class CommandParameters:
 
 
 def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function with its session and groups of options replaced by plain options, as Typer wants it.
+    """Return the function with single options in place of its session and groups of options, as Typer needs it.
 
-    Running it opens a session: home and environment set, standard output reserved for results.
+    When it runs, it opens a session, which sets the environment and reserves standard output for results.
     """
     parameters = CommandParameters.of(function)
 
@@ -197,7 +197,7 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def log_to_terminal(line_format: str, anew: bool = False) -> None:
-    """Write warnings of all libraries to standard error. anew: also if a format was set before."""
+    """Write warnings of all libraries to standard error. If `anew`, replace a format that was set before."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TerminalFormatter(logging.Formatter(line_format)))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=anew)
@@ -205,13 +205,13 @@ def log_to_terminal(line_format: str, anew: bool = False) -> None:
 
 @contextlib.contextmanager
 def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Session]:
-    """Set up home and environment. What libraries print, and their warnings, go to standard error."""
+    """Set up the home and the environment. Warnings and other output of libraries go to standard error."""
     from flows.operations.prefect_environment import set_environment
 
     home = find_home()
     set_environment(home, stores=kind is not ReadingSession)
     out = sys.stdout
-    if kind is not FlowSession:  # whose log lines Prefect shows
+    if kind is not FlowSession:  # In a FlowSession, Prefect shows the log lines.
         log_to_terminal("rnnlm: %(message)s")
     with contextlib.redirect_stdout(sys.stderr), full_disk_explained(home.root):
         yield kind(home=home, out=out, **flags)

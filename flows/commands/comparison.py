@@ -15,7 +15,8 @@ HEADING = "Measure"
 TRAINING_OPTIONS = fields(
     *("models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity", "cost_seconds")
 )
-# Without minutes, which --match seconds --budget stands for, and without promote, as nothing is registered.
+# Options of the pipeline without minutes, because --match seconds --budget replaces them, and without promote, because
+# a comparison registers no model.
 PIPELINE_SETTINGS = ("epochs", "hidden_size", "engine", "ray_address")
 
 
@@ -26,7 +27,7 @@ def compare_command(
     corpus: RequiredCorpus,
     options: Annotated[PipelineOptions, some_of("preset", "config", *PIPELINE_SETTINGS, "set")],
     force: Annotated[
-        bool, typer.Option("--force", help="Measure speed again and write the report again; trained runs stay.")
+        bool, typer.Option("--force", help="Measure speed again and write the report again. Trained runs are kept.")
     ] = False,
 ) -> None:
     """Compare kinds of models on the same tokens, or registered models on a text.

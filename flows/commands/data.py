@@ -24,7 +24,6 @@ HEADING = "Text"
 CATALOGUE_FIELDS = ("name", "location", "licence", "format", "splits", "size", "advice")
 
 
-# By default n-grams keep every word of the training split and cut no sentence.
 def corpora_command(session: ReadingSession) -> None:
     """List the corpora known by name.
 
@@ -43,9 +42,9 @@ def inspect_command(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, folder or glob.")],
     set: Set = None,
 ) -> None:
-    """Show what would be read from a file, folder or glob, and what left out.
+    """Show what would be read from a file, folder or glob, and what would be left out.
 
-    Nothing is stored. Only the first 32 MiB of a text are read. The exit code is 2 if a run would end with an error.
+    Nothing is stored. Of a text, only the first 32 MiB are read. The exit code is 2 if a run would end with an error.
 
     rnnlm inspect folder/
     rnnlm inspect 'data/**/*.md' --json
@@ -75,7 +74,8 @@ def tokenize_command(
         bool,
         typer.Option(
             "--show",
-            help="Show pieces instead of ids: in colors on a terminal, else with | between them. Ġ is a space.",
+            help="Show the tokens' text instead of their ids, in colors on a terminal, else with | between "
+            "tokens. Ġ is a space.",
         ),
     ] = False,
 ) -> None:

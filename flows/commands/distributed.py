@@ -14,7 +14,9 @@ def join_command(
     session: Session,
     rendezvous: Annotated[
         str,
-        typer.Argument(metavar="HOST:PORT", help="The run's training.distributed.rendezvous; RNNLM_HOME is shared."),
+        typer.Argument(
+            metavar="HOST:PORT", help="The run's training.distributed.rendezvous. Both nodes must share RNNLM_HOME."
+        ),
     ],
 ) -> None:
     """Train as another node of a run started with training.distributed.rendezvous.

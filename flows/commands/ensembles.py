@@ -16,8 +16,8 @@ def mix_command(
 ) -> None:
     """Average the probabilities of several networks, and register them as one model.
 
-    All must have been trained on the same dataset. Their shares, and those of counts, are fitted on the validation
-    split. The ensemble takes the time and the memory of all its networks.
+    All networks must have been trained on the same dataset. The weights of the networks and of the n-gram model in the
+    mixture are fitted on the validation split. The ensemble needs the time and the memory of all its networks.
 
     rnnlm mix rnnlm-python-docs@champion rnnlm-python-docs@challenger
     """

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
 
 HEADING = "Measure"
-OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")  # settings of a corpus
+# Settings of a corpus that describe one particular text.
+OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")
 
 
 def evaluate_command(
@@ -37,7 +38,8 @@ def evaluate_command(
     split: Annotated[
         Literal["train", "valid", "test"] | None,
         typer.Option(
-            metavar="train|valid|test", help="Default: test, or all of a text that the model was not trained on."
+            metavar="train|valid|test",
+            help="Split to score. Default: test, or the whole text if the model was not trained on it.",
         ),
     ] = None,
     save_probabilities: Annotated[
@@ -48,8 +50,8 @@ def evaluate_command(
 ) -> None:
     """Measure a model's perplexity on a corpus.
 
-    Without --corpus, on the corpus that it was trained on. Any corpus is read as the model's own was; --set
-    corpus.… changes that.
+    Without --corpus, the corpus that the model was trained on is used. Any corpus is read with the settings of the
+    model's own corpus, which --set corpus.… can change.
 
     rnnlm evaluate
     rnnlm evaluate rnnlm-ptb --corpus ptb/ --dynamic --tune
@@ -76,15 +78,15 @@ def evaluate_command(
 
 
 def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -> CorpusConfig:
-    """Return the corpus read as the model's own was, changed by --set. Without --corpus it is the model's own text.
+    """Return the corpus to evaluate with the settings of the model's own corpus, changed by --set.
 
-    The text is found wherever it lies now. Raise ConfigError if --set changes how a text is read that is only known by
-    a path as seen from another folder.
+    Without --corpus, it is the model's own text, which is found even if it was moved. Raise ConfigError if --set
+    changes how this text is read but its path is relative, because the path may name another text in this folder.
     """
     own = corpus_settings(folder)
     if corpus is None and "source" not in own:
         raise ConfigError("the settings that this model was trained with are not in this home; give --corpus")
-    if corpus is not None:  # what describes one text, and not how a text is read
+    if corpus is not None:  # Leave out settings that describe a particular text, and keep those about reading a text.
         own = {name: value for name, value in own.items() if name not in OF_ONE_TEXT}
     for override in overrides:
         if not override.startswith("corpus."):
@@ -121,7 +123,7 @@ def explain_command(
 ) -> None:
     """Show how a model reads a text: tokens, probabilities, loss and state.
 
-    Each line is one step: the token that the model reads, and the one after it, which it must predict.
+    Each line shows one step, with the token that the model reads and the next token, which it must predict.
 
     rnnlm explain 'Return the list.'
     rnnlm explain 'Return the list.' rnnlm-python-docs --picture state.png

@@ -17,13 +17,13 @@ def export_command(
     model: Model = None,
     file_format: Annotated[
         Literal["onnx", "arpa"],
-        typer.Option("--format", metavar="onnx|arpa", help="onnx: the network; arpa: the counts."),
+        typer.Option("--format", metavar="onnx|arpa", help="onnx: export the network. arpa: export the n-gram counts."),
     ] = "onnx",
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write, instead of onnx/model.onnx or model.arpa.")
     ] = None,
 ) -> None:
-    """Export a model to a file: its network to ONNX (extra: onnx), or its counts to ARPA.
+    """Export a model to a file, its network to ONNX (extra: onnx) or its n-gram counts to ARPA.
 
     rnnlm export rnnlm-python-docs --output onnx/model.onnx
     rnnlm export rnnlm-python-docs --format arpa

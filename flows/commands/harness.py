@@ -1,4 +1,4 @@
-"""lm-eval: run EleutherAI's evaluation harness on a model."""
+"""Run EleutherAI's evaluation harness on a model: the command lm-eval."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +33,7 @@ def lm_eval_command(
 
 
 def harness_rows(record: "HarnessRecord") -> list[dict[str, Any]]:
-    """Return one row per metric."""
+    """Return one table row per metric."""
     return [
         {
             "task": row.task,

@@ -27,12 +27,17 @@ if TYPE_CHECKING:
     from rnnlm.storage.records import Sample
 
 HEADING = "Models"
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason, stored with the version.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Reason for the change, which is stored with the version.")]
 
 
 def models_command(
     session: Session,
-    best: Annotated[bool, typer.Option("--best", help="Lowest validation perplexity per model and dataset.")] = False,
+    best: Annotated[
+        bool,
+        typer.Option(
+            "--best", help="Show only the version with the lowest validation perplexity per model and dataset."
+        ),
+    ] = False,
     dataset: Annotated[
         str | None,
         typer.Option(
@@ -73,13 +78,15 @@ def promote_command(
     session: Session,
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="NAME/3 or NAME@challenger; NAME: the version that waits for approval."),
+        typer.Argument(
+            metavar="MODEL", help="NAME/3 or NAME@challenger. NAME alone: the version that waits for approval."
+        ),
     ],
     reason: Reason = "",
 ) -> None:
-    """Make a version champion by hand, overriding the evidence.
+    """Make a version champion by hand, regardless of its scores.
 
-    With registry.approval=true this is the approval.
+    With registry.approval=true, this command is the approval.
 
     rnnlm promote rnnlm-python-docs/3 --reason 'better on our tickets'
     """
@@ -152,14 +159,14 @@ def generate_command(
 
 
 def print_samples(session: Session, samples: "tuple[Sample, ...]") -> None:
-    """Print prompt and continuation as one text. --json gives the exact characters."""
+    """Print each prompt and its continuation as one text. With --json, characters are exact."""
     texts = [sample.whole.strip() for sample in samples]
     separator = "\n\n" if any("\n" in text for text in texts) else "\n"
     session.print_result(separator.join(texts), samples[0] if len(samples) == 1 else samples)
 
 
 def prompts_from_input() -> Iterator[str]:
-    """Yield lines of standard input, until it ends. On a terminal, with a sign and with editing of the line."""
+    """Yield the lines of standard input. On a terminal, show a prompt sign and allow editing of the line."""
     if not sys.stdin.isatty():
         yield from (line.rstrip("\n") for line in sys.stdin)
         return

@@ -22,7 +22,7 @@ def notify_command(
         str,
         typer.Argument(
             metavar="URL",
-            help="http(s) address that takes JSON; a Slack webhook; or an Apprise URL, such as "
+            help="An http(s) address that accepts JSON, a Slack webhook, or an Apprise URL such as "
             "mailtos://USER:PASSWORD@HOST?to=ADDRESS.",
         ),
     ],
@@ -30,15 +30,17 @@ def notify_command(
         bool | None,
         typer.Option(
             "--every-night/--not-every-night",
-            help="Report every night: scores beside the champion's, decision, files that were not read. "
-            "Default: unchanged; at first only what needs attention.",
+            help="Also send a message after every nightly run, with its scores, those of the champion, the "
+            "decision and files that were not read. Default: unchanged, and at first only what needs "
+            "attention.",
         ),
     ] = None,
 ) -> None:
-    """Send messages about the nights to a webhook, Slack or an e-mail address.
+    """Send messages about nightly runs to a webhook, Slack or an e-mail address.
 
-    A test message is sent first. If it is taken, the address is stored as a Prefect block named rnnlm, which the
-    automations use. Each kind of address has one block; delete it in the Prefect UI to stop the messages.
+    A test message is sent first. If it is accepted, the address is stored as a Prefect block named rnnlm, which the
+    automations use. There is one block for each kind of address. To stop the messages, delete the block in the Prefect
+    UI.
 
     rnnlm notify https://hooks.slack.com/services/T000/B000/XXXX
     rnnlm notify https://example.org/hook --every-night
@@ -60,7 +62,7 @@ def notify_command(
 
 
 def block_of(url: str) -> "NotificationBlock":
-    """Make a block for Slack or Apprise, or one that posts JSON. Raise ConfigError if the text is no address."""
+    """Return a block for Slack or Apprise, or one that posts JSON. Raise ConfigError if the text is not an address."""
     from prefect.blocks.notifications import CustomWebhookNotificationBlock, SlackWebhook
     from pydantic import SecretStr
 
@@ -68,10 +70,10 @@ def block_of(url: str) -> "NotificationBlock":
     if not separator or not rest:
         raise ConfigError("expected an address, such as https://example.org/hook or mailtos://USER:PASSWORD@HOST")
     if scheme in ("http", "https") and not rest.startswith(("hooks.slack.com/", "hooks.slack-gov.com/")):
-        # text: as Slack takes it
+        # The field `text` is the one that Slack reads.
         body = {"subject": "{{subject}}", "body": "{{body}}", "text": "{{subject}}\n{{body}}"}
         return CustomWebhookNotificationBlock(name="rnnlm", url="{{url}}", secrets={"url": url}, json_data=body)
-    block = SlackWebhook(url=SecretStr(url))  # passes other schemes on to Apprise
+    block = SlackWebhook(url=SecretStr(url))  # This class passes other schemes on to Apprise.
     if not len(block._apprise_client):
         raise ConfigError(f"{redacted(url)}: Apprise does not know this kind of address")
     return block

@@ -1,4 +1,4 @@
-"""Parameters of a command that become several options: the fields of a config class, or some of a dataclass."""
+"""Parameters of a command that become several options: the fields of a config class, or some fields of a dataclass."""
 
 import dataclasses
 import inspect
@@ -13,21 +13,24 @@ from rnnlm.extension_points import Point, plugged
 
 
 class OptionGroup(Protocol):
-    """Annotation of a parameter of type `kind` that stands for several options."""
+    """The annotation of a parameter of type `kind` that becomes several options."""
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
-        """Return Typer's annotation and the default of each field. inspect.Parameter.empty: required."""
+        """Return Typer's annotation and the default of each field. A required field has inspect.Parameter.empty."""
 
     def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
-        """Return the parameter's value from the options' values by field."""
+        """Return the parameter's value, computed from the values of its options by field."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SectionFields:
-    """Fields of a config class as options, described by the class; their values reach pydantic as text."""
+    """Fields of a config class as options with the descriptions of the class.
 
-    names: dict[str, str]  # field → option
-    variables: dict[str, str]  # field → environment variable with its value, unless the option is given
+    Pydantic parses their values from text.
+    """
+
+    names: dict[str, str]  # The option of each field.
+    variables: dict[str, str]  # Environment variables by field. A variable is used if the option is not given.
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
         return {
@@ -38,7 +41,8 @@ class SectionFields:
     def value(self, kind: type[Any], values: dict[str, Any]) -> Any:
         """Return the section.
 
-        Its `model_fields_set` tells which options were given. Raise ConfigError with the wrong option.
+        Its `model_fields_set` contains the fields whose options were given. Raise ConfigError with the name of a wrong
+        option.
         """
         given = {
             field: parsed(value, kind.model_fields[field])
@@ -49,14 +53,14 @@ class SectionFields:
 
 
 def fields(*names: str, prefix: str = "", variables: dict[str, str] | None = None, **renamed: str) -> SectionFields:
-    """Make options --PREFIX-NAME, and those whose field has another name: renamed gives the field by option."""
+    """Return options --PREFIX-NAME for fields. `renamed` gives the field for each option with another name."""
     options = {name: name for name in names} | {field: option for option, field in renamed.items()}
     named = {field: f"--{prefix}{option}".replace("_", "-") for field, option in options.items()}
     return SectionFields(named, variables or {})
 
 
 def parsed(value: str | bool, field: FieldInfo) -> Any:
-    """Return an option's value. A flag that was given inverts its field's default; a list is separated by commas."""
+    """Return the parsed value of an option. A given flag inverts the field's default, and commas separate a list."""
     if isinstance(value, bool):
         return not field.default
     return [part.strip() for part in value.split(",")] if takes_list(field) else value
@@ -83,7 +87,7 @@ class AddedFields:
 
 @dataclasses.dataclass(frozen=True)
 class SomeFields:
-    """Fields of a dataclass whose annotations are Typer's."""
+    """Fields of a dataclass that are annotated for Typer."""
 
     names: tuple[str, ...]
 
@@ -101,7 +105,7 @@ def some_of(*names: str) -> SomeFields:
 
 @dataclasses.dataclass(frozen=True)
 class PlainOption:
-    """A parameter that Typer understands as it is: an OptionGroup of one option."""
+    """A parameter that Typer can process directly, as a group of one option."""
 
     name: str
     parameter: inspect.Parameter
@@ -114,7 +118,7 @@ class PlainOption:
 
 
 def field_option(option: str, field: FieldInfo, variable: str | None) -> tuple[Any, Any]:
-    """Return Typer's annotation and default of a field's option.
+    """Return Typer's annotation and default for the option of a field.
 
     A boolean field becomes a flag that inverts its default.
     """
@@ -138,9 +142,9 @@ def takes_list(field: FieldInfo) -> bool:
 
 
 def metavar(option: str, annotation: Any) -> str:
-    """Return the placeholder of the value in --help: N, a choice, or the option's name."""
+    """Return the placeholder for the option's value in --help: N, the choices, or the option's name."""
     origin = get_origin(annotation)
-    if origin in (types.UnionType, Union, Annotated):  # X | None, or X with bounds
+    if origin in (types.UnionType, Union, Annotated):  # The annotation is X | None, or X with bounds.
         return metavar(option, get_args(annotation)[0])
     if origin is tuple:
         return "N,…" if get_origin(get_args(annotation)[0]) is Annotated else "NAME,…"
@@ -150,7 +154,7 @@ def metavar(option: str, annotation: Any) -> str:
 
 
 def field_help(field: FieldInfo) -> str:
-    """Return the field's description with its choices (of a tuple), bounds and default."""
+    """Return the field's description, followed by choices, bounds and default in parentheses."""
     notes = []
     item = get_args(field.annotation)[0] if takes_list(field) else None
     if get_origin(item) is Literal:

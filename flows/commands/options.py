@@ -1,4 +1,4 @@
-"""Arguments and options that commands share, with their shell completion, and the configuration they make up."""
+"""Arguments and options that several commands share, their shell completion, and the configuration they result in."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,12 +40,12 @@ def complete_models() -> list[str]:
 
 
 def complete_settings(incomplete: str) -> list[str]:
-    """Return a text such as `model.hidden_size=` for each field that begins so."""
+    """Return completions such as `model.hidden_size=` for the fields that begin with the given text."""
     return [f"{path}=" for path in setting_paths(PipelineConfig) if path.startswith(incomplete)]
 
 
 def setting_paths(section: type[Section], prefix: str = "") -> Iterator[str]:
-    """Yield dotted paths of all fields that --set takes."""
+    """Yield the dotted paths of all fields that --set accepts."""
     for name, field in section.model_fields.items():
         section_below: Any = field.annotation
         if is_section(section_below):
@@ -55,7 +55,7 @@ def setting_paths(section: type[Section], prefix: str = "") -> Iterator[str]:
 
 
 def pipeline_option(option: str, metavar: str | None, text: str, completion: Any = None) -> Any:
-    """Make an option below the heading for the pipeline's settings."""
+    """Return an option that is listed under the heading of the pipeline's settings."""
     return typer.Option(
         option, metavar=metavar, help=text, autocompletion=completion, rich_help_panel="Pipeline settings"
     )
@@ -77,7 +77,7 @@ Preset = Annotated[str | None, pipeline_option("--preset", "NAME", PRESET_HELP, 
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """The options of commands that run the pipeline or a part of it; each command has some of them."""
+    """The options of commands that run the pipeline or a part of it. Each command has some of them."""
 
     corpus: Corpus = None
     preset: Preset = None
@@ -86,9 +86,13 @@ class PipelineOptions:
     ] = None
     minutes: Annotated[
         str | None,
-        pipeline_option("--minutes", "N", "Minutes of training: size and number of epochs are chosen for them."),
+        pipeline_option(
+            "--minutes",
+            "N",
+            "Minutes of training, for which the size of the network and the number of epochs are chosen.",
+        ),
     ] = None
-    epochs: Annotated[str | None, pipeline_option("--epochs", "N", "Passes over the training text.")] = None
+    epochs: Annotated[str | None, pipeline_option("--epochs", "N", "Number of passes over the training text.")] = None
     hidden_size: Annotated[str | None, pipeline_option("--hidden-size", "N", "Number of units per layer.")] = None
     engine: Annotated[
         str | None, pipeline_option("--engine", "ENGINE", str(EngineConfig.model_fields["engine"].description))
@@ -102,7 +106,7 @@ class PipelineOptions:
         pipeline_option(
             "--promote",
             "WHEN",
-            "May the model become champion: never, if_better, by_policy.",
+            "When the model may become champion: never, if_better, by_policy.",
             lambda: get_args(Promote),
         ),
     ] = None
@@ -124,9 +128,9 @@ class PipelineOptions:
     ] = None
 
     def pipeline_config(self, corpus: str | None = None) -> PipelineConfig:
-        """Return the configuration that the options describe. --set wins over the others.
+        """Return the configuration that the options describe. --set takes precedence over the other options.
 
-        corpus: in place of --corpus.
+        If `corpus` is given, it replaces --corpus.
         """
         named = [
             f"{path}={getattr(self, name)}" for name, path in SHORT_SETTINGS.items() if getattr(self, name) is not None
@@ -140,12 +144,12 @@ class PipelineOptions:
 
 
 def dataset_config(corpus: str | None, overrides: list[str] | None, *defaults: str) -> PipelineConfig:
-    """Apply `defaults` and then --set to the default preset, for commands that only need a dataset."""
+    """Return the default preset changed by `defaults` and then by --set, for commands that only need a dataset."""
     return with_checked_source(build_config(None, [*defaults, *(overrides or ())], corpus))
 
 
 def with_checked_source(config: PipelineConfig) -> PipelineConfig:
-    """Refuse a corpus source that is invalid on this machine, before a Prefect server is started."""
+    """Raise an error if the corpus source is invalid on this machine, before a Prefect server is started."""
     from rnnlm.corpora.download import check_source
 
     check_source(config.corpus, find_home())

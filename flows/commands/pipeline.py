@@ -22,12 +22,13 @@ def run_command(
     session: FlowSession,
     options: Annotated[PipelineOptions, some_of("corpus", "preset", "config", *SHORT_SETTINGS, *REPEATING)],
     seeds: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Number of trainings, from training.seed upwards.")
+        int, typer.Option(metavar="N", min=1, help="Number of training runs. Their seeds count up from training.seed.")
     ] = 1,
 ) -> None:
     """Run the whole pipeline, from corpus to registered model.
 
-    With --seeds the first training is registered, and the mean test perplexity of all is reported with its interval.
+    With --seeds, the first training run is registered, and the mean test perplexity of all runs is reported with its
+    confidence interval.
 
     rnnlm run --preset smoke --corpus my-text.txt
     rnnlm run --preset smoke --corpus my-text.txt --seeds 5
@@ -93,7 +94,7 @@ def train_command(
 
 
 def check_device(config: PipelineConfig) -> None:
-    """Refuse a device that this machine lacks, before a Prefect server is started, if this machine is to train."""
+    """Raise an error if training on this machine needs a device that it lacks, before a Prefect server is started."""
     training = config.training
     if training.device not in ("auto", "cpu"):
         from rnnlm.training.training_run import elsewhere
@@ -102,7 +103,7 @@ def check_device(config: PipelineConfig) -> None:
 
 
 def unfinished_run(home: Home, options: PipelineOptions) -> tuple[PipelineConfig, DatasetRecord]:
-    """Return the configuration and dataset that the run to resume started with, and where it runs from now on."""
+    """Return the configuration and the dataset of the run to resume, with the changes that --set makes."""
     assert options.resume is not None
     if options != PipelineOptions(set=options.set, verify=options.verify, resume=options.resume):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""probe gradients, probe echo, probe abilities: small experiments on gradients, memory and learning."""
+"""Small experiments on gradients, memory and learning: the commands probe gradients, probe echo and probe abilities."""
 
 from typing import Annotated
 
@@ -11,8 +11,8 @@ from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, Gr
 from rnnlm.extensions.probes.probe_page import abilities_page, echo_page, gradients_page
 
 HEADING = "Measure"
-RUNNING_TEXT = "sequences.mode=stream"  # sentences are too short to look far back in
-Remeasure = Annotated[bool, typer.Option("--force", help="Measure again even if the figures exist.")]
+RUNNING_TEXT = "sequences.mode=stream"  # Sentences would be too short to measure gradients far back in time.
+Remeasure = Annotated[bool, typer.Option("--force", help="Measure again even if results are stored.")]
 
 
 def probe_command() -> None:

@@ -1,4 +1,4 @@
-"""List training runs, and set some side by side: the command runs."""
+"""List training runs, and compare some of them: the command runs."""
 
 import math
 import textwrap
@@ -28,12 +28,13 @@ def runs_command(
     session: ReadingSession,
     changes: Annotated[
         bool,
-        typer.Option("--changes", help="The best on validation first, with the settings that each changes."),
+        typer.Option("--changes", help="Sort by validation perplexity, and show the settings that each run changes."),
     ] = False,
 ) -> None:
-    """List the training runs, the last one first.
+    """List the training runs, the latest first.
 
-    With --changes the list is a log of attempts: it shows how each run differs from its preset, and what that gave.
+    With --changes, the list is a log of attempts. It shows the settings in which each run differs from its preset, next
+    to the run's scores.
 
     rnnlm runs
     rnnlm runs --changes
@@ -54,7 +55,10 @@ def runs_command(
 
 
 def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
-    """Return the run with the time of its first measurement if that is earlier. Files of a restored home are new."""
+    """Return the run with the time of its first measurement if that is earlier than the time of its files.
+
+    In a restored home, the files are newer than the run.
+    """
     from rnnlm.storage.contained_paths import inside
     from rnnlm.training.history import HISTORY, read_measurements
 
@@ -65,7 +69,7 @@ def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
 
 
 def change_lines(run: "RunOverview") -> list[str]:
-    """Return indented lines: the run's preset, and its settings that differ from it."""
+    """Return indented lines with the run's preset and the settings that differ from it."""
     preset = str(run.settings.get("preset", "default"))
     usual = flatten(PipelineConfig().model_dump(mode="json"))
     usual |= preset_settings(preset) if preset in preset_files() else {}
@@ -82,13 +86,13 @@ def runs_compare_command(
     session: ReadingSession,
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN", help="Ids, beginnings of ids, or folders.", autocompletion=complete_runs),
+        typer.Argument(metavar="RUN", help="Ids of runs, beginnings of ids, or folders.", autocompletion=complete_runs),
     ],
-    picture: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the loss curves.")] = Path(
+    picture: Annotated[Path, typer.Option(metavar="FILE", help="File for the plot of the loss curves.")] = Path(
         "comparison.png"
     ),
 ) -> None:
-    """Compare runs: the settings that differ, their scores, their loss curves in one picture.
+    """Compare the scores and differing settings of runs, and plot their loss curves in one picture.
 
     rnnlm runs compare 9f46 03ab
     """
@@ -116,7 +120,7 @@ def run_row(run: "RunOverview") -> dict[str, Any]:
 
 
 def comparison_text(comparison: "RunComparison") -> str:
-    """Lay out a table with a column for each run: scores first, then the settings that differ."""
+    """Return a table with a column per run. The scores come first, followed by the settings that differ."""
     names = [run.run_id[:8] for run in comparison.runs]
     scores = {
         "test bits/byte": [figure(run.bits_per_byte, 3) for run in comparison.runs],

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from flows.operations.schedules import ScheduleRow
 
 HEADING = "Every night"
-FOLLOW_SECONDS = 2.0  # between two looks at the run
-SILENT_SECONDS = 600.0  # how long a server may be unreachable before nobody waits for it any more
-LOOKS_AFTER_END = 3  # the last log lines arrive some seconds after the final state
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A deployment, as rnnlm schedules lists it.")]
+FOLLOW_SECONDS = 2.0  # Seconds between two queries about the run.
+SILENT_SECONDS = 600.0  # Seconds after which an unreachable server is given up.
+# Number of queries after the run's end, because the last log lines arrive some seconds after the final state.
+LOOKS_AFTER_END = 3
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a deployment, as listed by rnnlm schedules.")]
 
 
 def schedule_command(
@@ -45,7 +46,7 @@ def schedule_command(
     *,
     options: Annotated[PipelineOptions, some_of("preset", "config", *SHORT_SETTINGS, "set")],
 ) -> None:
-    """Run the pipeline on your own text on a schedule; the same name changes an existing one.
+    """Run the pipeline on your own text on a schedule. An existing schedule of the same name is changed.
 
     rnnlm schedule --corpus /data/tickets/ --minutes 10
     rnnlm schedule --corpus notes.txt --cron '30 4 * * 1-5' --timezone Europe/Berlin --name notes
@@ -132,7 +133,8 @@ def trigger_command(
     session: Session,
     name: Name,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Follow the run to its end; the exit code is 2 unless it has completed.")
+        bool,
+        typer.Option("--wait", help="Wait for the end of the run. The exit code is 2 unless the run has completed."),
     ] = False,
 ) -> None:
     """Start a deployment's run now.
@@ -159,13 +161,13 @@ def trigger_command(
 
 
 def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
-    """Show the library's lines in the run's log on standard error as they come, and return its final state."""
-    after: dict[str, Any] = {}  # the lines that are still to be shown, and the last one that was
+    """Print the library's log lines of the run to standard error as they arrive, and return the run's final state."""
+    after: dict[str, Any] = {}  # The filter for log lines that were not printed yet. It includes the last printed line.
     shown: set[str] = set()
     looks_left = LOOKS_AFTER_END
     answered_at = time.monotonic()
     while time.monotonic() < answered_at + SILENT_SECONDS:
-        with contextlib.suppress(httpx.HTTPError):  # the server is being started again
+        with contextlib.suppress(httpx.HTTPError):  # The server may be restarting.
             [run] = query.post("flow_runs/filter", flow_runs={"id": {"any_": [run_id]}})
             answered_at = time.monotonic()
             for log in reversed(query.logs(run_id, "rnnlm", **after)):
@@ -183,9 +185,9 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def prefect_query() -> Iterator[PrefectQuery]:
-    """Ask the server of rnnlm up, or at PREFECT_API_URL.
+    """Yield a PrefectQuery for the server of rnnlm up, or for the one at PREFECT_API_URL.
 
-    Raise ConfigError if there is none, or if it answers with an error.
+    Raise ConfigError if there is no server, or if it answers with an error.
     """
     address = os.environ.get("PREFECT_API_URL")
     if address is None:

@@ -1,4 +1,4 @@
-"""Measure what many texts cost under a model, and act on it: score, filter, pairs and rescore."""
+"""Score texts with a model and use the scores: the commands score, filter, pairs and rescore."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +35,7 @@ def score_command(
     """
     from rnnlm.extensions.scoring.input_files import find_inputs
 
-    find_inputs(config)  # refuse what cannot be right before torch is imported or a Prefect server is started
+    find_inputs(config)  # Report errors in the input before torch is imported and a Prefect server is started.
     model_folder(session.home, config.model)
     from flows.scoring_flow import score_flow
     from rnnlm.extensions.scoring.scoring_page import scoring_page
@@ -58,7 +58,7 @@ def filter_command(
 ) -> None:
     """Keep or drop texts by their scores.
 
-    Kept documents are written as they came, with their bits per byte: the same files, formats and columns.
+    Kept documents are written with their bits per byte, to files of the same names, formats and columns.
 
     rnnlm filter --input 'crawl/*.jsonl.gz' --keep 'bits_per_byte < 3' --output kept --dropped dropped
     rnnlm filter --input texts.txt --keep-share 0.8 --output kept
@@ -80,16 +80,18 @@ def pairs_command(
         str, typer.Argument(metavar="SOURCE", help="A file, folder or glob: JSON Lines, csv, tsv or Parquet.")
     ],
     model: Model = None,
-    good: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the good sentence.")] = "sentence_good",
-    bad: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the bad sentence.")] = "sentence_bad",
+    good: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the good sentence.")] = "sentence_good",
+    bad: Annotated[str, typer.Option(metavar="COLUMN", help="Column with the bad sentence.")] = "sentence_bad",
     group: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column of the group. Default: UID or field, as in BLiMP, or the file."),
+        typer.Option(
+            metavar="COLUMN", help="Column with the group. Default: UID or field, as in BLiMP, else the file's name."
+        ),
     ] = None,
 ) -> None:
     """Measure how often a model prefers the good sentence of a minimal pair.
 
-    Right is a pair whose good sentence has the higher probability; ties are wrong. BLiMP's files are read as they are.
+    A pair is right if the good sentence has the higher probability. Ties are wrong. BLiMP's files can be read directly.
 
     rnnlm pairs blimp/data rnnlm-python-docs
     rnnlm pairs pairs.csv --good right --bad wrong --group topic
@@ -117,13 +119,13 @@ def rescore_command(
     lists: Annotated[
         Path, typer.Argument(metavar="FILE", help="JSON Lines, csv, tsv or Parquet with columns id, text and score.")
     ],
-    weight: Annotated[float, typer.Option(metavar="N", help="Factor of the model's log-probability (natural).")],
+    weight: Annotated[float, typer.Option(metavar="N", help="Factor of the model's natural log-probability.")],
     model: Annotated[str | None, typer.Option(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_models)] = None,
 ) -> None:
     """Choose the best text of each n-best list, with a model's help.
 
-    The rows of one id are a list; the text with the highest score + weight × log-probability is printed, one line per
-    id. Scores are in nats, and higher is better: give costs of a recognizer their negative sign.
+    Rows with the same id form a list. For each id, the text with the highest score + weight × log-probability is
+    printed on one line. Scores are in nats, and higher is better. Negate the costs of a recognizer to get scores.
 
     rnnlm rescore nbest.jsonl --weight 0.5 --model rnnlm-python-docs
     """

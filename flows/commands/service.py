@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flows.service.status import HomeStatus
 
 HEADING = "Every night"
-MLFLOW_PORT = 5000  # where `mlflow ui` listens
+MLFLOW_PORT = 5000  # The default port of `mlflow ui`.
 Port = Annotated[int, typer.Option("--port", metavar="N", help="Port of Prefect's server and UI.", min=1, max=65_535)]
 MlflowPort = Annotated[
     int, typer.Option("--mlflow-port", metavar="N", help="Port of MLflow's server and UI.", min=1, max=65_535)
@@ -41,16 +41,16 @@ def up_command(
     port: Port = PREFECT_PORT,
     mlflow_port: MlflowPort = MLFLOW_PORT,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when everything is up, and leave it running.")
+        bool, typer.Option("--detach", help="Return as soon as everything is running, and keep it running.")
     ] = False,
     install: Annotated[
-        bool, typer.Option("--install", help="Write a systemd user unit that does this at every login.")
+        bool, typer.Option("--install", help="Write a systemd user unit that starts everything at every login.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the logs; rnnlm logs shows them.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the logs. rnnlm logs shows them.")] = False,
 ) -> None:
     """Start everything that nightly runs need: Prefect, MLflow, a worker and the deployments.
 
-    Ctrl-C or rnnlm down stops all of it. Runs that this interrupts are resumed by the next rnnlm up.
+    Ctrl-C or rnnlm down stops all of them. Flow runs that are interrupted by this are resumed by the next rnnlm up.
 
     rnnlm up
     rnnlm up --detach --port 4300 --mlflow-port 5100
@@ -86,7 +86,7 @@ def up_command(
 
 
 def wait_until_up(session: Session, port: int, mlflow_port: int) -> RunningHome:
-    """Start `rnnlm up` in the background. RnnlmError with its last lines if it ends."""
+    """Start `rnnlm up` in the background. If it ends, raise RnnlmError with its last log lines."""
     print("starting Prefect, MLflow, the deployments and a worker …", file=sys.stderr, flush=True)
     process = start_detached(session.home, port, mlflow_port)
     while True:
@@ -106,7 +106,7 @@ def up_text(session: Session, running: RunningHome) -> str:
     from rnnlm.tracking.mlflow_store import TRAINING_VIEW
 
     coming: dict[str, str] = {}
-    with contextlib.suppress(httpx.HTTPError):  # busy; everything else has answered
+    with contextlib.suppress(httpx.HTTPError):  # Prefect may be busy. All servers have answered before.
         coming = next_runs(PrefectQuery(running.prefect_api, home_password(session.home)))
     lines = [
         labelled("home", str(session.home.root)),
@@ -129,7 +129,7 @@ def down_command(session: Session) -> None:
 
 
 def status_command(session: Session) -> None:
-    """Show what runs and how far it is, last and next runs, failed checks, champions, disk use and errors.
+    """Show running, last and next runs, failed checks, champions, disk use and errors.
 
     rnnlm status
     """
@@ -154,7 +154,7 @@ def status_text(status: "HomeStatus") -> str:
     for one in status.by_hand:
         lines += listed("by hand", [f"{one.schedule}: {one.when} {one.state}", *one.outcome.splitlines()])
     for line in status.without_champion:
-        lines += listed("champion", line.split("; "))  # the command in a line of its own
+        lines += listed("champion", line.split("; "))  # The command gets a line of its own.
     if status.gates:
         lines.append(labelled("gates", status.gates))
     tables: dict[str, list[dict[str, Any]]] = {
@@ -193,7 +193,7 @@ def disk_rows(status: "HomeStatus") -> dict[str, int]:
 
 
 def listed(name: str, lines: Sequence[str]) -> list[str]:
-    """Put the name beside the first line."""
+    """Return the lines with the name in front of the first one."""
     return [labelled(name if index == 0 else "", line) for index, line in enumerate(lines)]
 
 
@@ -203,16 +203,18 @@ def logs_command(
         str | None, typer.Argument(metavar="SERVICE", help=f"One of {', '.join(SERVICES)}. Default: all.")
     ] = None,
     number: Annotated[
-        int, typer.Option("-n", "--number", metavar="N", help="Number of lines to show of the end of each log.", min=0)
+        int, typer.Option("-n", "--number", metavar="N", help="Number of last lines to show of each log.", min=0)
     ] = 20,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new lines, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue to print new lines until Ctrl-C.")] = False,
 ) -> None:
-    """Print the logs of rnnlm up, of the servers and of the worker, whose log has the flow runs.
+    """Print the logs of rnnlm up, of the servers and of the worker. The worker's log includes the flow runs.
 
     rnnlm logs worker -f
     """
     if follow and session.json:
-        raise ConfigError("--follow prints lines as they come, which are no JSON value; leave out --follow or --json")
+        raise ConfigError(
+            "--follow prints lines as they arrive, which are not a JSON value; leave out --follow or --json"
+        )
     if service is not None and service not in SERVICES:
         raise ConfigError(f"{service}: no such service; expected one of {', '.join(SERVICES)}")
     names = [service] if service else list(SERVICES)

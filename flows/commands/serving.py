@@ -25,12 +25,12 @@ def serve_command(
 ) -> None:
     """Serve a model over HTTP, with a page to try it.
 
-    It is reloaded when its alias moves.
+    The model is reloaded when its alias moves to another version.
 
     rnnlm serve
     rnnlm serve rnnlm-python-docs --port 8080
     """
-    with bound_socket(config):  # a taken port and a wrong name are answered before torch is imported
+    with bound_socket(config):  # Report an occupied port or a wrong name before torch is imported.
         pass
     model_folder(session.home, model)
     from rnnlm.extensions.serving.server import serve_model

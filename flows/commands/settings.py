@@ -52,13 +52,13 @@ def below(field: str, section: str | None) -> bool:
 
 
 def setting_rows(config: Section, prefix: str = "") -> Iterator[dict[str, Any]]:
-    """Yield a row for each field: its dotted path, type, bounds, value in `config` and description."""
+    """Yield a row for each field, with its dotted path, type, bounds, value in `config` and description."""
     values = config.model_dump(mode="json")
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)
         if isinstance(value, Section):
             yield from setting_rows(value, f"{prefix}{name}.")
-        elif prefix:  # what is outside of a section is no setting: force
+        elif prefix:  # A field outside of sections, such as force, is not a setting.
             yield {
                 "field": prefix + name,
                 "type": type_name(field.annotation),
@@ -69,7 +69,7 @@ def setting_rows(config: Section, prefix: str = "") -> Iterator[dict[str, Any]]:
 
 
 def setting_text(row: dict[str, Any]) -> str:
-    """Return a text such as `model.layers = 1` with type and bounds on a line, then the indented description."""
+    """Return a line such as `model.layers = 1` with type and bounds, followed by the indented description."""
     kind = ", ".join(filter(None, [row["type"], row["bounds"]]))
     value = row["value"] if isinstance(row["value"], str) else json.dumps(row["value"], ensure_ascii=False)
     lines = textwrap.wrap(row["description"], LINE_WIDTH - 4)
@@ -77,7 +77,7 @@ def setting_text(row: dict[str, Any]) -> str:
 
 
 def type_name(annotation: Any) -> str:
-    """Return a text such as `whole number`, `word or char or bpe`, `list of text`, `text or null`."""
+    """Return the name of a type, such as `whole number`, `word or char or bpe`, `list of text` or `text or null`."""
     arguments = get_args(annotation)
     if get_origin(annotation) is Annotated:
         return type_name(arguments[0])

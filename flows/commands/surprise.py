@@ -17,7 +17,9 @@ HEADING = "Measure"
 def surprise_command(
     session: Session,
     model: Model = None,
-    pictures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Copy the plots there.")] = None,
+    pictures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder to which the plots are copied.")
+    ] = None,
 ) -> None:
     """Show where a model's loss is high: sentence, position, frequency.
 

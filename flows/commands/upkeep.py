@@ -1,4 +1,4 @@
-"""Keep a home small, and keep a copy of it: the commands prune, backup and restore."""
+"""Remove what a home no longer needs, and back it up: the commands prune, backup and restore."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,10 +22,10 @@ def prune_command(
     session: Session,
     config: Annotated[RetentionConfig, fields("versions", "champions", "datasets", "days", "recent_hours", "dry_run")],
 ) -> None:
-    """Remove what nobody needs any more.
+    """Remove what is no longer needed.
 
-    Versions with an alias, the champions to roll back to and what they were made from are kept. Caches can be made
-    again. Run it while trainings run: what they use is kept.
+    Versions with an alias, the champions for rollbacks, and everything from which they were made are kept. Old
+    caches are removed, because they can be made again. Prune may run during trainings, whose files are kept.
 
     rnnlm prune --dry-run
     rnnlm prune --versions 10 --days 90
@@ -44,14 +44,14 @@ def prune_command(
 def backup_command(
     session: Session,
     place: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where to write it; with --verify, the backup's file.")
+        Path, typer.Argument(metavar="FOLDER", help="Folder for the backup. With --verify, the file of the backup.")
     ],
     verify: Annotated[bool, typer.Option("--verify", help="Only check the sha256 of every file in a backup.")] = False,
 ) -> None:
     """Back up registry, metrics, registered models and corpora.
 
-    Run it at any time, also while a training runs. Each backup is one new file in the folder, whole by itself. Datasets
-    and runs of registered versions and Prefect's database are in it, unfinished runs and caches are not.
+    A backup can be made at any time, even during training. Each backup is one new, self-contained file in the folder.
+    It includes the datasets and runs of registered versions and Prefect's database, but no unfinished runs and caches.
 
     rnnlm backup /mnt/backup/rnnlm
     """
@@ -72,7 +72,7 @@ def backup_command(
 
 
 def verify_backup(session: Session, archive: Path) -> None:
-    """Print what is in the archive. HomeError if a file of it is damaged."""
+    """Print the contents of the archive. Raise HomeError if one of its files is damaged."""
     from rnnlm.extensions.upkeep.upkeep_page import verified_text
 
     manifest = read_manifest(archive)
@@ -93,8 +93,8 @@ def restore_command(
 ) -> None:
     """Restore a backup into an empty home.
 
-    The home is RNNLM_HOME, also on another path or machine than before. Files that are damaged in the backup are left
-    out and listed; the command then fails.
+    The home is the folder RNNLM_HOME, which may differ from the original path and machine. Files that are damaged in
+    the backup are left out and listed, and the command then ends with an error.
 
     RNNLM_HOME=/srv/rnnlm rnnlm restore /mnt/backup/rnnlm/20261124T230000Z-1a2b3c4d.rnnlm-backup.tar
     """

@@ -1,8 +1,8 @@
-"""Automations that `rnnlm deploy` and `rnnlm up` create: which events send a message.
+"""The automations that `rnnlm deploy` and `rnnlm up` create, which send messages about events.
 
-A message goes to every notification block named `rnnlm` (`rnnlm notify` makes one). Without such a block an automation
-does nothing but show in the UI. A user's changes stay: an automation that exists is only touched to exchange
-"do nothing" and the blocks named `rnnlm`; a disabled one stays disabled.
+A message is sent to every notification block named `rnnlm`, which `rnnlm notify` makes. Without such a block, an
+automation only appears in the UI. A user's changes to automations are kept: in an existing automation, only "do
+nothing" and the blocks named `rnnlm` are replaced by each other, and a disabled automation stays disabled.
 """
 
 from datetime import timedelta
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import BlockDocument
     from prefect.events.schemas.automations import AutomationCore
 
-NOTIFIER = "rnnlm"  # name of the notification blocks
+NOTIFIER = "rnnlm"  # The name of the notification blocks.
 KEPT_IN_A_ROW = 7
-EVERY_NIGHT = "rnnlm: night ended"  # disabled until `rnnlm notify --every-night`
-RETIRED = ("rnnlm: candidate worse 7 times",)  # of earlier versions
+EVERY_NIGHT = "rnnlm: night ended"  # This automation is disabled until `rnnlm notify --every-night`.
+RETIRED = ("rnnlm: candidate worse 7 times",)  # Automations of earlier versions, which are deleted.
 RUN_LINK = "{% if flow_run %}{{ flow_run.name }}: {{ flow_run|ui_url }}{% endif %}"
 RUN_TEXT = "{{ flow_run.name }}: {{ flow_run.state.name }}\n{{ flow_run.state.message }}\n{{ flow_run|ui_url }}"
 EVENT_TEXT = f"{{{{ event.payload.message }}}}\n{RUN_LINK}"
-DEPLOYMENT = "related:deployment:prefect.resource.id"  # one count for each deployment
+# With this label, events are counted separately for each deployment.
+DEPLOYMENT = "related:deployment:prefect.resource.id"
 OF_DEPLOYMENTS = {"prefect.resource.role": "deployment", "prefect.resource.id": "prefect.deployment.*"}
 OF_PIPELINES = {"prefect.resource.role": "flow", "prefect.resource.name": "pipeline"}
 ON_SCHEDULE = {"prefect.resource.role": "tag", "prefect.resource.id": "prefect.tag.auto-scheduled"}
@@ -39,7 +40,10 @@ BEGUN = {"prefect.flow-run.Pending", "prefect.flow-run.Running", "prefect.flow-r
 
 
 def run_trigger(expect: set[str], related: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
-    """Make a trigger for flow runs of deployments. A run on a terminal is watched by a person."""
+    """Return a trigger for flow runs of deployments.
+
+    Runs that were started on a terminal are left out, because the user sees their result.
+    """
     return {
         "match": {"prefect.resource.id": "prefect.flow-run.*"},
         "match_related": related,
@@ -52,11 +56,11 @@ def event_trigger(*expect: str, **labels: str) -> dict[str, Any]:
 
 
 def absence(hours: float, after: set[str]) -> dict[str, Any]:
-    """Return settings of a trigger that fires if what it expects does not follow."""
+    """Return settings of a trigger that fires if the expected event does not follow."""
     return {"posture": "Proactive", "after": after, "within": timedelta(hours=hours), "threshold": 1}
 
 
-# Name → what it tells, its trigger, the message's text.
+# For each name: the description of the automation, its trigger, and the text of its message.
 SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
     EVERY_NIGHT: (
         "How each night ended: scores beside the champion's, decision, files that were not read.",
@@ -122,10 +126,10 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None = None) -> int:
-    """Create the missing automations, and let all of them send messages to the blocks named `rnnlm`. Idempotent.
+    """Create missing automations, and let all automations send messages to the blocks named `rnnlm`. Idempotent.
 
-    every_night: whether a message is sent after every night, also an uneventful one; None: unchanged. Returns the
-    number of blocks.
+    `every_night` says whether a message is sent after every nightly run, even an uneventful one. If it is None, this
+    stays unchanged. Return the number of blocks.
     """
     from prefect.events.schemas.automations import AutomationCore
 
@@ -172,7 +176,10 @@ def targets(automation: "AutomationCore") -> set[str]:
 
 
 def is_ours(automation: "AutomationCore", blocks: "list[BlockDocument]") -> bool:
-    """Return True if it only tells blocks named `rnnlm` or deleted ones, or does nothing: no user gave it actions."""
+    """Return True if the user has not changed the automation's actions.
+
+    Then the automation does nothing, or sends messages only to blocks that are named `rnnlm` or were deleted.
+    """
     others = {str(block.id) for block in blocks if block.name != NOTIFIER}
     kinds = {action.type for action in automation.actions}
     return kinds <= {"do-nothing", "send-notification"} and not targets(automation) & others

@@ -1,7 +1,8 @@
-"""Prefect's server while its SQLite file is busy: requests are answered a little later instead of refused.
+"""Let Prefect's server answer requests a little later while its SQLite file is busy, instead of refusing them.
 
-Prefect sets WAL and a busy timeout of a minute itself. Transactions that begin with reading fail at once all the same,
-if another one has written meanwhile; Prefect then undoes them and answers 503, and its own clients try again.
+Prefect itself sets WAL and a busy timeout of a minute. Nevertheless, a transaction that begins with reading fails at
+once if another one has written meanwhile. Prefect then rolls the transaction back and answers 503, and Prefect's own
+clients try again.
 """
 
 import asyncio
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 TRIES = 40
 LONGEST_PAUSE_SECONDS = 0.5
 BUSY = 503
-LOCKED = "database is locked"  # SQLite's message
+LOCKED = "database is locked"  # SQLite's message.
 
 
 class AgainIfBusy:
-    """ASGI middleware behind BoundedBody: a request that is answered with 503 is passed on again, up to TRIES times."""
+    """ASGI middleware that repeats a request up to TRIES times while the answer is 503.
+
+    It must run behind BoundedBody.
+    """
 
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
@@ -30,7 +34,7 @@ class AgainIfBusy:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body = (await receive()).get("body", b"")  # all of it: BoundedBody has read it
+        body = (await receive()).get("body", b"")  # This is the whole body, because BoundedBody has read it.
         for _ in range(TRIES - 1):
             if await self.is_answered(scope, replayed(body, receive), send):
                 return
@@ -38,7 +42,7 @@ class AgainIfBusy:
         await self.app(scope, replayed(body, receive), send)
 
     async def is_answered(self, scope: "Scope", receive: "Receive", send: "Send") -> bool:
-        """Pass on any answer but 503."""
+        """Pass on any answer but 503, and return whether there was one."""
         is_busy = False
 
         async def send_unless_busy(message: "Message") -> None:
@@ -48,15 +52,19 @@ class AgainIfBusy:
                 await send(message)
 
         try:
-            await self.app(dict(scope), receive, send_unless_busy)  # a copy, because the application writes into it
-        except Exception:  # Starlette raises what it has answered with 503, for the server's log
+            # The scope is copied, because the application changes it.
+            await self.app(dict(scope), receive, send_unless_busy)
+        except Exception:  # After answering 503, Starlette raises the exception again for the server's log.
             if not is_busy:
                 raise
         return not is_busy
 
 
 def busy_in_one_line(record: logging.LogRecord) -> bool:
-    """Filter a log: what Prefect's services could not store, and store again soon, is logged without a traceback."""
+    """Log a busy database without a traceback, because Prefect's services soon try to store the data again.
+
+    This is a log filter, which lets all records through.
+    """
     error = record.exc_info[1] if record.exc_info else None
     if error is not None and LOCKED in str(error):
         record.msg = f"{record.getMessage().partition(chr(10))[0]}: the database was busy; it is tried again"

@@ -1,4 +1,4 @@
-"""The console's output: the library's log lines, and user errors in three lines without a traceback."""
+"""The console's output, with the library's log lines and with user errors in a few lines without a traceback."""
 
 import enum
 import logging
@@ -13,17 +13,18 @@ from rnnlm.display.text_layout import TerminalFormatter
 from rnnlm.errors import RnnlmError
 from rnnlm.storage.disk_errors import is_full_disk, mentions_full_disk
 
-FINAL_STATE = "Finished in state Failed("  # how Prefect's line about a failed run begins
+FINAL_STATE = "Finished in state Failed("  # The beginning of Prefect's log line about a failed run.
 FULL_DISK = "no space is left on the disk of Prefect's database; free some"
 FULL_DISK_SECONDS = 60.0
-NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")  # log every failed try to reach a server
+# These loggers report every failed attempt to reach a server.
+NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Filter the console's log: drop what the command itself reports when the run has failed.
+    """Return False for log records that repeat what the command itself reports when a run fails.
 
-    These are our own errors, interruptions, an unreachable Prefect server, a full disk, and a failed run's last line,
-    which repeats its error.
+    These are rnnlm's own errors, interruptions, an unreachable Prefect server, a full disk, and the last line of a
+    failed run, which repeats its error.
     """
     error = error_of(record)
     if isinstance(error, (RnnlmError, KeyboardInterrupt, TransportError)) or (error and is_full_disk(error)):
@@ -34,12 +35,12 @@ def is_news(record: logging.LogRecord) -> bool:
 
 
 def error_of(record: logging.LogRecord) -> BaseException | None:
-    """Return the exception that is logged, also if shorten() has taken its traceback."""
+    """Return the exception of a log record, even if shorten() has removed its traceback."""
     return record.exc_info[1] if record.exc_info else getattr(record, "rnnlm_error", None)
 
 
 def shorten(record: logging.LogRecord) -> bool:
-    """Filter a log: an error that the user must fix is logged as its message alone, without a traceback."""
+    """Log an error that the user must fix only by its message, without a traceback. This is a log filter."""
     error = error_of(record)
     if isinstance(error, RnnlmError):
         record.msg, record.args, record.exc_info, record.exc_text = str(error), (), None, None
@@ -48,7 +49,7 @@ def shorten(record: logging.LogRecord) -> bool:
 
 
 def shorten_own_errors() -> None:
-    """Shorten our own errors in the logs of flow and task runs, which the Prefect UI shows."""
+    """Shorten rnnlm's own errors in the logs of flow and task runs, which the Prefect UI shows."""
     for name in ("prefect.flow_runs", "prefect.task_runs"):
         logger = logging.getLogger(name)
         if shorten not in logger.filters:
@@ -56,7 +57,10 @@ def shorten_own_errors() -> None:
 
 
 def full_disk_logged_once() -> Callable[[logging.LogRecord], bool]:
-    """Filter the log of a server whose every request fails then: one sentence per minute instead of tracebacks."""
+    """Return a log filter for a server on a full disk, where every request fails.
+
+    It logs one sentence per minute instead of a traceback per request.
+    """
     logged_at = -math.inf
 
     def log(record: logging.LogRecord) -> bool:
@@ -73,7 +77,7 @@ def full_disk_logged_once() -> Callable[[logging.LogRecord], bool]:
 
 
 def console_handlers() -> Iterator[logging.Handler]:
-    """Yield the handlers of all loggers that write to the console. Those that send to Prefect's API are left out."""
+    """Yield the handlers of all loggers that write to the console, without those that send to Prefect's API."""
     from prefect.logging.handlers import PrefectConsoleHandler
 
     named = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict)]
@@ -82,14 +86,14 @@ def console_handlers() -> Iterator[logging.Handler]:
 
 
 class Detail(enum.Enum):
-    """How much a command shows of a flow run."""
+    """The amount of detail that a command shows of a flow run."""
 
-    ALL = "all"  # everything that Prefect logs
-    STAGES = "stages"  # the library's lines: one per stage, progress and decisions
+    ALL = "all"  # Everything that Prefect logs.
+    STAGES = "stages"  # The library's log lines: one per stage, progress and decisions.
     WARNINGS = "warnings"
 
     def shows(self, record: logging.LogRecord) -> bool:
-        """Filter a log, and make room for the lines that are let through."""
+        """Return True if the record is shown, and remove progress bars first. This is a log filter."""
         shown = self.includes(record)
         if shown:
             clear_bars()
@@ -102,16 +106,16 @@ class Detail(enum.Enum):
 
 
 def set_up_console(detail: Detail) -> None:
-    """Set what Prefect's console handlers show; its handlers that send to the API stay as they are."""
+    """Set what Prefect's console handlers show. Handlers that send to the API are not changed."""
     for handler in console_handlers():
         handler.filters = [is_news, detail.shows]
         line = handler.formatter if detail is Detail.ALL and handler.formatter else logging.Formatter("%(message)s")
         handler.setFormatter(TerminalFormatter(line))
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    logging.raiseExceptions = False  # otherwise the API handler prints every line that it could not send
+    logging.raiseExceptions = False  # Otherwise the API handler prints every line that it cannot send.
 
 
 def show_library_lines() -> None:
-    """Let the library's INFO lines through to the root logger's handler, which is Prefect's."""
+    """Pass the library's INFO lines to the handler of the root logger, which is Prefect's."""
     logging.getLogger("rnnlm").setLevel(logging.INFO)

@@ -1,6 +1,6 @@
-"""Give runs whose process was killed a final state. Their locks tell which they are: see run_locks.py.
+"""Give runs whose process was killed a final state. They are recognized by their locks (see run_locks.py).
 
-Prefect by itself would leave such a run `Running` and keep its place in a concurrency limit.
+Prefect itself would leave such a run in the state `Running`, where it keeps occupying a concurrency limit.
 """
 
 import logging
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 NEVER_STARTED = f"Its process did not start within {STARTS_WITHIN.seconds // 60} minutes; the worker was stopped."
 WAS_KILLED = "Its process was killed: SIGKILL, out of memory or a power cut."
-KEEP_UNKNOWN_SECONDS = 30 * 24 * 3600  # lock files of runs that the current server does not know
+KEEP_UNKNOWN_SECONDS = 30 * 24 * 3600  # How long lock files of runs that the current server does not have are kept.
 
 
 def settle_dead_runs(home: Home) -> int:
-    """Settle what killed processes left: flow and task runs, MLflow runs, unfinished models. Returns how many."""
+    """Clean up after killed processes, and return the number of settled items.
+
+    Flow and task runs get a final state, MLflow runs are ended, and unfinished models are deleted.
+    """
     from prefect.client.orchestration import get_client
 
     from tasks.operations.registry_turn import registry_turn
@@ -37,7 +40,7 @@ def settle_dead_runs(home: Home) -> int:
         for path, made, has_ended in run_locks(home):
             found = settle_flow_run(client, run_id_of(path)) if has_ended else None
             settled += found or 0
-            # None: deleted, or a run of another server, which may be the configured one again later.
+            # None means that the run was deleted or is on another server, which may be configured again later.
             if has_ended and (found is not None or time.time() - made > KEEP_UNKNOWN_SECONDS):
                 path.unlink()
         settled += crash_never_started(client)
@@ -47,9 +50,9 @@ def settle_dead_runs(home: Home) -> int:
 
 
 def settle_flow_run(client: "SyncPrefectClient", run_id: UUID) -> int | None:
-    """Give the flow run and its task runs final states if they have none.
+    """Give a flow run and its task runs final states if they have none.
 
-    Returns how many were changed; None if the server does not know the run.
+    Return the number of changed runs, or None if the server does not have the run.
     """
     from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
     from prefect.exceptions import ObjectNotFound
@@ -75,9 +78,9 @@ def settle_flow_run(client: "SyncPrefectClient", run_id: UUID) -> int | None:
 
 
 def final_state(before: "State[Any] | None") -> "State[Any]":
-    """Return Cancelled for a run that was cancelled, or was being cancelled when its process died; otherwise Crashed.
+    """Return the final state of a dead run, and of its tasks.
 
-    Its tasks get the same.
+    It is Cancelled if the run was cancelled, or was being cancelled when its process died. Otherwise it is Crashed.
     """
     from prefect.states import Cancelled, Crashed
 
@@ -86,7 +89,7 @@ def final_state(before: "State[Any] | None") -> "State[Any]":
 
 
 def crash_never_started(client: "SyncPrefectClient") -> int:
-    """Crash runs that a worker took and did not start. Returns how many."""
+    """Set runs to Crashed that a worker has taken but never started. Return the number of these runs."""
     from prefect.client.schemas.filters import FlowRunFilter, WorkPoolFilter
     from prefect.states import Crashed
 

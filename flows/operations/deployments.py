@@ -1,7 +1,7 @@
-"""Create the work pool and deployments on the server at PREFECT_API_URL: those of prefect.yaml, and a user's own.
+"""Create the work pool and the deployments of prefect.yaml, or of a user, on the server at PREFECT_API_URL.
 
-A deployment names an installed module (`flows.pipeline_flow.pipeline_flow`), not a file of a checkout: a worker runs it
-wherever rnnlm is installed.
+A deployment names an installed module (`flows.pipeline_flow.pipeline_flow`) rather than a file of a checkout, so that a
+worker can run it wherever rnnlm is installed.
 """
 
 import copy
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.responses import DeploymentResponse
 
-# A run of the process pool may choose only the name and the labels of its process. Command, environment and folder
-# are not among the variables, since each of them could run something else; the worker finds the command itself. There
-# is no `env` at all: a run's own would be merged into it. Flow runs have the environment of their worker.
+# A run in the process pool may choose only the name and the labels of its process. Command, environment and folder are
+# no variables of the template, because each of them could be used to run something else. The worker finds the command
+# itself. There is no `env` either, because Prefect would merge a run's `env` into it. Flow runs inherit the environment
+# of their worker.
 JOB_TEMPLATE: dict[str, Any] = {
     "job_configuration": {
         "command": None,
@@ -44,16 +45,17 @@ JOB_TEMPLATE: dict[str, Any] = {
         },
     },
 }
-GPU_QUEUE = "gpu"  # as in prefect.yaml
-Plan = dict[str, Any]  # one entry of `deployments` in prefect.yaml
-MODEL_USERS = ("score", "filter")  # deployments that use a registered model, which a person may choose
-FORMER_MODEL = "models:/rnnlm-python-docs@champion"  # came with rnnlm before 2026-11-27; nobody has chosen it
+GPU_QUEUE = "gpu"  # The name in prefect.yaml.
+Plan = dict[str, Any]  # An entry of `deployments` in prefect.yaml.
+MODEL_USERS = ("score", "filter")  # Deployments that use a registered model, which the user may choose.
+# The default of rnnlm before 2026-11-27, which is not a user's choice.
+FORMER_MODEL = "models:/rnnlm-python-docs@champion"
 
 
 def read_plans() -> list[Plan]:
-    """Return the deployments of prefect.yaml whose flows are there, with their presets' settings.
+    """Return the deployments of prefect.yaml whose flows are installed, with the settings of their presets.
 
-    Flows of a deleted extension are not there.
+    Flows of a deleted extension are not installed.
     """
     plans: list[Plan] = yaml.safe_load(package_file("prefect.yaml").read_text(encoding="utf-8"))["deployments"]
     for plan in plans:
@@ -64,16 +66,16 @@ def read_plans() -> list[Plan]:
 
 
 def full_name(plan: Plan) -> str:
-    """Return a text such as `pipeline/nightly`: Prefect's name of a deployment is that of its flow and its own."""
+    """Return Prefect's name of a deployment, FLOW/NAME, such as `pipeline/nightly`."""
     return f"{plan['entrypoint'].rpartition('.')[2].removesuffix('_flow')}/{plan['name']}"
 
 
 def deploy_all(home: Home) -> list[str]:
-    """Create the process work pool, the deployments of prefect.yaml and the automations; return the deployments' names.
+    """Create the process work pool, the deployments of prefect.yaml and the automations. Return the deployments' names.
 
-    Idempotent: running it again updates what exists, except what a person has chosen: see kept_choices. What waits for
-    a GPU is left out if the only worker is that of `rnnlm up` on a machine without one. Also settles runs that died
-    together with the server, and starts interrupted ones again.
+    Running this again updates what exists, except for a user's choices (see kept_choices). Deployments that need a GPU
+    are left out if the only worker is that of `rnnlm up` on a machine without a GPU. Runs that died together with the
+    server are settled, and interrupted ones are started again.
     """
     from prefect.client.orchestration import get_client
 
@@ -92,7 +94,7 @@ def deploy_all(home: Home) -> list[str]:
         for plan in plans:
             apply(client, plan)
         deploy_automations(client)
-        prepare_store(home)  # before `mlflow ui` and a first run could migrate it at the same time
+        prepare_store(home)  # Otherwise `mlflow ui` and a first run could migrate the store at the same time.
         settle_dead_runs(home)
         resume_interrupted(client, home)
     return [full_name(plan) for plan in plans]
@@ -108,9 +110,9 @@ def is_for_gpu(plan: Plan) -> bool:
 
 
 def remove_gpu_queue(client: "SyncPrefectClient", plans: list[Plan]) -> None:
-    """Delete the plans' deployments, and the queue unless another deployment uses it: no worker asks for its runs.
+    """Delete the plans' deployments, and the GPU queue unless another deployment uses it.
 
-    Prefect's UI would show it as not ready for ever.
+    Without a worker for this queue, Prefect's UI would always show it as not ready.
     """
     for deployment in client.read_deployments():
         if deployment.work_queue_name == GPU_QUEUE and deployment.name in {plan["name"] for plan in plans}:
@@ -122,11 +124,10 @@ def remove_gpu_queue(client: "SyncPrefectClient", plans: list[Plan]) -> None:
 
 
 def create_work_pool(client: "SyncPrefectClient") -> None:
-    """Create the process pool with our job template.
+    """Create the process pool with rnnlm's job template.
 
-    A pool of another type keeps its own, as that for Kubernetes in deploy/.
-
-    Variables of the environment that a person has given the pool stay.
+    A pool of another type keeps its template, as the one for Kubernetes in deploy/ does. Environment variables that the
+    user has added to the pool are kept.
     """
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
@@ -144,9 +145,9 @@ def create_work_pool(client: "SyncPrefectClient") -> None:
 
 
 def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -> str:
-    """Create or update one deployment; returns its id. It stays paused if it was.
+    """Create or update one deployment, and return its id. A paused deployment stays paused.
 
-    tags: of a user's own deployment. The others keep what a person has chosen: see kept_choices.
+    `tags` are given for a user's own deployment. Other deployments keep the user's choices (see kept_choices).
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.deployments.runner import EntrypointType
@@ -179,7 +180,7 @@ def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -
 
 
 def kept_choices(plan: Plan, existing: "DeploymentResponse") -> Plan:
-    """Return the plan with what a person chose in the Prefect UI: which schedules are on, and the scoring model."""
+    """Return the plan with the choices made in the Prefect UI: which schedules are on, and the scoring model."""
     plan = copy.deepcopy(plan)
     switches = {one.slug: one.active for one in existing.schedules}
     for schedule in plan.get("schedules", []):

@@ -22,10 +22,10 @@ FlowResult = TypeVar("FlowResult")
 def run_flow(
     home: Home, flow: Callable[..., FlowResult], *arguments: Any, detail: Detail = Detail.ALL, **settings: Any
 ) -> FlowResult:
-    """Return what the flow returns. Its errors are re-raised, without a traceback on the console.
+    """Run a flow and return its result. Its errors are raised again, without a traceback on the console.
 
-    If the configured server is lost during the run, the flow runs again on a temporary one. That takes seconds:
-    finished stages are skipped, and training resumes from its checkpoint.
+    If the connection to the configured server is lost during the run, the flow runs again on a temporary server. This
+    takes only seconds, because finished stages are skipped and training resumes from its checkpoint.
     """
     check_addresses()
     from httpx import TransportError
@@ -33,13 +33,13 @@ def run_flow(
 
     set_up_console(detail)
     show_library_lines()
-    server = get_current_settings().api.url  # None: neither the environment nor a profile names one
+    server = get_current_settings().api.url  # None if neither the environment nor a profile names a server.
     problem = access_problem(server) if server else ""
     if problem and server != LOCAL_API:
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )
-    if problem:  # the address is from `rnnlm env`, and no server was started
+    if problem:  # The address comes from `rnnlm env`, but no server was started.
         logger.warning("no Prefect server answers at %s (%s); the run uses a temporary one", server, problem)
     elif server:
         try:
@@ -49,7 +49,7 @@ def run_flow(
             if not health_problem(server):
                 raise
         logger.warning("lost the Prefect server at %s; finished work is kept, a temporary server runs the rest", server)
-        drain_prefect_workers(seconds=1.0)  # workers that start later read the new address
+        drain_prefect_workers(seconds=1.0)  # Workers that start later use the new address.
     with home_server(home):
         settle_or_warn(home)
         return flow(*arguments, **settings)
@@ -59,8 +59,8 @@ def run_flow(
 def home_server(home: Home) -> Iterator[None]:
     """Run a temporary server on the home's database inside the block.
 
-    Servers of several commands start one after the other: each creates or migrates the tables and registers Prefect's
-    block types, which fails where another one does the same at that moment.
+    Servers of several commands are started one after the other. Each server creates or migrates tables and registers
+    Prefect's block types, which would fail if another one did the same at that moment.
     """
     refuse_damaged_database(home.prefect / "prefect.db")
     with contextlib.ExitStack() as stack:
@@ -71,7 +71,7 @@ def home_server(home: Home) -> Iterator[None]:
 
 
 def settle_or_warn(home: Home) -> None:
-    """Settle dead runs; a failure to do so must not stop the new run."""
+    """Settle dead runs. If this fails, log a warning, so that the new run can still start."""
     try:
         settle_dead_runs(home)
     except Exception as error:

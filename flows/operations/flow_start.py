@@ -1,4 +1,4 @@
-"""Start a flow run: show the library's log lines, lock a file while it lives, complete its configuration."""
+"""Start a flow run: show the library's log lines, lock a file for the run, and complete its configuration."""
 
 import atexit
 import functools
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Parameters, Result]]:
-    """Decorate a function as a Prefect flow whose runs have names from flow_run_label, and whose failures are plain."""
+    """Decorate a function as a Prefect flow with names from flow_run_label and with plain error messages."""
 
     def decorated(function: Callable[Parameters, Result]) -> Flow[Parameters, Result]:
         settings = flow(name=name, flow_run_name=flow_run_label, on_crashed=[fail_with_unknown_parameters])
@@ -40,9 +40,10 @@ def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Param
 
 
 def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Make a failure of a crash by a parameter that the flow does not have: a failure is not resumed.
+    """Set a crashed run with an unknown parameter to Failed, because failed runs are not resumed.
 
-    Prefect's API accepts any name; the run's process then ends with "a general error" before the flow begins.
+    Prefect's API accepts parameters of any name. The run's process then ends with "a general error" before the flow
+    begins.
     """
     known = flow.parameters.properties
     if unknown := sorted(flow_run.parameters.keys() - known.keys()):
@@ -53,10 +54,10 @@ def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state:
 
 
 def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Decorate a flow's function: an error that the user must fix becomes the run's state with its own message.
+    """Decorate a flow's function so that an error that the user must fix becomes the run's state, with its own message.
 
-    Prefect would write "Flow run encountered an exception: CorpusError: …", and log a traceback. Callers get the error
-    as an exception all the same. What may be retried stays with Prefect, which counts the retries.
+    Prefect would write "Flow run encountered an exception: CorpusError: …" and log a traceback. Callers still get the
+    error as an exception. An error that may be retried is left to Prefect, which counts the retries.
     """
 
     @functools.wraps(function)
@@ -72,18 +73,18 @@ def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameter
 
 
 def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
-    """Lock the run's file and return the configuration to run with. The arguments are those of configuration_of_run."""
-    show_library_lines()  # in a worker's process too
+    """Lock the run's file and return the run's configuration. The arguments are those of configuration_of_run."""
+    show_library_lines()  # This is needed in the process of a worker, too.
     shorten_own_errors()
     hold_run_lock()
-    check_addresses()  # else the run would be trained, and then not registered
-    if os.environ.get("PREFECT__FLOW_RUN_ID"):  # a worker started this process, in a temporary folder
+    check_addresses()  # Otherwise a model would be trained that cannot be registered.
+    if os.environ.get("PREFECT__FLOW_RUN_ID"):  # A worker has started this process, in a temporary folder.
         settle_in_home()
     return configuration_of_run(config, **choices)
 
 
 def settle_in_home() -> None:
-    """Make the home the current folder, as relative paths of a deployment mean it, and let the process end quietly."""
+    """Make the home the current folder, to which a deployment's relative paths refer, and silence the process's end."""
     os.chdir(find_home().root)
     atexit.register(silence_stderr)
 
@@ -91,8 +92,8 @@ def settle_in_home() -> None:
 def silence_stderr() -> None:
     """Redirect standard error to /dev/null at the end of the process.
 
-    Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive; nanobind would report them as
-    leaked in fifty lines.
+    Prefect's threads outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report as
+    leaks in fifty lines.
     """
     sys.stderr.flush()
     with Path(os.devnull).open("w") as null:
@@ -100,14 +101,14 @@ def silence_stderr() -> None:
 
 
 def hold_run_lock() -> None:
-    """Lock the flow run's file until this process ends; run_locks.py says why."""
+    """Lock the flow run's file until this process ends. The reason is explained in run_locks.py."""
     context = FlowRunContext.get()
     if context is not None and context.flow_run is not None:
         hold_until_end(find_home(), context.flow_run.id)
 
 
 def link_to_mlflow(run_url: str | None) -> None:
-    """Show the address of an MLflow run on the flow run's page; None: there is none."""
+    """Show the URL of an MLflow run on the flow run's page, if there is one."""
     if run_url:
         create_link_artifact(
             run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"

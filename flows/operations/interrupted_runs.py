@@ -1,4 +1,4 @@
-"""Start runs again that a stop, a kill or a power cut has interrupted; training resumes from its checkpoint."""
+"""Restart runs that were interrupted by a stop, a kill or a power cut. Training resumes from its checkpoint."""
 
 import itertools
 import logging
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery
 
 logger = logging.getLogger(__name__)
-RESUMED = "resumed"  # tag of a run that continues an interrupted one
-STOPPED = "Stopped"  # name of the state of a run that an orderly end of `rnnlm up` has stopped
+RESUMED = "resumed"  # The tag of a run that continues an interrupted one.
+STOPPED = "Stopped"  # The name of the state of runs that were stopped when `rnnlm up` ended regularly.
 RESUMABLE_FLOWS = ("pipeline", "train")
-WITHIN = timedelta(days=1)  # an older run is left to the next schedule
-ATTEMPTS = 3  # interrupted runs in a row that may have stored nothing: a lack of memory kills each of them
+WITHIN = timedelta(days=1)  # An older run is not restarted, but left to the next schedule.
+# The number of interrupted runs in a row that may have stored nothing. If memory runs out, for example, every attempt
+# is killed.
+ATTEMPTS = 3
 
 
 def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
-    """Start a new run for the last run of each deployment if it was interrupted. Returns how many.
+    """Start a new run for the last run of each deployment if it was interrupted. Return the number of new runs.
 
-    Idempotent: an interrupted run is followed by one new run, however often this is called. After more than ATTEMPTS in
-    a row without progress the last one's state says that it is not started again.
+    An interrupted run is followed by only one new run, however often this is called. After more than ATTEMPTS
+    interrupted runs in a row without progress, no new run is started, and the state of the last run says so.
     """
     resumed = 0
     waiting = due_deployments(client)
@@ -42,7 +44,7 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
         assert last.deployment_id is not None
         client.create_flow_run_from_deployment(
             last.deployment_id,
-            name=last.name,  # until it starts and names itself
+            name=last.name,  # The name until the run starts and gives itself a name.
             parameters=last.parameters,
             tags=sorted({*last.tags, RESUMED}),
             idempotency_key=f"resume-{last.id}",
@@ -54,16 +56,16 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
 
 
 def crashed_runs(query: "PrefectQuery", since: str) -> list[dict[str, Any]]:
-    """Return the runs that Prefect's worker has called crashed since then (ISO 8601), which may be started again.
+    """Return the runs that crashed after `since` (ISO 8601) according to Prefect's worker, and may be restarted.
 
-    A process that is killed before its flow begins has no lock file, by which run_locks.py would find it.
+    A process that is killed before its flow begins has no lock file, so run_locks.py cannot find it.
     """
     found = query.flow_runs(["CRASHED"], "END_TIME_DESC", 100, end_time={"after_": since})
     return [run for run in found if run["deployment_id"] and query.flow_names.get(run["flow_id"]) in RESUMABLE_FLOWS]
 
 
 def is_without_progress(home: Home, run: "FlowRun") -> bool:
-    """Return True if the run was killed before it stored anything: a checkpoint, or the output of a stage."""
+    """Return True if the run was killed before it stored a checkpoint or the output of a stage."""
     if not was_interrupted(run) or is_stopped(run) or run.start_time is None:
         return False
     begin, end = run.start_time.timestamp(), (run.end_time or datetime.now(UTC)).timestamp()
@@ -71,7 +73,7 @@ def is_without_progress(home: Home, run: "FlowRun") -> bool:
 
 
 def stored_outputs(home: Home) -> Iterator[Path]:
-    """Yield checkpoints, finished pieces, and outputs of stages: what the next attempt need not do again."""
+    """Yield checkpoints, finished shards and outputs of stages, which the next attempt need not compute again."""
     yield from home.runs.glob("*/checkpoints/step-*")
     yield from home.shards.glob("*/*")
     for folder in (home.corpora, home.tokenizers, home.datasets, home.runs):
@@ -79,7 +81,7 @@ def stored_outputs(home: Home) -> Iterator[Path]:
 
 
 def give_up(client: "SyncPrefectClient", run: "FlowRun", attempts: int) -> None:
-    """Say in the run's state, which the UI, `rnnlm status` and messages show, that it is not started again."""
+    """Write into the run's state that the run is not restarted. The UI, `rnnlm status` and messages show the state."""
     from prefect.states import Crashed
 
     message = (
@@ -92,7 +94,7 @@ def give_up(client: "SyncPrefectClient", run: "FlowRun", attempts: int) -> None:
 
 
 def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":
-    """Return each deployment's runs that have started within the time, newest first, by the deployment's id."""
+    """Return each deployment's runs that started recently (see WITHIN), by the deployment's id, the newest first."""
     from prefect.client.schemas.filters import FlowFilter, FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort
 
@@ -116,7 +118,7 @@ def recent_runs(client: "SyncPrefectClient") -> "dict[str, list[FlowRun]]":
 
 
 def due_deployments(client: "SyncPrefectClient") -> set[str]:
-    """Return the ids of deployments with a run that is about to start anyway."""
+    """Return the ids of deployments with a run that is already due."""
     from prefect.client.schemas.filters import FlowRunFilter
 
     due = client.read_flow_runs(
@@ -128,7 +130,7 @@ def due_deployments(client: "SyncPrefectClient") -> set[str]:
 
 
 def was_interrupted(run: "FlowRun") -> bool:
-    """Return True if the run's process ended from outside: Prefect calls it Crashed then, and Failed after an error."""
+    """Return True if the run's process was ended from outside, so that Prefect calls the run Crashed and not Failed."""
     return run.state is not None and (run.state.is_crashed() or is_stopped(run))
 
 
@@ -137,9 +139,9 @@ def is_stopped(run: "FlowRun") -> bool:
 
 
 def mark_stopped(query: "PrefectQuery", run_ids: list[str]) -> None:
-    """Say of runs that were stopped together with `rnnlm up` that they were stopped: Prefect calls them Crashed.
+    """Set runs that were stopped together with `rnnlm up` to Stopped, because Prefect would call them Crashed.
 
-    A run that was being cancelled is cancelled, and one that has ended keeps its outcome.
+    A run that was being cancelled becomes Cancelled, and a run that has ended keeps its state.
     """
     for run in query.post("flow_runs/filter", flow_runs={"id": {"any_": run_ids}}):
         state, resumable = run["state"]["type"], query.flow_names.get(run["flow_id"]) in RESUMABLE_FLOWS

@@ -1,6 +1,6 @@
-"""Delete old flow runs from the home's own Prefect database, for homes without a running Prefect server.
+"""Delete old flow runs from the home's own Prefect database if no Prefect server is running.
 
-A server deletes them itself, by the settings in prefect_environment.py; a temporary one does not.
+A running server deletes them itself, according to the settings in prefect_environment.py. A temporary server does not.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ def remove_old_flow_runs(home: Home, days: int) -> None:
     """Remove old flow runs with their logs and artifacts, unless a server is configured or there is no database."""
     if "PREFECT_API_URL" in os.environ or not (home.prefect / "prefect.db").exists():
         return
-    hours = max(24 * days, 2)  # Prefect refuses an hour or less
+    hours = max(24 * days, 2)  # Prefect does not accept an hour or less.
     os.environ["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"] = str(hours * 3600)
     from prefect.context import refresh_global_settings_context
 
@@ -36,7 +36,7 @@ async def vacuum() -> None:
     database = provide_database_interface()
     for remove in (
         vacuum_old_flow_runs,
-        vacuum_old_flow_runs,  # again: a deleted run's subflows have lost their parent now
+        vacuum_old_flow_runs,  # This is repeated, because subflows of a deleted run have no parent now.
         vacuum_old_events,
         vacuum_orphaned_logs,
         vacuum_orphaned_artifacts,

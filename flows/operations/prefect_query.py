@@ -1,4 +1,4 @@
-"""Questions to a Prefect API by plain HTTP: importing Prefect's client takes longer than all of them."""
+"""Query a Prefect API by plain HTTP, because importing Prefect's client would take longer than all queries."""
 
 import functools
 import os
@@ -15,18 +15,20 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem
 
 BUSY_SECONDS = 15.0
-STARTUP_SECONDS = 120.0  # a server takes long to start on a busy machine
-WORK_POOL = "rnnlm"  # as in prefect.yaml
-# Types of a flow run's state
+STARTUP_SECONDS = 120.0  # The start of a server takes long on a busy machine.
+WORK_POOL = "rnnlm"  # The name in prefect.yaml.
+# Types of the states of flow runs.
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
-SCHEDULED_TAG = "auto-scheduled"  # Prefect gives it to what its scheduler has planned; a resumed run keeps it
+# Prefect adds this tag to runs that its scheduler has planned. A resumed run keeps the tag.
+SCHEDULED_TAG = "auto-scheduled"
 
 
 def health_problem(address: str, *, trust_env: bool = True) -> str:
     """Return why the Prefect API or MLflow server at `address` does not answer, or "" if it does.
 
-    A status below 500 is an answer: a proxy may guard /health. trust_env: use HTTP proxies from the environment.
+    Any status below 500 counts as an answer, because a proxy may protect /health. If `trust_env`, HTTP proxies from the
+    environment are used.
     """
     if trust_env and (problem := proxy_problem(address, SOCKS_OF_HTTPX)):
         return problem
@@ -40,7 +42,7 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
 def access_problem(address: str) -> str:
     """Return why the Prefect API at `address` cannot be used with PREFECT_API_AUTH_STRING, or "" if it can.
 
-    /health answers everybody, so another home's server at the port looks healthy.
+    The endpoint /health is public, so the server of another home at this port would look healthy.
     """
     if problem := health_problem(address):
         return problem
@@ -55,12 +57,15 @@ def access_problem(address: str) -> str:
 
 
 def is_night(run: dict[str, Any]) -> bool:
-    """Return True if a schedule has started the run, and not a person or another program."""
+    """Return True if the run was started by a schedule, rather than by a person or another program."""
     return SCHEDULED_TAG in run["tags"]
 
 
 def wait_for_server(address: str) -> None:
-    """Return once the configured server answers; it may just have been started. Otherwise ConfigError."""
+    """Wait until the configured server answers, because it may just have been started.
+
+    Raise ConfigError if it does not.
+    """
     if not poll_until(lambda: not health_problem(address), STARTUP_SECONDS):
         raise ConfigError(
             f"PREFECT_API_URL={address}: no Prefect server answered within {STARTUP_SECONDS:.0f} s "
@@ -69,9 +74,10 @@ def wait_for_server(address: str) -> None:
 
 
 class PrefectQuery:
-    """Questions to a Prefect server.
+    """Queries to a Prefect server.
 
-    password: `user:password`, by default Prefect's own setting. trust_env: use HTTP proxies from the environment.
+    `password` is `user:password`, by default the one of Prefect's own setting. If `trust_env`, HTTP proxies from the
+    environment are used.
     """
 
     def __init__(self, api: str, password: str | None = None, *, trust_env: bool = True) -> None:
@@ -81,9 +87,10 @@ class PrefectQuery:
         self.trust_env = trust_env
 
     def post(self, path: str, **body: Any) -> Any:
-        """Return the answer's JSON. Raise httpx.HTTPError if the server does not answer, or refuses.
+        """Return the JSON of the answer. Raise httpx.HTTPError if the server does not answer or refuses the request.
 
-        A server whose SQLite file is busy answers 503, without having done anything; it is asked again.
+        The request is repeated for some seconds while the answer is 503, which means that the server's SQLite file is
+        busy and nothing was changed.
         """
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
@@ -94,16 +101,16 @@ class PrefectQuery:
 
     @functools.cached_property
     def flow_names(self) -> dict[str, str]:
-        """Return each flow's name by its id."""
+        """The name of each flow by its id."""
         return {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
 
     def deployments(self) -> dict[str, dict[str, Any]]:
-        """Return each deployment by `flow/deployment`."""
+        """Return all deployments by their names FLOW/NAME."""
         found = self.post("deployments/filter")
         return {f"{self.flow_names.get(one['flow_id'], '')}/{one['name']}": one for one in found}
 
     def flow_runs(self, states: list[str], order: str, limit: int, **more: Any) -> list[dict[str, Any]]:
-        """Return runs that no other run has started. more: further conditions on flow runs."""
+        """Return flow runs that were not started by another run. `more` contains further conditions."""
         chosen = {"state": {"type": {"any_": states}}, "parent_task_run_id": {"is_null_": True}, **more}
         found: list[dict[str, Any]] = self.post("flow_runs/filter", flow_runs=chosen, sort=order, limit=limit)
         return found
@@ -113,16 +120,19 @@ class PrefectQuery:
         return self.flow_runs(states, "START_TIME_DESC", 100, deployment_id={"any_": [deployment_id]})
 
     def next_starts(self) -> dict[str, datetime]:
-        """Return when the next run of each `flow/deployment` starts, the soonest first.
+        """Return when the next run of each deployment FLOW/NAME starts, the soonest first.
 
-        Prefect plans a few runs of each, some seconds after a schedule is made; until then the time is computed.
+        Prefect plans a few runs of each deployment some seconds after a schedule is created. Until then, the time is
+        computed.
         """
         deployments = self.deployments()
         names = {one["id"]: name for name, one in deployments.items()}
         soonest: dict[str, datetime] = {}
-        future = {"after_": datetime.now(UTC).isoformat()}  # what is due waits already
+        # Runs that are due already are waiting, and are not listed here.
+        future = {"after_": datetime.now(UTC).isoformat()}
         for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200, expected_start_time=future):
-            if run["deployment_id"] in names and run["state"]["name"] == "Scheduled":  # the others are tried again
+            # Runs in other states, such as AwaitingRetry, are repetitions.
+            if run["deployment_id"] in names and run["state"]["name"] == "Scheduled":
                 soonest.setdefault(names[run["deployment_id"]], datetime.fromisoformat(run["expected_start_time"]))
         for name, deployment in deployments.items():
             if name not in soonest and (computed := soonest_time(deployment)):
@@ -130,7 +140,7 @@ class PrefectQuery:
         return dict(sorted(soonest.items(), key=lambda item: item[1]))
 
     def logs(self, run_id: str, logger: str, **more: Any) -> list[dict[str, Any]]:
-        """Return the run's log records, the newest first. logger: the beginning of its name."""
+        """Return the run's log records whose logger's name begins with `logger`, the newest first."""
         chosen = {"flow_run_id": {"any_": [run_id]}, **more}
         found = self.post("logs/filter", logs=chosen, sort="TIMESTAMP_DESC", limit=50)
         return [record for record in found if record["name"].startswith(logger)]

@@ -1,7 +1,7 @@
-"""Prefect's server in a process of its own: that of `rnnlm up`, or a command's temporary one.
+"""Run Prefect's server in a process of its own, either for `rnnlm up` or as the temporary server of a command.
 
-Prefect's own command answers everyone who reaches it. This one asks for a password (set by environment variables), and
-refuses requests with a foreign Host header or from other sites' pages.
+Prefect's own command would answer everyone who can reach it. This server requires a password, which is set by
+environment variables, and refuses requests with a foreign Host header or from pages of other sites.
 """
 
 import os
@@ -17,11 +17,11 @@ from rnnlm.runtime.own_origin import LOOPBACK_NAMES, OwnOrigin
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-LINGER_SECONDS = 10.0  # for requests that are being answered when the input ends
+LINGER_SECONDS = 10.0  # The time to finish running requests after the end of input.
 
 
 def guarded_app() -> "ASGIApp":
-    """Return Prefect's API and pages, for requests to a loopback name that do not come from another site's page."""
+    """Return Prefect's API and pages, restricted to loopback names and closed to pages of other sites."""
     from prefect.server.api.server import create_app
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
@@ -38,7 +38,7 @@ def guarded_app() -> "ASGIApp":
 
 
 def run_server(listener: socket.socket, *, temporary: bool) -> None:
-    """Answer requests. A temporary server ends with its standard input."""
+    """Answer requests until the process is stopped. A temporary server also ends at the end of its standard input."""
     import uvicorn
 
     level = "error" if temporary else "warning"

@@ -1,4 +1,4 @@
-"""The configuration of a flow run. It is put together here alone, from the deployment, the run and the form."""
+"""Determine the configuration of a flow run from its deployment, the run's parameters and the form in the UI."""
 
 from typing import Any, TypeVar, cast
 
@@ -11,16 +11,16 @@ from rnnlm.config.presets import change_preset, with_choices
 from rnnlm.registry.version_tags import settings_fact
 
 ConfigT = TypeVar("ConfigT", bound=Section)
-# The parameters of a flow that with_choices() applies
+# The parameters of a flow that with_choices() applies.
 FORM_FIELDS = ("corpus", "preset", "minutes", "maximum_tokens", "settings", "promote")
 
 
 def configuration_of_run(config: ConfigT, **choices: Any) -> ConfigT:
     """Return the configuration that the current flow run has to use.
 
-    The deployment's `config` comes first. The run's own values replace it field by field, where Prefect would replace
-    the whole. Then come the fields of the form. Last, `registry.promote` is decided for a run that has its deployment's
-    settings. Without a deployment, only the fields of the form complete `config`.
+    The deployment's `config` is the base. The run's own `config` replaces it field by field, whereas Prefect would
+    replace it as a whole. The fields of the form are applied next. Finally, `registry.promote` is set for a run whose
+    settings are those of its deployment. Without a deployment, only the fields of the form are applied to `config`.
 
     Args:
         config: The flow's parameter of this name.
@@ -42,8 +42,8 @@ def configuration_of_run(config: ConfigT, **choices: Any) -> ConfigT:
 
 
 def over_deployment(deployed: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a run over those of its deployment. Both are nested, as JSON."""
-    if deployed.keys() == {"preset"}:  # created by `prefect deploy`, which does not know presets
+    """Merge the values of a run into those of its deployment. Both are nested dictionaries, as in JSON."""
+    if deployed.keys() == {"preset"}:  # The deployment was created by `prefect deploy`, which does not expand presets.
         deployed = with_preset_settings(deployed)
     preset = deployed.get("preset", "default")
     if given.get("preset", preset) != preset:
@@ -52,10 +52,10 @@ def over_deployment(deployed: dict[str, Any], given: dict[str, Any]) -> dict[str
 
 
 def with_policy(config: PipelineConfig, parameters: dict[str, Any]) -> PipelineConfig:
-    """Return the configuration with registry.promote=by_policy if the run has exactly its deployment's settings.
+    """Return the configuration with registry.promote=by_policy if the run has exactly the settings of its deployment.
 
-    A run by hand or from the form with other settings is an experiment: its model has to be better. parameters: of the
-    deployment, in which a person may have filled in the short fields of the form, too.
+    A run with other settings, by hand or from the form, is an experiment, whose model must be better to become
+    champion. `parameters` are those of the deployment, for which a person may have filled in fields of the form, too.
     """
     if config.registry.promote is not None:
         return config
@@ -67,7 +67,7 @@ def with_policy(config: PipelineConfig, parameters: dict[str, Any]) -> PipelineC
 
 
 def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """Put `override` over `base`. Two dictionaries under one name are merged in the same way."""
+    """Merge `override` into `base`. Nested dictionaries of the same name are merged recursively."""
     values = base | override
     for name in base.keys() & override.keys():
         if isinstance(base[name], dict) and isinstance(override[name], dict):

@@ -1,4 +1,4 @@
-"""Names and tags of flow runs: schedule, corpus, preset and date, without paths and digests."""
+"""Name and tag flow runs by schedule, corpus, preset and date, without paths and digests."""
 
 import contextlib
 import itertools
@@ -18,23 +18,21 @@ from rnnlm.storage.home import find_home
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 
 logger = logging.getLogger(__name__)
-MAIN_FLOW = "pipeline"  # runs of this flow are named without it
+MAIN_FLOW = "pipeline"  # The flow that is left out of the names of its runs.
 
 
 def flow_run_label() -> str:
-    """Return a text such as `tickets · smoke · 23 Nov 02:00`, or `score inbox · 23 Nov 05:00`.
+    """Return the name of a flow run, such as `tickets · smoke · 23 Nov 02:00` or `score inbox · 23 Nov 05:00`.
 
-    The name of a user's own schedule comes first.
-
-    Prefect calls it when a flow run starts. The run is tagged here, too, before anything in it can fail, so that a list
-    filtered by a tag shows the failed nights.
+    The name of a user's own schedule comes first. Prefect calls this function when a flow run starts. The run is also
+    tagged here, before anything in it can fail, so that lists filtered by a tag include failed runs.
     """
     context = FlowRunContext.get()
     assert context is not None
     assert context.flow is not None
     flow = context.flow.name
     subject, preset, schedule = "", "", ""
-    with failures_ignored():  # a wrong configuration is reported by the flow itself
+    with failures_ignored():  # The flow itself reports a wrong configuration.
         subject, preset = subject_of(context.parameters or {})
         schedule = own_schedule(context)
     planned = context.flow_run.expected_start_time if context.flow_run else None
@@ -45,11 +43,11 @@ def flow_run_label() -> str:
     name = run_name(title, preset, planned or datetime.now(UTC))
     with failures_ignored():
         return distinct_name(context, name)
-    return name  # the server did not answer
+    return name  # The server did not answer.
 
 
 def distinct_name(context: FlowRunContext, name: str) -> str:
-    """Give the run its name; the second of a minute is `… 23 Nov 02:00 (2)`. Returns the name."""
+    """Give the run a unique name, and return it. A second run in the same minute is `… 23 Nov 02:00 (2)`."""
     run = context.flow_run
     if run is None:
         return name
@@ -73,7 +71,7 @@ def own_schedule(context: FlowRunContext) -> str:
 
 
 def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
-    """Return the corpus and preset of a flow's parameters; "" for what they do not have."""
+    """Return the corpus and the preset in a flow's parameters, each "" if there is none."""
     for given in parameters.values():
         if not isinstance(given, Section) or given.subject() is None:
             continue
@@ -85,7 +83,7 @@ def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
 
 
 def tag_run(*tags: str) -> None:
-    """Add tags to the current flow run; without one, or without a server, nothing happens."""
+    """Add tags to the current flow run, if there is one and the server answers."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
         return
@@ -96,7 +94,7 @@ def tag_run(*tags: str) -> None:
 
 @contextlib.contextmanager
 def failures_ignored() -> Iterator[None]:
-    """Ignore failures in the block: a wrong name or tag must not fail a run."""
+    """Ignore exceptions in the block, because a wrong name or tag must not make a run fail."""
     try:
         yield
     except Exception as error:

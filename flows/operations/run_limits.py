@@ -1,7 +1,7 @@
-"""Limits of a flow run: stop it after some hours, with a checkpoint; retry it after an unexpected error.
+"""Limits of a flow run: stop it after some hours with a checkpoint, and retry it after an unexpected error.
 
-Prefect has both as options of a flow, the same for all its deployments. Here they are settings, so that each deployment
-has its own. Prefect's server still carries out the retries, and counts them.
+In Prefect, both are options of a flow, which are the same for all its deployments. Here they are settings, so that each
+deployment can have its own. Prefect's server still performs and counts the retries.
 """
 
 import logging
@@ -18,12 +18,15 @@ REPEAT_SECONDS = 30.0
 
 
 class TimeLimitError(RnnlmError):
-    """A run took longer than limits.hours. Training writes a checkpoint before it is raised."""
+    """The error when a run takes longer than limits.hours. Training writes a checkpoint first."""
 
 
 @contextmanager
 def run_limits(limits: LimitsConfig) -> Iterator[None]:
-    """Raise TimeLimitError after limits.hours, and retry after an unexpected error. For flows in the main thread."""
+    """Raise TimeLimitError after limits.hours, and allow retries after an unexpected error.
+
+    This must be used in the main thread.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise TimeLimitError(
@@ -32,7 +35,7 @@ def run_limits(limits: LimitsConfig) -> Iterator[None]:
         )
 
     before = signal.signal(signal.SIGALRM, stop)
-    # Repeated: a library that catches every exception would swallow a single one.
+    # The signal is repeated, because a library that catches all exceptions could swallow the first one.
     signal.setitimer(signal.ITIMER_REAL, 0 if limits.hours is None else 3600 * limits.hours, REPEAT_SECONDS)
     try:
         yield
@@ -46,7 +49,10 @@ def run_limits(limits: LimitsConfig) -> Iterator[None]:
 
 
 def allow_retries(limits: LimitsConfig) -> None:
-    """Tell the server, which turns the Failed state that comes next into AwaitingRetry, up to limits.retries times."""
+    """Tell Prefect's server to retry this run.
+
+    It turns the next Failed state into AwaitingRetry, limits.retries times.
+    """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.objects import FlowRunPolicy
     from prefect.context import FlowRunContext
@@ -58,5 +64,5 @@ def allow_retries(limits: LimitsConfig) -> None:
     try:
         with get_client(sync_client=True) as client:
             client.update_flow_run(context.flow_run.id, empirical_policy=policy)
-    except Exception as error:  # the run's own error counts
+    except Exception as error:  # The run's own error is more important.
         logger.warning("the run cannot be retried: %s", error)

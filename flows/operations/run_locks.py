@@ -1,6 +1,6 @@
-"""The file that every flow run locks in the home while its process lives.
+"""A file per flow run in the home, which the run's process keeps locked as long as it lives.
 
-The kernel releases the lock however the process ends, so a free lock tells that the process is gone.
+The kernel releases the lock however the process ends, so a free lock shows that the process has ended.
 """
 
 import contextlib
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery
 
 LOCK_SUFFIX = ".flow-run"
-STARTS_WITHIN = timedelta(minutes=15)  # a worker starts the process of a pending run within seconds
+# A worker starts the process of a pending run within seconds, so this limit is generous.
+STARTS_WITHIN = timedelta(minutes=15)
 
 
 def lock_folder(home: Home) -> Path:
@@ -28,26 +29,27 @@ def lock_folder(home: Home) -> Path:
 
 
 def lock_file(home: Home, run_id: UUID) -> Path:
-    """Return the file that the flow run's process holds locked."""
+    """Return the file that the flow run's process keeps locked."""
     return lock_folder(home) / f"{run_id}{LOCK_SUFFIX}"
 
 
 def unlocked_name(final: Path) -> Path:
-    """Return the file's name until its process has locked it.
+    """Return the name of the file before its process has locked it.
 
-    A process killed before that leaves it under this name.
+    If the process is killed before, the file keeps this name.
     """
     return final.with_name(f".{final.name}")
 
 
 def hold_until_end(home: Home, run_id: UUID) -> None:
-    """Lock the flow run's file. The lock is never released: it goes with the process, however that ends."""
+    """Lock the flow run's file. The lock is never released explicitly, but ends with the process."""
     final = lock_file(home, run_id)
     home.make(final.parent)
     partial = unlocked_name(final)
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)  # stays open
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)  # The descriptor stays open.
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    partial.replace(final)  # renamed only once locked: under its final name, an unlocked file means a dead run
+    # Rename the file only after locking it, because an unlocked file with the final name stands for a dead run.
+    partial.replace(final)
 
 
 def run_id_of(path: Path) -> UUID:
@@ -55,16 +57,16 @@ def run_id_of(path: Path) -> UUID:
 
 
 def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
-    """Yield each lock file, when it was made (in seconds since 1970), and whether its process has ended.
+    """Yield each lock file, the time it was made (in seconds since 1970), and whether its process has ended.
 
-    The lock of a run that has ended is held until the next one is asked for, so that nobody else settles the run. A new
-    file that is not locked counts as living: its process may be about to lock it.
+    The lock of an ended run is held until the next file is requested, so that no other process settles the run. A new
+    file that is not locked counts as living, because its process may be about to lock it.
     """
     for path in sorted(lock_folder(home).glob(f"*{LOCK_SUFFIX}")):
         with (
             contextlib.suppress(FileNotFoundError),
             path.open("r+b") as file,
-        ):  # another process may have settled the run, and removed the file
+        ):  # Another process may have settled the run and removed the file.
             made = path.stat().st_mtime
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,9 +78,9 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
 
 
 def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
-    """Return the flow runs whose process has ended without an outcome: settle_dead_runs has something to do.
+    """Return the flow runs whose process has ended without an outcome, and which settle_dead_runs must settle.
 
-    Asked by plain HTTP, because importing Prefect takes seconds.
+    They are queried by plain HTTP, because importing Prefect takes seconds.
     """
     ended = [str(run_id_of(path)) for path, _, has_ended in run_locks(home) if has_ended]
     found = query.post("flow_runs/filter", flow_runs={"id": {"any_": ended}}) if ended else []
@@ -86,12 +88,12 @@ def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
 
 
 def oldest_living_run(home: Home) -> float | None:
-    """Return when the oldest flow run whose process lives was started, in seconds since 1970, or None if none lives."""
+    """Return when the oldest running flow run was started, in seconds since 1970, or None if none is running."""
     return min((made for _, made, has_ended in run_locks(home) if not has_ended), default=None)
 
 
 def lock_restored_runs(home: Home) -> int:
-    """Give each living flow run of a restored database a lock file that nobody holds, so that it is settled as dead."""
+    """Create a free lock file for each unfinished flow run of a restored database, so that it is settled as dead."""
     database = home.prefect / "prefect.db"
     if not database.exists():
         return 0
@@ -99,7 +101,8 @@ def lock_restored_runs(home: Home) -> int:
         rows = connection.execute("select id from flow_run where state_type in ('PENDING', 'RUNNING', 'CANCELLING')")
         paths = []
         for (identity,) in rows:
-            with contextlib.suppress(ValueError, AttributeError, TypeError):  # a backup may come from anywhere
+            # A backup may come from an untrusted source and contain invalid ids.
+            with contextlib.suppress(ValueError, AttributeError, TypeError):
                 paths.append(lock_file(home, UUID(identity)))
     lock_folder(home).mkdir(parents=True, exist_ok=True)
     for path in paths:

@@ -1,6 +1,7 @@
-"""When a schedule runs next, as Prefect's scheduler computes it, and which schedules `rnnlm schedule` refuses.
+"""Compute when a schedule runs next, as Prefect's scheduler does, and refuse schedules that Prefect cannot run.
 
-Prefect accepts more than it can run: a day that no month has stops its scheduler, and a sixth field means seconds.
+Prefect accepts schedules that it cannot run: a day that no month has stops its scheduler, and a sixth field means
+seconds.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ EVERY_DAY = "every day at 02:00 is '0 2 * * *'"
 
 
 def next_times(schedule: dict[str, Any], count: int = 1) -> list[datetime]:
-    """Return the next times of a schedule, given as Prefect's API describes it. Importing Prefect takes a second.
+    """Return the next times of a schedule in the format of Prefect's API. Importing Prefect takes a second.
 
     Raise ValueError or LookupError if Prefect cannot compute them.
     """
@@ -25,19 +26,23 @@ def next_times(schedule: dict[str, Any], count: int = 1) -> list[datetime]:
 
 
 def soonest_time(deployment: dict[str, Any]) -> datetime | None:
-    """Return when the deployment's active schedules run next. None if it is paused or has none that ever runs."""
+    """Return the next time of the deployment's active schedules, or None if it is paused or never runs."""
     found = []
     for timing in deployment["schedules"]:
         if timing["active"] and not deployment["paused"]:
             try:
                 found += next_times(timing["schedule"])
-            except (ValueError, LookupError):  # made in the UI, or by an earlier version, which did not refuse it
+            # This schedule was made in the UI, or by an earlier version that did not refuse it.
+            except (ValueError, LookupError):
                 continue
     return min(found, default=None)
 
 
 def planned_times(cron: str, timezone: str) -> list[datetime]:
-    """Return the next five times. Raise ConfigError for what is no cron line, no time zone, or never comes."""
+    """Return the next five times of a schedule.
+
+    Raise ConfigError if `cron` is not a cron line, if `timezone` is not a time zone, or if the time never comes.
+    """
     from prefect.client.schemas.schedules import CronSchedule
     from pydantic import ValidationError
 
@@ -47,7 +52,8 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
         raise ConfigError(
             f"--cron {cron!r}: expected five fields (minute, hour, day, month, weekday), got {fields}; {EVERY_DAY}"
         )
-    if timezone in ("", "localtime"):  # most systems have it beside the zones: another one on each machine
+    # Most systems have a file of this name next to the time zones, with a different zone on each machine.
+    if timezone in ("", "localtime"):
         raise wrong_zone
     try:
         return next_times(CronSchedule(cron=cron, timezone=timezone).model_dump(), TIMES_SHOWN)
@@ -55,13 +61,13 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
         if error.errors()[0]["loc"][:1] == ("timezone",):
             raise wrong_zone from None
         raise ConfigError(f"--cron {cron!r}: expected minute, hour, day, month and weekday; {EVERY_DAY}") from None
-    except LookupError:  # a file beside the time zones
+    except LookupError:  # The name is that of another file next to the time zones.
         raise wrong_zone from None
     except ValueError:
         raise ConfigError(f"--cron {cron!r}: this day never comes; {EVERY_DAY}") from None
 
 
 def local_time(moment: str | datetime) -> str:
-    """Return a text such as `11-28 02:00` in local time, with the year unless it is this one."""
+    """Return a local time such as `11-28 02:00`, with the year unless it is the current one."""
     local = (datetime.fromisoformat(moment) if isinstance(moment, str) else moment).astimezone()
     return f"{local:%m-%d %H:%M}" if local.year == datetime.now().year else f"{local:%Y-%m-%d %H:%M}"

@@ -1,4 +1,4 @@
-"""A user's own schedules: deployments of the pipeline, each with its corpus, settings and time."""
+"""A user's own schedules, which are deployments of the pipeline with their own corpus, settings and time."""
 
 import re
 from contextlib import suppress
@@ -20,23 +20,23 @@ from rnnlm.tracking.run_names import OWN_SCHEDULE
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-LONGEST_NAME = 100  # characters; Prefect has no limit, but a table of runs shows the names of all
+LONGEST_NAME = 100  # In characters. Prefect has no limit, but tables of runs show whole names.
 NAME = re.compile(rf"\w(?:[\w .-]{{0,{LONGEST_NAME - 2}}}[\w.-])?")
 
 
 class ScheduleRow(Record):
-    """A deployment with a schedule."""
+    """A deployment that has a schedule."""
 
-    name: str  # flow/deployment
-    corpus: str  # "" for flows without one
+    name: str  # FLOW/NAME.
+    corpus: str  # "" for flows without a corpus.
     cron: str
     timezone: str
     active: bool
-    own: bool  # made by `rnnlm schedule`; the others come with rnnlm
+    own: bool  # True if the schedule was made by `rnnlm schedule`, False if it comes with rnnlm.
     next_run: datetime | None
-    last_state: str  # "" if it never ran
+    last_state: str  # "" if it has never run.
     last_run: datetime | None
-    last_by_hand: bool  # whether the last run was not the schedule's
+    last_by_hand: bool  # True if the last run was not started by the schedule.
 
 
 def schedule(
@@ -44,8 +44,8 @@ def schedule(
 ) -> tuple[str, bool]:
     """Create or change the deployment `pipeline/NAME`.
 
-    Returns its full name, and whether the schedule that comes with rnnlm was paused: it is only an example, which the
-    user's first own schedule replaces.
+    Return its full name, and whether the schedule that comes with rnnlm was paused. That schedule is only an example,
+    and is paused when the user makes the first own schedule.
     """
     [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
     plan = own_plan(nightly, name, config, cron, timezone)
@@ -58,9 +58,9 @@ def schedule(
 def with_own_model(
     query: PrefectQuery, home: Home, config: PipelineConfig, schedule_name: str | None
 ) -> PipelineConfig:
-    """Name the corpus after the schedule if its own name is that of another source's registered model.
+    """Name the corpus after the schedule if the corpus's own name belongs to the registered model of another source.
 
-    ConfigError with the two ways to go on if the schedule has no name either.
+    If the schedule has no name either, raise ConfigError with two ways to continue.
     """
     name = corpus_name(config.corpus)
     owner = other_source(query, home, config, name, schedule_name)
@@ -82,13 +82,13 @@ def with_own_model(
 def other_source(
     query: PrefectQuery, home: Home, config: PipelineConfig, name: str, schedule_name: str | None
 ) -> str | None:
-    """Return another source whose registered model has the corpus name, or will get it on a schedule; else None.
+    """Return another source whose registered model has the corpus name, or will get it by a schedule, or None.
 
-    schedule_name: of the schedule that is made or changed.
+    `schedule_name` is the schedule that is made or changed.
     """
     if config.registry.model_name:
         return None
-    with suppress(TrackingError):  # registration asks again
+    with suppress(TrackingError):  # Registration checks this again.
         if owner := other_owner(home, config, registered_name(config.registry, name)):
             return owner
     for deployment in query.deployments().values():
@@ -101,9 +101,9 @@ def other_source(
 
 
 def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezone: str) -> Plan:
-    """Return the deployment `nightly` for another corpus, settings and time.
+    """Return a copy of the deployment `nightly` with another corpus, settings and time.
 
-    Limits that are not set are those of nightly.
+    Limits that are not set are taken from `nightly`.
     """
     if name in {plan["name"] for plan in read_plans()}:
         raise ConfigError(f"--name {name}: this deployment comes with rnnlm; choose another name")
@@ -122,7 +122,7 @@ def own_plan(nightly: Plan, name: str, config: PipelineConfig, cron: str, timezo
 
 
 def pause_example(client: "SyncPrefectClient", name: str) -> bool:
-    """Pause the deployment. False if it does not exist, or is paused."""
+    """Pause a deployment. Return False if it does not exist or is already paused."""
     from prefect.exceptions import ObjectNotFound
 
     try:
@@ -135,7 +135,7 @@ def pause_example(client: "SyncPrefectClient", name: str) -> bool:
 
 
 def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
-    """Return all deployments with a schedule, the user's own first."""
+    """Return all deployments that have a schedule, the user's own first."""
     soonest = query.next_starts()
     rows = [
         schedule_row(name, one, soonest.get(name), query.last_runs(one["id"], ["RUNNING", *FINISHED]))
@@ -148,14 +148,15 @@ def list_schedules(query: PrefectQuery) -> list[ScheduleRow]:
 def schedule_row(
     name: str, deployment: dict[str, Any], next_run: datetime | None, runs: list[dict[str, Any]]
 ) -> ScheduleRow:
-    """Make the row of a schedule. runs: the newest first."""
+    """Return the row of a schedule. `runs` are sorted, the newest first."""
     schedules = deployment["schedules"]
     last = runs[0] if runs else None
     timing = next((one for one in schedules if one["active"]), schedules[0])
     return ScheduleRow(
         name=name,
         corpus=deployment["parameters"].get("config", {}).get("corpus", {}).get("source", ""),
-        cron=timing["schedule"].get("cron") or "not a cron line",  # made in the Prefect UI
+        # Schedules of other kinds can be made in the Prefect UI.
+        cron=timing["schedule"].get("cron") or "not a cron line",
         timezone=timing["schedule"].get("timezone") or "UTC",
         active=timing["active"] and not deployment["paused"],
         own=OWN_SCHEDULE in deployment["tags"],
@@ -167,7 +168,7 @@ def schedule_row(
 
 
 def unschedule(client: "SyncPrefectClient", query: PrefectQuery, name: str) -> str:
-    """Delete the user's own deployment; pause one that comes with rnnlm. Returns what was done."""
+    """Delete a user's own deployment, or pause one that comes with rnnlm. Return a description of the change."""
     full, deployment = find_deployment(query, name)
     if OWN_SCHEDULE in deployment["tags"]:
         client.delete_deployment(UUID(deployment["id"]))
@@ -177,13 +178,16 @@ def unschedule(client: "SyncPrefectClient", query: PrefectQuery, name: str) -> s
 
 
 def trigger(query: PrefectQuery, name: str) -> tuple[str, str]:
-    """Start a run now. Returns the deployment's full name and the flow run's id."""
+    """Start a run now, and return the deployment's full name and the id of the flow run."""
     full, deployment = find_deployment(query, name)
     return full, str(query.post(f"deployments/{deployment['id']}/create_flow_run")["id"])
 
 
 def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]]:
-    """Return `flow/name` and the deployment, by name or flow/name. Raise ConfigError with those that exist."""
+    """Return the full name FLOW/NAME and the deployment, given either name.
+
+    Raise ConfigError with the existing names.
+    """
     found = query.deployments()
     chosen = {full: one for full, one in found.items() if name in (full, one["name"])}
     if len(chosen) != 1:
@@ -195,7 +199,7 @@ def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError for a name that Prefect refuses, or that `rnnlm trigger` could not take."""
+    """Raise ConfigError for a name that Prefect refuses or `rnnlm trigger` could not accept."""
     if not NAME.fullmatch(name):
         raise ConfigError(
             f"--name {name!r}: expected up to {LONGEST_NAME} letters, digits, spaces, dots, underscores and dashes, "

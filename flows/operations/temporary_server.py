@@ -1,8 +1,9 @@
-"""A temporary Prefect server that ends with the command that needs it.
+"""A temporary Prefect server that ends together with the command that needs it.
 
-Prefect starts a temporary server itself if none is configured, but in the command's process group: Ctrl-C kills the
-server before the flow can report its state, and a killed command leaves the server running. Ours has its own session,
-and its standard input is a pipe that the command holds open: the server stops at end of file.
+If no server is configured, Prefect itself would start a temporary one, but in the command's process group. Ctrl-C would
+then kill the server before the flow can report its state, and a killed command would leave the server running. The
+server of this module has a session of its own and a pipe as standard input, which the command keeps open. It stops at
+the end of this input.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.subprocess_environment import python_path
 
 logger = logging.getLogger(__name__)
-STARTUP_VARIABLE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # Prefect's own setting
+STARTUP_VARIABLE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # Prefect's own setting.
 SERVER_STOP_SECONDS = 10.0
 RESTART_SECONDS = 1.0
 SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
@@ -30,12 +31,13 @@ SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", 
 
 @contextlib.contextmanager
 def temporary_server() -> Iterator[str]:
-    """Start a server on a free loopback port and make it Prefect's API inside the block. Yields its address."""
+    """Start a server on a free loopback port, use it as Prefect's API inside the block, and yield its address."""
     from prefect.context import refresh_global_settings_context
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        variables = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_UI_ENABLED": "0"}  # no links to it
+        # The UI is disabled so that no links to it are printed.
+        variables = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_UI_ENABLED": "0"}
         variables |= password_variables(new_password(), port)
         with server_kept_alive(listener, variables["PREFECT_API_URL"], os.environ | SERVER_SETTINGS | variables):
             before = {name: os.environ[name] for name in variables if name in os.environ}
@@ -55,9 +57,9 @@ def temporary_server() -> Iterator[str]:
 
 @contextlib.contextmanager
 def server_kept_alive(listener: socket.socket, address: str, environment: dict[str, str]) -> Iterator[None]:
-    """Run the server's process inside the block, which begins once it answers, and restart it if it dies.
+    """Run the server's process inside the block, and restart it if it dies. The block begins once the server answers.
 
-    Requests wait during a restart: the socket belongs to the command, and the server's state is in its database.
+    During a restart, requests wait, because the socket belongs to the command. The server's state is in its database.
     """
     stopping = threading.Event()
     process = start_server_process(listener, environment)
@@ -81,11 +83,11 @@ def server_kept_alive(listener: socket.socket, address: str, environment: dict[s
         stop_server_process(process)
         if watcher.is_alive():
             watcher.join(SERVER_STOP_SECONDS)
-            stop_server_process(process)  # in case the watcher had just restarted it
+            stop_server_process(process)  # The watcher may have just restarted the process.
 
 
 def start_server_process(listener: socket.socket, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-    # -P: do not import from the caller's working directory
+    # With -P, nothing is imported from the caller's working directory.
     command = [sys.executable, "-P", "-m", "flows.operations.prefect_server", "--descriptor", str(listener.fileno())]
     return subprocess.Popen(
         command,
@@ -98,7 +100,7 @@ def start_server_process(listener: socket.socket, environment: dict[str, str]) -
 
 
 def wait_until_healthy(address: str, process: "subprocess.Popen[bytes]") -> None:
-    """Raise RnnlmError if the server ends or does not answer in time."""
+    """Wait until the server answers. Raise RnnlmError if it ends or does not answer in time."""
     seconds = float(os.environ.get(STARTUP_VARIABLE, "120"))
 
     def answers_or_has_ended() -> bool:
@@ -117,7 +119,10 @@ def wait_until_healthy(address: str, process: "subprocess.Popen[bytes]") -> None
 
 
 def stop_server_process(process: "subprocess.Popen[bytes]") -> None:
-    """Close the server's standard input, which ends it; kill it after SERVER_STOP_SECONDS. Idempotent."""
+    """End the server by closing its standard input, and kill it if it is still running after SERVER_STOP_SECONDS.
+
+    This may be called again.
+    """
     assert process.stdin is not None
     process.stdin.close()
     try:
@@ -128,7 +133,7 @@ def stop_server_process(process: "subprocess.Popen[bytes]") -> None:
 
 
 def drain_prefect_workers(seconds: float) -> None:
-    """Stop the threads that send log lines and task states, giving them up to `seconds` to send what is queued."""
+    """Stop the threads that send log lines and task states, after at most `seconds` for what is queued."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 

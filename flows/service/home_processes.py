@@ -1,4 +1,4 @@
-"""Find and stop the processes that work for a home, by their environment, and the one that has taken a port."""
+"""Find and stop the processes of a home by their environment, and find the process that occupies a port."""
 
 import contextlib
 import os
@@ -15,27 +15,27 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home
 
 HOST = "127.0.0.1"
-CHECKPOINT_SECONDS = 60.0  # for flow runs to write a checkpoint and end
-STOP_SECONDS = 15.0  # for a server to end
+CHECKPOINT_SECONDS = 60.0  # The time in which flow runs may write a checkpoint and end.
+STOP_SECONDS = 15.0  # The time in which a server may end.
 POLL_SECONDS = 0.1
-FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # set by Prefect's worker
+FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # Prefect's worker sets this variable.
 
 
 @dataclass
 class HomeProcesses:
-    services: list[psutil.Process] = field(default_factory=list)  # servers and workers of `rnnlm up`
-    flow_runs: dict[str, psutil.Process] = field(default_factory=dict)  # flow run id → the process that runs it
+    services: list[psutil.Process] = field(default_factory=list)  # Servers and workers of `rnnlm up`.
+    flow_runs: dict[str, psutil.Process] = field(default_factory=dict)  # The process of each flow run by the run's id.
 
 
 def find_home_processes(home: Home) -> HomeProcesses:
-    """Find this user's processes with RNNLM_HOME=home: services, and flow runs that a worker has started."""
+    """Find this user's processes with RNNLM_HOME=home, which are services and flow runs of a worker."""
     found = HomeProcesses()
     for process in psutil.process_iter():
         environment = environment_of(process)
         if environment.get("RNNLM_HOME") != str(home.root):
             continue
         if run_id := environment.get(FLOW_RUN_VARIABLE):
-            parent = process.parent()  # children of the flow run's process have its environment
+            parent = process.parent()  # Children of the flow run's process inherit its environment.
             if parent is None or environment_of(parent).get(FLOW_RUN_VARIABLE) != run_id:
                 found.flow_runs[run_id] = process
         elif SERVICE_VARIABLE in environment:
@@ -44,7 +44,7 @@ def find_home_processes(home: Home) -> HomeProcesses:
 
 
 def environment_of(process: psutil.Process) -> dict[str, str]:
-    """Empty for a process that has ended or belongs to another user."""
+    """Return the environment of a process, empty if the process has ended or belongs to another user."""
     try:
         if process.uids().real != os.getuid() or process.status() == psutil.STATUS_ZOMBIE:
             return {}
@@ -54,29 +54,32 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
 
 
 def stop_home(home: Home) -> bool:
-    """Stop what `rnnlm up` has started, also if that was killed. Returns whether anything was running."""
+    """Stop what `rnnlm up` has started, even if `rnnlm up` itself was killed. Return whether anything was running."""
     running = read_running(home)
     if running is not None:
-        # It stops everything in order, so it gets time for all of it.
+        # This process stops all others in order, so it gets the time of all of them.
         stop_processes([psutil.Process(running.pid)], CHECKPOINT_SECONDS + 4 * STOP_SECONDS)
     left = len(stop_flow_runs(home)) + stop_services(home)
     return running is not None or left > 0
 
 
 def stop_flow_runs(home: Home, seconds: float = CHECKPOINT_SECONDS) -> list[str]:
-    """End the home's flow runs: each writes a checkpoint and reports its state. Returns their ids."""
+    """End the home's flow runs and return their ids. Each run writes a checkpoint and reports its state."""
     found = find_home_processes(home).flow_runs
     stop_processes(list(found.values()), seconds)
     return list(found)
 
 
 def stop_services(home: Home) -> int:
-    """End what a killed `rnnlm up` has left behind. Returns how many processes there were."""
+    """End the services that a killed `rnnlm up` has left, and return the number of processes."""
     return stop_processes(find_home_processes(home).services, STOP_SECONDS)
 
 
 def stop_processes(processes: list[psutil.Process], seconds: float) -> int:
-    """Send SIGTERM, and SIGKILL to those that still run after `seconds`, with their children. Return their number."""
+    """Send SIGTERM to processes, and SIGKILL to those that are still running after `seconds`. Return their number.
+
+    SIGKILL is also sent to their children.
+    """
     children: list[psutil.Process] = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -90,7 +93,10 @@ def stop_processes(processes: list[psutil.Process], seconds: float) -> int:
 
 
 def runs(process: psutil.Process) -> bool:
-    """Return False for a zombie: the paused worker that started it cannot take note of its end."""
+    """Return True if the process is running and not a zombie.
+
+    A process becomes a zombie if it ends while the worker that started it is paused.
+    """
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -103,9 +109,10 @@ def send(signal: Callable[[], None]) -> None:
 
 
 def check_port(port: int, option: str) -> None:
-    """Raise ConfigError if another process listens at the port, with that process's name and id."""
+    """Raise ConfigError if another process listens on the port. The message has the name and id of that process."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port of a server that has just ended is free
+        # With this option, the port of a server that has just ended counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as error:
@@ -116,13 +123,13 @@ def check_port(port: int, option: str) -> None:
 
 
 def listener(port: int) -> str:
-    """Return a text such as `process 4711 listens there (python3 -m http.server)`, or "" if it cannot be found."""
+    """Return a text such as `process 4711 listens there (python3 -m http.server)`, or "" if there is none."""
     for process in psutil.process_iter():
         try:
             connections = process.net_connections("tcp")
             if any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections):
-                command = " ".join(" ".join(process.cmdline()).split())  # in one line
+                command = " ".join(" ".join(process.cmdline()).split())  # In one line.
                 return f"process {process.pid} listens there ({command[:100]})"
-        except psutil.Error:  # ended, or another user's
+        except psutil.Error:  # The process has ended, or belongs to another user.
             continue
     return ""

@@ -1,4 +1,4 @@
-"""One server or worker of `rnnlm up`: a process in its own session, which is started again if it ends, and its log."""
+"""A server or worker of `rnnlm up`, which is a process in its own session that is restarted if it ends, and its log."""
 
 import contextlib
 import os
@@ -13,14 +13,18 @@ from pathlib import Path
 from rnnlm.storage.home import Home
 
 SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
-SERVICE_VARIABLE = "RNNLM_SERVICE"  # in the environment of every process of a service: its name
-LOG_BYTES = 10_000_000  # a longer log is moved to NAME.log.1 and begun anew
-STABLE_SECONDS = 60.0  # a service that lived as long starts again without delay
-LONGEST_DELAY_SECONDS = 60.0  # between two starts of a service that dies at once
+# An environment variable of every process of a service, with the name of the service.
+SERVICE_VARIABLE = "RNNLM_SERVICE"
+LOG_BYTES = 10_000_000  # A longer log is renamed to NAME.log.1, and a new one is begun.
+STABLE_SECONDS = 60.0  # A service that has run for this long is restarted without delay.
+LONGEST_DELAY_SECONDS = 60.0  # The longest delay between two starts of a service that dies at once.
 
 
 class ServiceProcess:
-    """Start, stop and restart one service. The log is opened in append mode, so the process outlives its reader."""
+    """A service that can be started, stopped and restarted.
+
+    Its log is opened in append mode, so that the process can outlive the reader of the log.
+    """
 
     def __init__(self, home: Home, name: str, command: list[str], environment: dict[str, str]) -> None:
         self.name = name
@@ -29,15 +33,16 @@ class ServiceProcess:
         self.log = log_file(home, name)
         self.reader = LogReader(self.log)
         self.process: subprocess.Popen[bytes] | None = None
-        self.started_at = 0.0  # on the monotonic clock
-        self.failures = 0  # starts since it was last stable
+        self.started_at = 0.0  # The time on the monotonic clock.
+        self.failures = 0  # The number of starts since the service was last stable.
         self.restart_at: float | None = None
 
     def start(self) -> None:
         self.restart_at = None
         self.started_at = time.monotonic()
         with self.log.open("ab") as log:
-            # A session of its own: Ctrl-C on the terminal reaches only `rnnlm up`, which stops the services in order.
+            # The service has a session of its own, so Ctrl-C reaches only `rnnlm up`, which stops the services in
+            # order.
             self.process = subprocess.Popen(
                 self.command,
                 cwd=self.log.parent,
@@ -49,11 +54,14 @@ class ServiceProcess:
             )
 
     def exit_code(self) -> int | None:
-        """Return None while it runs, or was never started."""
+        """Return the exit code, or None while the service is running or was never started."""
         return None if self.process is None else self.process.poll()
 
     def plan_restart(self) -> float:
-        """Choose when to start it again: after 1 s, and twice as long after each start at which it dies soon."""
+        """Choose the time of the next start, and return the delay.
+
+        The delay is 1 s, and doubles after each start that does not last.
+        """
         now = time.monotonic()
         failures = 0 if now - self.started_at > STABLE_SECONDS else self.failures
         delay = min(2.0**failures, LONGEST_DELAY_SECONDS)
@@ -61,29 +69,29 @@ class ServiceProcess:
         return delay
 
     def pause(self) -> None:
-        """Suspend the process, so that it starts nothing more before it is stopped."""
+        """Suspend the process, so that it starts no further processes before it is stopped."""
         if self.exit_code() is None:
             self.signal(signal.SIGSTOP)
 
     def stop(self, seconds: float) -> None:
-        """Ask the process to end, and kill whatever is left of its group after `seconds`. Idempotent."""
+        """Send SIGTERM, and kill what is left of the process group after `seconds`. This may be called again."""
         if self.process is None:
             return
         self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)  # a paused process gets SIGTERM when it continues
+        self.signal(signal.SIGCONT)  # A suspended process receives SIGTERM only when it continues.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         self.signal(signal.SIGKILL)
         self.process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group: a server may have children of its own."""
+        """Send a signal to the whole process group, because a server may have children."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
 
     def rotate_log(self) -> None:
-        """Keep the log below LOG_BYTES. The process writes on: its file is in append mode."""
+        """Keep the log below LOG_BYTES. The process can continue to write, because its file is open in append mode."""
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
             shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
             os.truncate(self.log, 0)
@@ -104,17 +112,17 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 class LogReader:
-    """Reads the lines that are appended to a log from now on."""
+    """A reader of the lines that are appended to a log after its creation."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.position = path.stat().st_size if path.exists() else 0
 
     def new_lines(self) -> Iterator[str]:
-        """Yield whole lines only; blank ones are left out."""
+        """Yield the new complete lines that are not blank."""
         if not self.path.exists():
             return
-        if self.path.stat().st_size < self.position:  # moved away because it was long
+        if self.path.stat().st_size < self.position:  # The log was long and has been renamed.
             self.position = 0
         with self.path.open("rb") as log:
             log.seek(self.position)

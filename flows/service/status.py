@@ -29,58 +29,60 @@ from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
 
 RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
-UPKEEP = ["settle"]  # flows that run often and say little
+UPKEEP = ["settle"]  # Flows that run often and are not shown.
 NIGHT = "pipeline"
-# State → what the run waits for; otherwise for the worker.
+# What a run in this state waits for. In other states it waits for the worker.
 WAITS_FOR = {"AwaitingConcurrencySlot": "the run before it", "AwaitingRetry": "its retry"}
 
 
 class RunStatus(Record):
     name: str
-    when: str  # local time of its start: since when it runs, when it ran, or when it will
+    when: str  # The local time of the start, which may be in the past or in the future.
     state: str
-    note: str = ""  # how far it is, what it waits for, or why it failed
-    by_hand: bool = False  # a person has started it, not a schedule
+    note: str = ""  # The run's progress, what it waits for, or why it failed.
+    by_hand: bool = False  # True if a person has started the run rather than a schedule.
 
 
 class NightStatus(Record):
-    """The last night of a schedule of the pipeline, and the next; or its last run by hand."""
+    """The last and the next nightly run of a pipeline schedule, or its last run by hand."""
 
     schedule: str
-    when: str  # local time; "" if it never ran
+    when: str  # The local time, or "" if it has never run.
     state: str
-    outcome: str  # scores and decision with the reason, or the whole error; "" if Prefect has deleted it (7 days)
-    next: str  # local time; "" if the schedule is paused
+    # Scores and decision with the reason, or the whole error. It is "" if Prefect has deleted the event after 7 days.
+    outcome: str
+    next: str  # The local time, or "" if the schedule is paused.
 
 
 class ChampionStatus(Record):
     model: str
     version: int
     since: str
-    kept: str  # `3 nights since 11-25 02:04`: candidates did not replace it, with or without evidence; "": none
+    # A text such as `3 nights since 11-25 02:04`: in these nightly runs, candidates did not replace the champion.
+    kept: str
     bits_per_byte: str
 
 
 class HomeStatus(Record):
     home: str
-    servers: tuple[str, ...] = ()  # one line each; empty: `rnnlm up` does not run
+    servers: tuple[str, ...] = ()  # One line per server. Empty if `rnnlm up` is not running.
     nights: tuple[NightStatus, ...] = ()
-    by_hand: tuple[NightStatus, ...] = ()  # runs of schedules that a person has started after the last night
+    by_hand: tuple[NightStatus, ...] = ()  # Runs of schedules that a person has started after the last nightly run.
     running: tuple[RunStatus, ...] = ()
-    waiting: tuple[RunStatus, ...] = ()  # due, and not begun
+    waiting: tuple[RunStatus, ...] = ()  # Runs that are due but have not begun.
     next: tuple[RunStatus, ...] = ()
     last: tuple[RunStatus, ...] = ()
-    gates: str = ""  # what the checks before training have found in the last night; "" if nothing
+    gates: str = ""  # What the checks before training found in the last nightly run, or "".
     errors: tuple[RunStatus, ...] = ()
     champions: tuple[ChampionStatus, ...] = ()
-    without_champion: tuple[str, ...] = ()  # one line for each such model, with the command that makes one
+    without_champion: tuple[str, ...] = ()  # One line for each model without a champion, with a command that makes one.
     disk_bytes: dict[str, int]
-    free_bytes: int | None = None  # on the home's disk; None: there is no home yet
+    free_bytes: int | None = None  # Free bytes on the home's disk. None if there is no home yet.
 
 
 def read_status(home: Home) -> HomeStatus:
     running = read_running(home)
-    # The server at PREFECT_API_URL may be a team's, without `rnnlm up` on this machine.
+    # PREFECT_API_URL may name the server of a team, although `rnnlm up` is not running on this machine.
     api = running.prefect_api if running else os.environ.get("PREFECT_API_URL")
     servers = server_lines(home, running)
     found = champions(home)
@@ -96,12 +98,12 @@ def read_status(home: Home) -> HomeStatus:
         return status
     try:
         return status.model_copy(update=runs_of(PrefectQuery(api, home_password(home) if running else None)))
-    except httpx.HTTPError as error:  # the server has just ended, or is very busy
+    except httpx.HTTPError as error:  # The server has just ended, or is very busy.
         return status.model_copy(update={"servers": (*servers, f"Prefect does not answer: {error}")})
 
 
 def runs_of(query: PrefectQuery) -> dict[str, Any]:
-    """Return the fields of HomeStatus that Prefect knows."""
+    """Return the fields of HomeStatus that come from Prefect."""
     deployments, coming = query.deployments(), next_runs(query)
     names = {one["id"]: one["name"] for one in deployments.values()}
     last = last_runs(query, FINISHED)
@@ -140,9 +142,9 @@ def server_lines(home: Home, running: RunningHome | None) -> tuple[str, ...]:
 def schedule_runs(
     query: PrefectQuery, deployments: dict[str, dict[str, Any]], coming: dict[str, str]
 ) -> tuple[list[NightStatus], list[NightStatus]]:
-    """Return the last night of each schedule of the pipeline that is active or has run, and the runs by hand after it.
+    """Return the last nightly run of each pipeline schedule, and the runs by hand after it.
 
-    coming: from next_runs().
+    Schedules that are inactive and have never run are left out. `coming` is the result of next_runs().
     """
     nights, by_hand = [], []
     for name, deployment in deployments.items():
@@ -170,7 +172,7 @@ def night_status(query: PrefectQuery, schedule: str, run: dict[str, Any] | None,
 
 
 def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return the night's score and decision, from its event (rnnlm/registry/night_events.py), or why it has failed."""
+    """Return the result of a nightly run: score and decision from its event (night_events.py), or why it has failed."""
     if run["state"]["type"] != "COMPLETED":
         return message_of(run)
     told = {"event": {"name": [NIGHT_ENDED]}, "related": {"id": [f"prefect.flow-run.{run['id']}"]}}
@@ -179,14 +181,14 @@ def outcome_of(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def next_runs(query: PrefectQuery) -> dict[str, str]:
-    """Return the local time of the next run of each `flow/deployment`, the soonest first, without upkeep."""
+    """Return the local time of each deployment's next run by FLOW/NAME, the soonest first, without flows in UPKEEP."""
     return {
         name: local_time(moment) for name, moment in query.next_starts().items() if name.partition("/")[0] not in UPKEEP
     }
 
 
 def unfinished_runs(query: PrefectQuery) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return runs that have begun, and runs that are due and wait, as after `rnnlm trigger`."""
+    """Return runs that have begun, and runs that are due but still waiting, for example after `rnnlm trigger`."""
     now = datetime.now(UTC)
     planned = last_runs(query, ["SCHEDULED"], order="EXPECTED_START_TIME_ASC", shown=100)
     waiting = [run for run in planned if run["state"]["name"] in WAITS_FOR or is_due(run, now)]
@@ -202,20 +204,24 @@ def is_due(run: dict[str, Any], now: datetime) -> bool:
 def last_runs(
     query: PrefectQuery, states: list[str], order: str = "START_TIME_DESC", shown: int = RUNS_SHOWN, **more: Any
 ) -> list[dict[str, Any]]:
-    """Return the last runs in one of these states, without upkeep."""
+    """Return the last runs in one of these states, without flows in UPKEEP."""
     found = query.flow_runs(states, order, 100, **more)
     return [run for run in found if query.flow_names.get(run["flow_id"]) not in UPKEEP][:shown]
 
 
 def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> RunStatus:
-    """Describe a run. One that has not begun has its deployment's name (names: by id), not Prefect's random one."""
+    """Return the status of a run.
+
+    A run that has not begun is shown with its deployment's name (from `names`, by id), because Prefect has given it a
+    random name.
+    """
     name = run["name"] if run["run_count"] else names.get(run["deployment_id"], run["name"])
     when, state = local_time(began_or_due(run)), run["state"]["name"]
     return RunStatus(name=name, when=when, state=state, note=note, by_hand=not is_night(run))
 
 
 def began_or_due(run: dict[str, Any]) -> str:
-    """Return the run's start, or when it was due: it may have ended before it started."""
+    """Return when the run began, or when it was due if it ended before it began."""
     return str(run["start_time"] or run["expected_start_time"])
 
 
@@ -229,7 +235,7 @@ def waits_for(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def resumption(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return a text such as `resumes after a crash`, for a run that continues an interrupted one; "" for others."""
+    """Return a text such as `resumes after a crash` for a run that continues an interrupted one, else ""."""
     if RESUMED not in run["tags"]:
         return ""
     before = [one for one in query.last_runs(run["deployment_id"], FINISHED) if one["created"] < run["created"]]
@@ -241,13 +247,16 @@ def message_of(run: dict[str, Any]) -> str:
 
 
 def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return the last log line of the library, which says how far the run is."""
+    """Return the last log line of the library, which shows the run's progress."""
     logs = query.logs(run["id"], "rnnlm.")
     return logs[0]["message"].strip().partition("\n")[0] if logs else ""
 
 
 def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return why the checks stopped the run, such as `toy · smoke · 23 Nov 02:00 stopped: …`, or the run's warnings."""
+    """Return why the data checks stopped the run, or their warnings.
+
+    An example is `toy · smoke · 23 Nov 02:00 stopped: …`.
+    """
     _, stopped, reason = message_of(run).partition("\n")[0].partition(f"{CHAMPION_STAYS}: ")
     if stopped:
         return f"{run['name']} stopped: {reason}"
@@ -257,23 +266,27 @@ def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:
-    """Return the champions of the home's own store. Importing MLflow to ask another takes seconds."""
+    """Return the champions of the home's own store, or of an MLflow server. For the server, MLflow must be imported."""
     try:
         found = champions_in_file(home.mlflow_database) if is_embedded(home) else champions_of_server(home)
-    except (TrackingError, sqlite3.Error):  # a server that does not answer; no store yet, or one with other tables
+    # The server does not answer, or there is no store yet, or its tables are different.
+    except (TrackingError, sqlite3.Error):
         return ()
     return tuple(champion_status(name, number, versions) for name, (number, versions) in found.items())
 
 
 def champions_of_server(home: Home) -> dict[str, tuple[int, list[RegistryVersion]]]:
-    """Read from the server what champions_in_file() reads from a file."""
+    """Return from the server what champions_in_file() returns from a file."""
     found = [version for version in list_models(home) if "champion" in version.aliases]
     with reaching_mlflow(home) as client:
         return {one.name: (one.version, read_versions(client, one.name)) for one in found}
 
 
 def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
-    """Return our models whose champion somebody has deleted in MLflow, or taken the alias of, with what to do."""
+    """Return one line for each of rnnlm's models without a champion, with the command that makes one.
+
+    The champion or its alias may have been deleted in MLflow.
+    """
     try:
         lines = {name: repair_line(home, name) for name in sorted(model_names(home) - having_one)}
     except TrackingError:
@@ -284,7 +297,7 @@ def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
 def model_names(home: Home) -> set[str]:
     if not is_embedded(home):
         return {version.name for version in list_models(home)}
-    names = set(local_model_names(home))  # also NAME@ALIAS
+    names = set(local_model_names(home))  # The names also include NAME@ALIAS.
     return {name for name in names if name.rpartition("@")[0] not in names}
 
 
@@ -302,7 +315,7 @@ def repair_line(home: Home, name: str) -> str:
 
 
 def champion_status(model: str, number: int, versions: list[RegistryVersion]) -> ChampionStatus:
-    """Describe a champion. versions: all of the model."""
+    """Return the status of a champion. `versions` are all versions of the model."""
     history = read_history(versions)
     facts = next((version.facts for version in versions if version.number == number), {})
     figure = facts.get("bits_per_byte")
@@ -321,7 +334,7 @@ def nights_kept(champion: int, versions: list[RegistryVersion]) -> str:
 
 
 def disk_bytes(home: Home) -> dict[str, int]:
-    """Return the size in bytes of each folder or file of the home, the largest first. Hidden ones are left out."""
+    """Return the size in bytes of each folder or file of the home, the largest first, without hidden ones."""
     if not home.root.exists():
         return {}
     sizes = {path.name: size_of(path) for path in home.root.iterdir() if not path.name.startswith(".")}

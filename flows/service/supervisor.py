@@ -1,4 +1,4 @@
-"""`rnnlm up`: start Prefect, MLflow and a worker in order, restart what dies, and stop all of it in order.
+"""`rnnlm up`: start Prefect, MLflow and a worker in order, restart them if they die, and stop them in order.
 
     1. prefect    API, scheduler and UI                    awaited: /api/health
        mlflow     UI over the home's database              awaited: /health
@@ -6,7 +6,8 @@
                   runs that the last stop interrupted are started again
     3. worker     runs the flows                           awaited: online in the work pool
 
-Stopping: the worker is paused, the flow runs write their checkpoints and end, then worker, MLflow and Prefect stop.
+When stopping, the worker is suspended first, and the flow runs write their checkpoints and end. Then the worker, MLflow
+and Prefect are stopped.
 """
 
 import contextlib
@@ -40,11 +41,12 @@ from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_accounts import APP_NAME, login_variables
 from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 
-START_SECONDS = 180.0  # for a server to answer, also on a busy machine
+START_SECONDS = 180.0  # The time in which a server must answer, which may be long on a busy machine.
 WATCH_SECONDS = 0.5
-LONGEST_TEMPORARY_FOLDER = 70  # bytes: sockets lie in it, whose whole paths have at most 107
-DEAD_RUN_SECONDS = 20.0  # between two looks for flow runs whose process was killed
-# Type of a dead run's state → what is said of it; of others what is said of RUNNING.
+# In bytes. Sockets are created in this folder, and their whole paths may have at most 107 bytes.
+LONGEST_TEMPORARY_FOLDER = 70
+DEAD_RUN_SECONDS = 20.0  # Seconds between two checks for flow runs whose process was killed.
+# The message about a dead run by the type of its state. Other states have the message of RUNNING.
 WHAT_HAPPENED = {
     "CANCELLING": "it was cancelled",
     "CRASHED": "it was interrupted, and is resumed if it can be",
@@ -54,11 +56,11 @@ RNNLM = [sys.executable, "-m", "flows.command_line"]
 
 
 class StopRequestedError(Exception):
-    """Ctrl-C or SIGTERM arrived while a server was starting."""
+    """The exception when Ctrl-C or SIGTERM arrives while a server is starting."""
 
 
 class Supervisor:
-    """The servers of one home. show: called with each line for the console."""
+    """The supervisor of the servers of one home. `show` is called with each line for the console."""
 
     def __init__(self, home: Home, prefect_port: int, mlflow_port: int, show: Callable[[str], None]) -> None:
         self.home = home
@@ -66,24 +68,24 @@ class Supervisor:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         self.running = RunningHome(os.getpid(), started, prefect_port, mlflow_port)
         self.stopping = threading.Event()
-        self.noticed: set[str] = set()  # ids of dead flow runs that were told of
+        self.noticed: set[str] = set()  # The ids of dead flow runs that were already reported.
         self.password = home_password(home)
         self.query = PrefectQuery(self.running.prefect_api, self.password, trust_env=False)
         environment = service_environment(home, self.running)
-        # -P: do not import from the working directory
+        # With -P, nothing is imported from the working directory.
         prefect_server = [sys.executable, "-P", "-m", "flows.operations.prefect_server", "--port", str(prefect_port)]
         self.prefect = ServiceProcess(home, "prefect", prefect_server, environment)
         self.mlflow = ServiceProcess(home, "mlflow", mlflow_command(home, self.running), environment)
         self.deploy = ServiceProcess(home, "deploy", [*RNNLM, "deploy"], environment)
         self.worker = ServiceProcess(home, "worker", worker_command(self.running), environment)
         self.servers = {self.prefect: self.running.prefect_api, self.mlflow: self.running.mlflow_url}
-        if "MLFLOW_TRACKING_URI" in os.environ:  # another server
+        if "MLFLOW_TRACKING_URI" in os.environ:  # Another MLflow server is configured.
             del self.servers[self.mlflow]
 
     def run(self, when_ready: Callable[[RunningHome], None]) -> None:
-        """Start everything, call when_ready, and return after SIGINT or SIGTERM, when all has stopped.
+        """Start everything, call when_ready, and return after SIGINT or SIGTERM, when everything has stopped.
 
-        ConfigError if a server of this home runs already, a port is taken, or a server does not start.
+        Raise ConfigError if a server of this home is already running, a port is occupied, or a server does not start.
         """
         with self.home.lock_if_free(LOCK) as free:
             if not free:
@@ -104,14 +106,14 @@ class Supervisor:
         self.stopping.set()
 
     def start_all(self) -> None:
-        left = stop_services(self.home)  # a worker's flow runs end with it, and are resumed
+        left = stop_services(self.home)  # The flow runs of a stopped worker end with it, and are resumed later.
         if left:
             self.say(f"stopped {left} processes that a killed `rnnlm up` had left")
         check_port(self.running.prefect_port, "--port")
         check_port(self.running.mlflow_port, "--mlflow-port")
         self.worker.environment["TMPDIR"] = temporary_folder(self.home)
         self.mlflow.environment |= login_variables(self.home, *credentials(self.password))
-        prepare_store(self.home)  # before MLflow's server and a first run could create it at the same time
+        prepare_store(self.home)  # Otherwise MLflow's server and a first run could create the store at the same time.
         for server in self.servers:
             self.start(server)
         for server, address in self.servers.items():
@@ -129,9 +131,9 @@ class Supervisor:
         service.start()
 
     def wait(self, service: ServiceProcess, ready: Callable[[], bool]) -> None:
-        """Wait until the service is ready, or has ended with code 0.
+        """Wait until the service is ready or, for `deploy`, has ended with code 0.
 
-        Raise RnnlmError with its last line if it fails.
+        If the service fails, raise RnnlmError with the last line of its log.
         """
         deadline = time.monotonic() + START_SECONDS
         while (code := service.exit_code()) is None and not ready():
@@ -143,7 +145,7 @@ class Supervisor:
             raise RnnlmError(f"{service.name} ended with code {code} while starting:\n{last}")
 
     def poll(self) -> None:
-        """Show new log lines; StopRequestedError if it is time to stop."""
+        """Show new log lines. Raise StopRequestedError if a stop was requested."""
         self.show_logs()
         if self.stopping.wait(WATCH_SECONDS):
             raise StopRequestedError
@@ -154,7 +156,7 @@ class Supervisor:
                 self.show(f"{service.name:<8} {line}")
 
     def watch(self) -> None:
-        """Start again what has ended, until it is time to stop."""
+        """Restart services that have ended, until a stop is requested."""
         look_at = time.monotonic() + DEAD_RUN_SECONDS
         while True:
             self.poll()
@@ -162,7 +164,7 @@ class Supervisor:
                 self.restart_dead_runs()
                 look_at = time.monotonic() + DEAD_RUN_SECONDS
             for service in (*self.servers, self.worker):
-                with contextlib.suppress(OSError):  # a full disk must not end the servers
+                with contextlib.suppress(OSError):  # A full disk must not end the servers.
                     service.rotate_log()
                 self.keep_running(service)
 
@@ -174,14 +176,14 @@ class Supervisor:
             delay = service.plan_restart()
             self.say(f"{service.name} ended with code {code}; starting it again in {delay:.0f} s")
         elif time.monotonic() >= service.restart_at:
-            service.stop(0)  # children that the killed process has left
+            service.stop(0)  # This kills children that the dead process has left.
             self.start(service)
-            if service is self.worker:  # runs end with their worker
+            if service is self.worker:  # Flow runs have ended together with their worker.
                 self.settle_and_resume()
 
     def restart_dead_runs(self) -> None:
-        """Notice and restart flow runs whose process was killed while the worker lives: out of memory, or `kill -9`."""
-        with contextlib.suppress(httpx.HTTPError):  # Prefect is being started again; the next look will tell
+        """Report and restart flow runs whose process was killed although the worker is running, as for lack of memory."""
+        with contextlib.suppress(httpx.HTTPError):  # Prefect may be restarting. The next check finds the runs.
             if self.deploy.exit_code() is None:
                 return
             crashed = crashed_runs(self.query, self.running.started)
@@ -195,19 +197,24 @@ class Supervisor:
                 self.settle_and_resume()
 
     def settle_and_resume(self) -> None:
-        """Call `rnnlm deploy`, which settles dead runs and starts interrupted ones again."""
+        """Run `rnnlm deploy`, which settles dead runs and restarts interrupted ones."""
         self.deploy.stop(0)
         self.deploy.start()
 
     def stop_all(self) -> None:
-        """Stop the flow runs first, so that they can report their state. A second call does nothing."""
+        """Stop the flow runs first, so that they can report their state, and then all services.
+
+        This may be called again.
+        """
         self.worker.pause()
         stopped = stop_flow_runs(self.home)
         for service in (self.deploy, self.worker):
             service.stop(STOP_SECONDS)
         if stopped:
-            with contextlib.suppress(httpx.HTTPError):  # Prefect has ended; the next start calls them Crashed
-                mark_stopped(self.query, stopped)  # after the worker, which would call them Crashed
+            # If Prefect has already ended, its next start sets these runs to Crashed.
+            with contextlib.suppress(httpx.HTTPError):
+                # This must follow the worker's end, because the worker would set the runs to Crashed.
+                mark_stopped(self.query, stopped)
             self.say(f"flow runs stopped: {len(stopped)}; the next `rnnlm up` resumes them")
         for service in (self.mlflow, self.prefect):
             service.stop(STOP_SECONDS)
@@ -215,7 +222,7 @@ class Supervisor:
         self.say("stopped")
 
     def say(self, text: str) -> None:
-        """Print a line of our own on the console, and add it to the log unless the disk is full."""
+        """Print a message of the supervisor on the console, and add it to the log unless the disk is full."""
         self.show(f"{'up':<8} {text}")
         with (
             contextlib.suppress(OSError, HomeError),
@@ -233,9 +240,10 @@ class Supervisor:
 
 
 def temporary_folder(home: Home) -> str:
-    """Make an empty folder for temporary files of the worker and its flow runs, which only this user can enter.
+    """Create an empty folder for temporary files of the worker and its flow runs, which only this user can enter.
 
-    Prefect's worker makes a folder of fixed name among them: below the common one, the second user's would fail.
+    Prefect's worker creates a folder with a fixed name among its temporary files. In the system's common temporary
+    folder, this would fail for the second user.
     """
     folder = home.temporary / "worker"
     if len(os.fsencode(folder)) > LONGEST_TEMPORARY_FOLDER:
@@ -251,11 +259,11 @@ def answers(address: str) -> bool:
 
 
 def service_environment(home: Home, running: RunningHome) -> dict[str, str]:
-    """Return the variables of servers, worker and flow runs: this home, these ports, this password."""
+    """Return the environment of servers, worker and flow runs, with this home, its ports and its password."""
     return {
         **os.environ,
         **server_variables(home, running),
-        "MLFLOW_HOST": HOST,  # flows build links to MLflow's UI from these two
+        "MLFLOW_HOST": HOST,  # Flows build links to MLflow's UI from these two variables.
         "MLFLOW_PORT": str(running.mlflow_port),
         "PYTHONUNBUFFERED": "1",
     }
@@ -264,7 +272,7 @@ def service_environment(home: Home, running: RunningHome) -> dict[str, str]:
 def mlflow_command(home: Home, running: RunningHome) -> list[str]:
     """Return the command of MLflow's server with one account.
 
-    The server refuses other names in the header Host, and other sites' pages.
+    The server refuses unknown names in the header Host, and requests from pages of other sites.
     """
     names = [f"{name}:{running.mlflow_port}" for name in (HOST, "localhost")]
     address = ["--host", HOST, "--port", str(running.mlflow_port), "--workers", "1"]
@@ -275,14 +283,14 @@ def mlflow_command(home: Home, running: RunningHome) -> list[str]:
 
 
 def worker_command(running: RunningHome) -> list[str]:
-    """Return the command of a worker of all queues; without a GPU, of the queue `default`."""
+    """Return the command of a worker of all queues or, without a GPU, only of the queue `default`."""
     queues = [] if has_gpu() else ["--work-queue", "default"]
     name = ["--name", worker_name(running), "--install-policy", "never"]
     return [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL, *name, *queues]
 
 
 def worker_name(running: RunningHome) -> str:
-    """Name the worker differently for each `rnnlm up`: a killed one stays online in the pool for a minute."""
+    """Return a different name of the worker for each `rnnlm up`, because Prefect lists a killed worker for a minute."""
     return f"{socket.gethostname()}-{running.pid}"
 
 
@@ -292,7 +300,7 @@ def up_command_line(prefect_port: int, mlflow_port: int) -> list[str]:
 
 
 def start_detached(home: Home, prefect_port: int, mlflow_port: int) -> "subprocess.Popen[bytes]":
-    """Run `rnnlm up` in a process of its own that outlives the terminal."""
+    """Start `rnnlm up` in a process of its own that outlives the terminal."""
     with log_file(home, "up").open("ab") as log:
         return subprocess.Popen(
             up_command_line(prefect_port, mlflow_port),

@@ -1,4 +1,4 @@
-"""`rnnlm up --install`: a systemd user unit, which starts everything at login, or with lingering at every boot."""
+"""`rnnlm up --install`: write a systemd user unit that starts everything at login or, with lingering, at boot."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.storage.home import Home
 
 UNIT_NAME = "rnnlm.service"
-UNIT_STOP_SECONDS = 180  # checkpoints, then four servers
+UNIT_STOP_SECONDS = 180  # The time for writing checkpoints and stopping four servers.
 UNIT = """\
 # Written by `rnnlm up --install`.
 [Unit]
@@ -50,20 +50,20 @@ def unit_text(home: Home, prefect_port: int, mlflow_port: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape `%`, which begins a specifier in a unit."""
+    """Escape `%`, which would begin a specifier in a unit file."""
     return text.replace("%", "%%")
 
 
 def quoted(text: str) -> str:
-    """Quote a word of a unit, which may contain spaces, quotes and dollar signs."""
+    """Quote a word for a unit file. It may contain spaces, quotes and dollar signs."""
     text = escaped(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{text}"' if any(character in text for character in " \\\"'$") else text
 
 
 def install_unit(home: Home, prefect_port: int, mlflow_port: int) -> list[str]:
-    """Write the unit and enable it. Returns lines for the user: what was done, and what is left to do.
+    """Write the unit and enable it. Return lines for the user about what was done and what is left to do.
 
-    ConfigError if a unit of another home is there, or on another system than Linux.
+    Raise ConfigError if there is a unit of another home, or if the system is not Linux.
     """
     if sys.platform != "linux":
         command = " ".join(map(quoted, up_command_line(prefect_port, mlflow_port)))

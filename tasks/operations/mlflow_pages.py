@@ -1,4 +1,4 @@
-"""Find out whether the MLflow server at the address of our links is this home's: another home's may answer there."""
+"""Find out whether the MLflow server to which rnnlm's links point belongs to this home or to another one."""
 
 import os
 from typing import Literal
@@ -18,9 +18,10 @@ def is_elsewhere() -> bool:
 
 
 def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another", "none"]:
-    """Ask the server for a run that only this home's store has. A server that the user has named is ours.
+    """Return whose MLflow server answers at the address of the links.
 
-    The password goes only to the port that this home's `rnnlm up` has, since anyone may listen at another.
+    The server is asked for a run that only this home's store has. A server that the user has configured counts as ours.
+    The password is only sent to the port of this home's `rnnlm up`, because anyone may listen on another port.
     """
     if not ui_answers(home):
         return "none"
@@ -28,7 +29,7 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
         return "ours"
     address = ui_address(home)
     up = read_json(home.root / "up.json") or {}
-    with home.lock_if_free("up") as free:  # held while `rnnlm up` lives
+    with home.lock_if_free("up") as free:  # This lock is held as long as `rnnlm up` is running.
         is_up = not free and up.get("mlflow_port") == urlsplit(address).port
     login = None
     if is_up:
@@ -43,5 +44,5 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
             trust_env=False,
         )
     except httpx.HTTPError:
-        return "another"  # what answers at this port is no MLflow
+        return "another"  # The program at this port is not MLflow.
     return "ours" if answer.status_code == httpx.codes.OK and mlflow_run_id in answer.text else "another"

@@ -1,4 +1,4 @@
-"""Progress of the work in a task run, as a progress artifact on its page in Prefect."""
+"""Show the progress of a task run as a progress artifact on its page in Prefect."""
 
 import contextlib
 import contextvars
@@ -15,22 +15,23 @@ from prefect.context import FlowRunContext
 from rnnlm.display.progress import ProgressReport, listening
 
 logger = logging.getLogger("rnnlm.training")
-Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # None: the end
-LAST_REPORT_SECONDS = 10.0  # how long the end of training waits for a slow Prefect server
+Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # None marks the end.
+LAST_REPORT_SECONDS = 10.0  # How long the end of training may wait for a slow Prefect server.
 
 
 @contextlib.contextmanager
 def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
-    """Update a progress artifact of the task run with every progress report while the block runs.
+    """Update a progress artifact of the task run with the progress reports that arrive while the block runs.
 
-    Best effort, in a thread of its own: a slow or absent Prefect server does not delay training.
+    Updates are sent by a thread of their own and may fail, so that a slow or absent Prefect server does not delay
+    training.
     """
     if FlowRunContext.get() is None:
         yield
         return
     link = f" · [MLflow run]({mlflow_url})" if mlflow_url else ""
     reports: Reports = queue.SimpleQueue()
-    context = contextvars.copy_context()  # Prefect finds the task run in it
+    context = contextvars.copy_context()  # Prefect finds the task run in the context.
     thread = threading.Thread(target=context.run, args=(publish, key, link, reports), daemon=True)
     thread.start()
     try:
@@ -43,7 +44,7 @@ def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
 
 
 def publish(key: str, link: str, reports: Reports) -> None:
-    """Publish reports until there is no further one. A failure is tried again with the next one."""
+    """Publish reports until None arrives. If this fails, the next report is published instead."""
     artifact_id: UUID | None = None
     report: ProgressReport | None = ProgressReport("training: starts", 0.0)
     while report is not None:
@@ -59,7 +60,7 @@ def publish(key: str, link: str, reports: Reports) -> None:
 
 
 def newest(reports: Reports) -> ProgressReport | None:
-    """Wait for a report, and drop those that newer ones have overtaken. None after the last."""
+    """Wait for a report and return the newest one, dropping older ones. Return None after the last report."""
     report = reports.get()
     while report is not None and not reports.empty():
         following = reports.get()

@@ -1,4 +1,4 @@
-"""Engines of the library's calls on Prefect's task runners: each call is a task run."""
+"""Engines that run the library's calls on Prefect's task runners, where each call is a task run."""
 
 import atexit
 import contextlib
@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 
 
 def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
-    """Run the task where the configuration says."""
+    """Return a function that opens the configured engine for a task."""
 
     def open_engine(worth: int) -> contextlib.AbstractContextManager[Engine]:
         if config.engine == "ray":
@@ -42,9 +42,10 @@ def engine_of(task: Task[..., Any], config: EngineConfig) -> OpenEngine:
 
 @contextlib.contextmanager
 def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> Iterator[Engine]:
-    """Run the task in processes of this machine, or in this process if one is enough.
+    """Run the task in processes on this machine, or in this process if one process is enough.
 
-    Outside a flow run there are no task runs: the calls run here. processes: None for one per CPU core.
+    Outside of a flow run, calls run in this process without task runs. `processes` is the number of processes, or None
+    for one per CPU core.
     """
     count = min(processes or os.cpu_count() or 1, worth)
     outside = FlowRunContext.get() is None
@@ -52,15 +53,15 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
         with in_this_process(worth) as engine:
             yield engine if outside else Engine(partial(engine.submit, task), 1)
         return
-    # The processes read from the pipe until its other end closes. Only this process has that one: spawned processes
-    # inherit nothing that they are not given.
+    # The processes read from the pipe until its other end is closed. Only this process has the other end, because
+    # spawned processes inherit nothing else.
     reader, writer = multiprocessing.get_context("spawn").Pipe(duplex=False)
     try:
         with reader, ProcessPoolTaskRunner(count, initializer=end_with_parent, initargs=(reader,)) as runner:
             try:
                 yield Engine(submission(runner, task), count)
             except BaseException:
-                writer.close()  # do not wait for what is running
+                writer.close()  # Do not wait for calls that are still running.
                 raise
     except BrokenExecutor as error:
         raise EngineError(
@@ -72,9 +73,9 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
 
 
 def end_with_parent(parent: Connection) -> None:
-    """Start of a process: from now on it ends as soon as its parent has closed the pipe, or has ended itself."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
-    atexit.register(os._exit, 0)  # without a teardown, as flows/command_line.py does and says why
+    """Initialize a process so that it ends as soon as its parent has closed the pipe or has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent decides when to stop.
+    atexit.register(os._exit, 0)  # Exit without a teardown. The reason is explained in flows/command_line.py.
 
     def wait() -> None:
         with contextlib.suppress(EOFError, OSError):
@@ -86,14 +87,14 @@ def end_with_parent(parent: Connection) -> None:
 
 @contextlib.contextmanager
 def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
-    """Run the task on a Ray cluster whose nodes see the same files."""
+    """Run the task on a Ray cluster whose nodes can access the same files."""
     need_extra("ray", "engine=ray")
     import ray
     from prefect_ray import RayTaskRunner
     from ray.exceptions import RayError
 
     try:
-        # Prefect has the workers' log lines already.
+        # Prefect already receives the workers' log lines.
         with RayTaskRunner(address, {"log_to_driver": False, "logging_level": logging.WARNING}) as runner:
             yield Engine(submission(runner, task), max(1, int(ray.cluster_resources().get("CPU", 1))))
     except (RayError, ConnectionError) as error:
@@ -103,7 +104,7 @@ def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
 
 
 def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., Result]:
-    """Return a function that submits the task. The task's parameters are the function to call and its arguments."""
+    """Return a function that submits the task with a function and its arguments as the task's parameters."""
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Result:
         result: Result = runner.submit(task, get_call_parameters(task.fn, (function, *arguments), {}))
@@ -113,14 +114,14 @@ def submission(runner: TaskRunner[Any], task: Task[..., Any]) -> Callable[..., R
 
 
 def has_failed_by_chance(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
-    """Answer Prefect's question whether a failed task runs again."""
+    """Return True if Prefect should run a failed task again."""
     return is_worth_a_retry(state.result(raise_on_failure=False))
 
 
 def piece_task(name: str) -> Callable[[Callable[Parameters, Value]], Task[Parameters, Value]]:
-    """Make a function a task for one piece of work. It runs again twice, unless the user must change something.
+    """Make a function a task for one part of the work, which is retried twice unless the user must act.
 
-    name: of a task run, with parameters in braces.
+    `name` is the name of a task run, with the function's parameters in braces.
     """
     return task(
         task_run_name=name,

@@ -1,8 +1,9 @@
-"""Adapt a trained model at test time, without training it again; reported apart from its plain perplexity.
+"""Adapt a trained model to the text at test time, without training it again.
 
-sequential_scoring scores a split in the order of the text, with the neural cache and with a model that learns as it
-reads (dynamic_evaluation); adaptation_table tunes both on the validation split and is what `rnnlm evaluate` shows.
-Every token is scored before it is learnt from: no score depends on later text.
+The perplexity with adaptation is reported separately from the plain one. sequential_scoring scores a split in the order
+of the text, with a neural cache or with a model that keeps learning (dynamic_evaluation). adaptation_table tunes both
+methods on the validation split and makes the table that `rnnlm evaluate` prints. Every token is scored before the model
+learns from it, so no score depends on later text.
 """
 
 from rnnlm.extension_points import Extension

@@ -1,4 +1,4 @@
-"""Options of `rnnlm evaluate --dynamic` and `--cache`; not a stage of the pipeline."""
+"""Settings of `rnnlm evaluate --dynamic` and `--cache`. They are not part of the pipeline's configuration."""
 
 from typing import Annotated
 
@@ -9,21 +9,23 @@ from rnnlm.config.bounds import NonNegativeFloat, Size
 
 
 class DynamicConfig(Section):
-    """Dynamic evaluation: learning from the text that is being scored."""
+    """Settings of dynamic evaluation, in which the model learns from the text that it scores."""
 
-    rate: NonNegativeFloat = Field(0.03, description="Learning rate of the step after each segment; 0: learn nothing.")
+    rate: NonNegativeFloat = Field(0.03, description="Learning rate of the step after each segment. 0: no learning.")
     decay: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.01, description="Share of the way back to the trained weights at each step."
+        0.01, description="Fraction of the way back to the trained weights, after each step of learning."
     )
-    segment_length: Size = Field(20, description="Tokens scored together, then learned from.")
+    segment_length: Size = Field(
+        20, description="Number of tokens in a segment. The model learns from each segment after scoring it."
+    )
     scaled: bool = Field(False, description="Scale each weight's rate and decay by its gradients on the training text.")
 
 
 class CacheConfig(Section):
-    """The neural cache."""
+    """Settings of the neural cache."""
 
-    size: Size = Field(500, description="Preceding tokens to remember.")
+    size: Size = Field(500, description="Number of preceding tokens that the cache holds.")
     theta: NonNegativeFloat = Field(
-        0.3, description="How much more a similar hidden state counts; 0: all states count equally."
+        0.3, description="Sharpness of the weights of similar hidden states. 0 weighs all states equally."
     )
-    share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.15, description="The cache's share of the mixture.")
+    share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.15, description="Weight of the cache in the mixture.")

@@ -1,4 +1,4 @@
-"""The options of `rnnlm evaluate` for test-time adaptation, and what they measure."""
+"""The command-line options of `rnnlm evaluate` for test-time adaptation, and the measurement that they request."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 DYNAMIC: dict[str, Any] = DynamicConfig.model_fields
 CACHE: dict[str, Any] = CacheConfig.model_fields
-TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}  # chosen by tune
+TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}  # These settings are chosen by --tune.
 
 
 class AdaptationOptions(Section):
-    """A ModelVariants of evaluation/variants.py."""
+    """The adaptation options as an implementation of ModelVariants (evaluation/variants.py)."""
 
-    dynamic: bool = Field(False, description="Keep learning from the text just scored, in order.")
+    dynamic: bool = Field(False, description="Let the model keep learning from the text that it has scored, in order.")
     dynamic_rate: NonNegativeFloat = DYNAMIC["rate"]
     dynamic_decay: Annotated[float, Field(ge=0.0, le=1.0)] = DYNAMIC["decay"]
     dynamic_scaled: bool = DYNAMIC["scaled"]
     dynamic_segment: Size = DYNAMIC["segment_length"]
-    cache: bool = Field(False, description="Mix in the tokens that followed similar hidden states.")
+    cache: bool = Field(False, description="Mix in a cache of the tokens that followed similar hidden states.")
     cache_size: Size = CACHE["size"]
     cache_theta: NonNegativeFloat = CACHE["theta"]
     cache_share: Annotated[float, Field(ge=0.0, le=1.0)] = CACHE["share"]
@@ -44,7 +44,7 @@ class AdaptationOptions(Section):
         return self.dynamic or self.cache or self.interpolate is not None
 
     def check_settings(self, name: str, wanted: bool) -> None:
-        """Raise ConfigError for settings of an adaptation that is not asked for, or that --tune chooses itself."""
+        """Raise ConfigError for settings of an adaptation that is off, and for settings that --tune would overwrite."""
         for field in sorted(self.model_fields_set):
             if not field.startswith(f"{name}_"):
                 continue

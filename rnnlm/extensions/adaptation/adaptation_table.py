@@ -1,8 +1,9 @@
-"""A network's plain perplexity beside those with test-time adaptation: a table with one row each.
+"""Compare a network's plain perplexity with its perplexity under test-time adaptation, in one table.
 
-Settings can be tuned on the validation split, each over a small grid; the test split is never used. Rate first, then
-decay at that rate; size and theta of the cache together, with their best share. An ensemble adapts as one model: its
-cache compares the hidden states of all networks together, and all of them learn from the loss of their mean.
+Settings can be tuned by grid search on the validation split. The test split is never used for tuning. For dynamic
+evaluation, the rate is tuned first and then the decay at that rate. For the cache, size, theta and mixture weight are
+tuned together. An ensemble adapts as a single model: its cache compares the concatenated hidden states of all networks,
+and all networks learn from the loss of their averaged prediction.
 """
 
 import logging
@@ -51,29 +52,29 @@ RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 SIZES = (500, 1_000, 2_000)
-TUNING_TOKENS = 20_000  # of the validation split, on which rates and caches are scored
-# If too little draws the weights back they drift, which shows only in a long text.
+TUNING_TOKENS = 20_000  # Number of validation tokens on which rates and caches are compared.
+# Decays are compared on more tokens: with too weak a decay the weights drift slowly, as only a long text reveals.
 DECAY_TOKENS = 100_000
 
 
 @dataclass(frozen=True)
 class Adaptations:
-    """The adaptations to measure; None: not that one."""
+    """The adaptations to measure. An adaptation that is None is left out."""
 
     dynamic: DynamicConfig | None = None
     cache: CacheConfig | None = None
-    kneser_ney: bool = False  # interpolate with counts of the training split
-    tune: bool = False  # choose rate and decay, size, theta and share on the validation split
+    kneser_ney: bool = False  # If True, interpolate the network with an n-gram model of the training split.
+    tune: bool = False  # If True, choose rate, decay, size, theta and share on the validation split.
 
     @property
     def needs_other_splits(self) -> bool:
-        """Return True if something is fitted on the validation split or counted on the training split."""
+        """Return True if an adaptation also needs the validation or the training split."""
         scaled = self.dynamic is not None and self.dynamic.scaled
         return self.tune or scaled or self.kneser_ney
 
 
 class Variant(Record):
-    name: str  # such as "static", "dynamic + cache"
+    name: str  # The name of the row, such as "static" or "dynamic + cache".
     nll_nats_per_token: float
     perplexity: float
     settings: dict[str, float]
@@ -82,12 +83,12 @@ class Variant(Record):
 class AdaptationTable(Record):
     split: str
     tokens: int
-    variants: tuple[Variant, ...]  # the plain model first
-    seen_share: float | None = None  # as of SplitScore
+    variants: tuple[Variant, ...]  # The plain model comes first.
+    seen_share: float | None = None  # See SplitScore.seen_share.
 
     @property
     def rows(self) -> TableRows:
-        """One row per variant, the plain model first."""
+        """The rows of the printed table, one per variant. The plain model comes first."""
         static = self.variants[0].perplexity
         return [
             {
@@ -106,12 +107,14 @@ def compare_on_corpus(
 ) -> AdaptationTable:
     """Compare the plain perplexity of a model on a split of a corpus with those under test-time adaptation.
 
-    Raise ConfigError if an adaptation needs the other splits and the scored split is not `test`, ModelError for counts
-    alone.
+    Raise ConfigError if an adaptation needs the other splits but the scored split is not `test`. Raise ModelError if
+    the model is only an n-gram model.
     """
     opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
     if opened.model.mixture is not None and opened.model.mixture.is_alone:
-        raise ModelError(f"{folder}: counts alone; --dynamic, --cache and --interpolate adapt a network")
+        raise ModelError(
+            f"{folder}: the model is only n-gram counts; --dynamic, --cache and --interpolate adapt a network"
+        )
     if wanted.needs_other_splits and opened.split != "test":
         raise ConfigError(
             f"{config.public_source}: --tune, --interpolate and --dynamic-scaled learn from the train and valid\n"
@@ -123,21 +126,22 @@ def compare_on_corpus(
 def measure_adaptations(
     model: LanguageModel, dataset: DatasetRecord, split: Split, wanted: Adaptations
 ) -> AdaptationTable:
-    """Measure perplexity on a whole split, of the plain model and with each wanted adaptation.
+    """Measure the perplexity of a whole split, first with the plain model and then with each wanted adaptation.
 
-    ConfigError if the model diverges.
+    Raise ConfigError if the model diverges.
     """
     reader = choose_settings(model, dataset, wanted)
     dynamic, cache = reader.dynamic, reader.cache
     static = reader.score_static(split)
-    adapted = reader.score(split) if dynamic else static  # for two rows: the cache changes no network
+    # The cache leaves the network unchanged, so the rows with and without a cache share these scores.
+    adapted = reader.score(split) if dynamic else static
     rows = [variant("static", static.model, {})]
     if dynamic:
         rows.append(variant("dynamic", adapted.model, dict(dynamic)))
     if cache:
         rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
     if dynamic and cache:
-        # With the settings of the two rows above: nothing is tuned for the pair.
+        # This row reuses the settings of the two rows above. The combination is not tuned again.
         rows.append(variant("dynamic + cache", mixed(*adapted, cache.share), {}))
     if wanted.kneser_ney:
         counts, _ = count_training_split(dataset, COMPARED_ORDER)
@@ -155,7 +159,7 @@ def measure_adaptations(
 
 @dataclass(frozen=True)
 class AdaptiveReader:
-    """A model that adapts to the text it reads, with settings that are chosen."""
+    """A model that adapts to the text it reads, with settings that are already chosen."""
 
     model: LanguageModel
     dataset: DatasetRecord
@@ -172,14 +176,14 @@ class AdaptiveReader:
         return scores
 
     def score_static(self, split: Split) -> SequentialScores:
-        """Return the scores of the network that does not learn."""
+        """Return scores without dynamic evaluation. The cache is still used if there is one."""
         if self.cache is None:
             return SequentialScores(static_log_probabilities(self.model, self.dataset, split), np.zeros(0))
         return replace(self, dynamic=None).score(split)
 
 
 def choose_settings(model: LanguageModel, dataset: DatasetRecord, wanted: Adaptations) -> AdaptiveReader:
-    """Measure what the wanted adaptations need, and tune them if asked to."""
+    """Return a reader with the settings of the wanted adaptations, tuned on the validation split if requested."""
     dynamic, cache, mode, gradient_rms = wanted.dynamic, wanted.cache, dataset.mode, None
     valid = StoredSplit(dataset, "valid")
     if dynamic and dynamic.scaled:
@@ -193,9 +197,14 @@ def choose_settings(model: LanguageModel, dataset: DatasetRecord, wanted: Adapta
 
 
 def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]) -> Variant:
-    """Return a row with the mean of network, cache and counts, whose shares are fitted on the validation split.
+    """Return the row of a mixture of network, cache and n-gram model, with weights fitted on the validation split.
 
-    on_valid, here: log-probabilities of the three, (tokens,) each; those of the cache are empty if there is none.
+    Args:
+        name: Name of the row.
+        on_valid: Log-probabilities of the validation tokens by network, cache and n-gram model, (tokens,) each. Those
+            of the cache are empty if there is none.
+        here: The same for the tokens of the scored split.
+
     """
     there = [place for place, part in enumerate(here) if len(part)]
     shares = best_shares(-np.stack([on_valid[place] for place in there]))
@@ -205,7 +214,7 @@ def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]
 
 
 def static_log_probabilities(model: LanguageModel, dataset: DatasetRecord, split: Split) -> np.ndarray:
-    """Return the log-probabilities of the plain network, (tokens,) float64, in the order of the text."""
+    """Return the log-probabilities of the unadapted network in the order of the text, (tokens,) float64."""
     return -joined_nll(network_nll_of_split(model, StoredSplit(dataset, split), dataset.mode)).astype(np.float64)
 
 
@@ -226,7 +235,7 @@ def refuse_divergence(log_probabilities: np.ndarray, config: DynamicConfig, tune
 def tuned_dynamic(
     model: LanguageModel, valid: RowSource, mode: Mode, start: DynamicConfig, gradient_rms: GradientRms | None = None
 ) -> DynamicConfig:
-    """Return `start` with the rate and the decay that score the validation text best."""
+    """Return `start` with the rate and the decay that give the lowest loss on the validation text."""
 
     def loss(rate: float, decay: float, tokens: int) -> float:
         config = start.model_copy(update={"rate": rate, "decay": decay})
@@ -241,7 +250,7 @@ def tuned_dynamic(
 
 
 def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: CacheConfig) -> CacheConfig:
-    """Return `start` with the size, the theta and the share that score the validation text best."""
+    """Return `start` with the size, theta and mixture weight that give the lowest loss on the validation text."""
     segments_read = list(read_in_order(model, valid, mode, TUNING_TOKENS))
     of_network = joined_scores(segment.log_probabilities for segment in segments_read)
     shares: dict[tuple[int, float], float] = {}
@@ -254,7 +263,8 @@ def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: Cache
         logger.info("cache: size %d, theta %g, share %.4f: %.4f nats per token", size, theta, share, nats)
         return nats
 
-    # A larger cache has more words that do not fit, so it wants a larger theta: every pair is tried.
+    # Every pair is tried, because the best theta depends on the size: a larger cache contains more irrelevant words and
+    # needs a larger theta to suppress them.
     losses = {(size, theta): loss(size, theta) for size in SIZES for theta in THETAS}
     size, theta = min(losses, key=losses.__getitem__)
     warn_of_edge("theta", theta, THETAS)
@@ -262,7 +272,7 @@ def tuned_cache(model: LanguageModel, valid: RowSource, mode: Mode, start: Cache
 
 
 def best_of(name: str, grid: tuple[float, ...], loss: Callable[[float], float]) -> float:
-    """Return the value of an ascending grid with the lowest loss. Warn if it is at an edge of the grid."""
+    """Return the value of an ascending grid with the lowest loss, and warn if it lies at an edge of the grid."""
     best = min(grid, key=loss)
     warn_of_edge(name, best, grid)
     return best

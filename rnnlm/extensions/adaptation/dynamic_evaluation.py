@@ -1,10 +1,10 @@
 """Dynamic evaluation (Krause, Kahembwe, Murray and Renals 2018): keep learning from text that has been scored.
 
-After each segment: one step of gradient descent on its mean loss, then a step back towards the trained weights,
-w ← w - rate * gradient, w ← w + decay * (trained - w). If a sentence ends within a segment, both steps are shorter in
-proportion: every token counts the same. The paper's better variant gives each weight its own rate and decay, by r, the
-RMS of its gradient in training relative to the average weight: its steps are about r times shorter, and it is drawn
-back r times as fast.
+After each segment, the weights take one step of gradient descent on the segment's mean loss, and then a step back
+towards the trained weights: w ← w - rate * gradient, then w ← w + decay * (trained - w). If a sentence ends within a
+segment, both steps are shortened in proportion, so that every token has the same influence. The paper's better variant
+gives each weight its own rate and decay. They depend on r, the RMS of the weight's gradient on the training text
+relative to the average weight. The gradient step is about r times shorter, and the step back is r times as long.
 """
 
 import copy
@@ -19,14 +19,14 @@ from rnnlm.extensions.adaptation.adaptation_config import DynamicConfig
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 
-STATISTICS_SEGMENTS = 500  # of the training text, to measure gradients on
-SMOOTHING = 0.1  # added to r, so that a weight without gradients takes steps at most ten times as long
+STATISTICS_SEGMENTS = 500  # Number of segments of the training text on which gradients are measured.
+SMOOTHING = 0.1  # This is added to r, so that the step of a weight without gradients is at most ten times as long.
 
-GradientRms = list[Tensor]  # r in the shapes of trainable(model); the mean over all weights is 1
+GradientRms = list[Tensor]  # The values r, in the shapes of trainable(model). Their mean over all weights is 1.
 
 
 class DynamicModel:
-    """A copy of a model that learns. gradient_rms None: the same rate and decay for all weights."""
+    """A copy of a model that keeps learning. If gradient_rms is None, all weights have the same rate and decay."""
 
     def __init__(self, model: LanguageModel, config: DynamicConfig, gradient_rms: GradientRms | None) -> None:
         self.network = copy.deepcopy(model)
@@ -41,7 +41,10 @@ class DynamicModel:
             self.decays = [(config.decay * r).clamp(max=1.0) for r in gradient_rms]
 
     def learn(self, nll: Tensor) -> None:
-        """Learn from a segment. nll: (t,) nats of its tokens under the current weights."""
+        """Update the weights after a segment.
+
+        `nll` has the loss of its tokens under the current weights in nats, (t,).
+        """
         share = len(nll) / self.segment_length
         gradients = torch.autograd.grad(nll.mean(), self.weights)
         with torch.no_grad():
@@ -53,7 +56,7 @@ class DynamicModel:
 
 
 def measure_gradient_rms(model: LanguageModel, train: Iterable[Batch], segment_length: int) -> GradientRms:
-    """Return the root mean square of each weight's gradient over the first training segments, divided by their mean."""
+    """Return the RMS gradient of each weight over the first training segments, relative to the mean of all weights."""
     weights = trainable(model)
     squares = [torch.zeros_like(weight) for weight in weights]
     state = None
@@ -64,7 +67,8 @@ def measure_gradient_rms(model: LanguageModel, train: Iterable[Batch], segment_l
         for square, gradient in zip(squares, gradients, strict=True):
             square.addcmul_(gradient, gradient)
         state = after.detach()
-    roots = [square.sqrt_() for square in squares]  # the number of segments cancels out
+    # Dividing by the mean cancels the number of segments, so the sums need not be averaged.
+    roots = [square.sqrt_() for square in squares]
     mean = sum(float(root.sum()) for root in roots) / sum(root.numel() for root in roots)
     return [root / mean for root in roots]
 

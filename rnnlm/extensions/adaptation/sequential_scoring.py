@@ -1,4 +1,4 @@
-"""Score a split segment by segment in the order of the text: score, then learn, then remember."""
+"""Score a split segment by segment in the order of the text. The model learns from a segment after scoring it."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -15,14 +15,14 @@ from rnnlm.sequences.batches import Batch, RowSource, chunks, cut_stream, stream
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import shifted
 
-SEGMENT_LENGTH = 128  # tokens, without dynamic evaluation; changes only rounding
+SEGMENT_LENGTH = 128  # Tokens per segment without dynamic evaluation. The length affects only rounding.
 
 
 class SequentialScores(NamedTuple):
-    """Natural log-probabilities of the predicted tokens, (tokens,) float64, in order."""
+    """Natural log-probabilities of the predicted tokens, (tokens,) float64, in the order of the text."""
 
-    model: np.ndarray  # by the network's softmax
-    cache: np.ndarray  # by the cache without the network; empty without a cache
+    model: np.ndarray  # The log-probabilities of the network's softmax.
+    cache: np.ndarray  # The log-probabilities of the cache alone. Empty if there is no cache.
 
 
 def score_in_order(
@@ -31,12 +31,13 @@ def score_in_order(
     mode: Mode,
     dynamic: DynamicConfig | None = None,
     cache: CacheConfig | None = None,
-    gradient_rms: GradientRms | None = None,  # for `dynamic`: each weight's own rate and decay
+    gradient_rms: GradientRms | None = None,
     maximum_tokens: int | None = None,
 ) -> SequentialScores:
     """Score a split on the CPU, strictly in order: no score depends on a later token. The model is not changed.
 
-    The cache is not mixed in, so that the caller can try shares without scoring again.
+    The scores of network and cache are returned separately, so that the caller can try several mixture weights without
+    scoring again. `gradient_rms` gives each weight its own rate and decay in dynamic evaluation.
     """
     learner = DynamicModel(model, dynamic, gradient_rms) if dynamic is not None and dynamic.rate > 0 else None
     memory = NeuralCache(cache.size, cache.theta) if cache else None
@@ -49,9 +50,9 @@ def score_in_order(
 
 
 class ScoredSegment(NamedTuple):
-    states: Tensor  # (t, H or E), input of the head
-    words: Tensor  # (t,) that follow them
-    log_probabilities: Tensor  # (t,) of the words, by the network
+    states: Tensor  # The input of the output layer, (t, H or E).
+    words: Tensor  # The tokens that follow the states, (t,).
+    log_probabilities: Tensor  # The network's log-probabilities of `words`, (t,).
 
 
 def read_in_order(
@@ -61,7 +62,7 @@ def read_in_order(
     maximum_tokens: int | None = None,
     learner: DynamicModel | None = None,
 ) -> Iterator[ScoredSegment]:
-    """Score segment by segment, without gradients. learner: scores in the model's place, and learns after each."""
+    """Score segment by segment. If there is a learner, score with its weights and let it learn after each segment."""
     network = learner.network if learner else model
     state, done = None, 0
     for segment in segments(source, mode, learner.segment_length if learner else SEGMENT_LENGTH):
@@ -80,15 +81,18 @@ def read_in_order(
 
 
 def joined_scores(parts: Iterable[Tensor]) -> np.ndarray:
-    """Join the log-probabilities of each segment, (t,), to (tokens,) float64. Without segments it is empty."""
+    """Concatenate the log-probabilities of the segments, (t,) each, to one float64 array, (tokens,).
+
+    Without segments, the array is empty.
+    """
     return torch.cat([torch.zeros(0), *parts]).double().numpy()
 
 
 def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:
-    """Yield every predicted token once, in the order of the text, `length` at a time: batches of one row.
+    """Yield every predicted token once, in the order of the text, as batches of one row and at most `length` tokens.
 
-    A sentence begins with a state of zeros, as in training, and its last segment may be shorter. A stream is cut as
-    one text, regardless of its stored blocks.
+    Each sentence begins with a state of zeros, as in training, and its last segment may be shorter. A stream is cut as
+    one continuous text, regardless of its stored blocks.
     """
     if mode == "stream":
         yield from stream_batches(source, length, cut_stream(source.predicted_count, 1, length))
@@ -102,32 +106,37 @@ def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:
 
 
 class NeuralCache:
-    """The continuous neural cache (Grave, Joulin and Usunier 2017): predict what followed similar hidden states.
+    """The continuous neural cache (Grave, Joulin and Usunier 2017), which predicts what followed similar hidden states.
 
-    It stores the last `size` hidden states h_i, each with the word that came next. After the state h it predicts
-    p(w) ∝ sum of exp(theta h · h_i) over the i followed by w.
+    It stores the last `size` hidden states h_i, each with the word that came next. After the state h it predicts p(w) ∝
+    sum of exp(theta h · h_i) over the i followed by w.
     """
 
     def __init__(self, size: int, theta: float) -> None:
         self.size = size
         self.theta = theta
-        self.states: Tensor | None = None  # (n, H), the oldest first; None: there are none yet
-        self.words = torch.zeros(0, dtype=torch.int64)  # (n,)
+        self.states: Tensor | None = None  # (n, H), the oldest state first. None before the first segment.
+        self.words = torch.zeros(0, dtype=torch.int64)  # (n,), the word that followed each state.
 
     def log_probabilities(self, states: Tensor, words: Tensor, otherwise: Tensor) -> Tensor:
-        """Return the log-probabilities of the words, (t,), that follow the states, (t, H).
+        """Return the cache's log-probabilities of a segment's words, (t,), and add the segment to the cache.
 
-        -inf for a word not in the cache.
+        A word that is not in the cache has -inf. Each state sees only earlier states, those in the cache and those
+        before it in the segment.
 
-        otherwise: (t,), returned while the cache is empty, at the first token of a text. Each state sees only earlier
-        ones, in the cache or among `states`; afterwards all are in the cache.
+        Args:
+            states: Hidden states of the segment, (t, H).
+            words: The word that follows each state, (t,).
+            otherwise: Log-probabilities to return while the cache is empty, at the first token of a text, (t,).
+
         """
         known = len(self.words)
         self.states = states if self.states is None else torch.cat([self.states, states])
         self.words = torch.cat([self.words, words])
         place = torch.arange(len(self.words))
         now = torch.arange(known, known + len(words))[:, None]
-        visible = (place < now) & (place >= now - self.size)  # (t, n + t)
+        # True where a state (row) may see an earlier one (column), (t, n + t).
+        visible = (place < now) & (place >= now - self.size)
         weights = (self.theta * states @ self.states.t()).masked_fill(~visible, float("-inf"))
         matching = weights.masked_fill(self.words != words[:, None], float("-inf"))
         found = matching.logsumexp(dim=1) - weights.logsumexp(dim=1)

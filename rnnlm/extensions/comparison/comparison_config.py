@@ -9,7 +9,8 @@ from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
 from rnnlm.config.kinds import KINDS
 
 CountingModel = Literal["kneser-ney"]
-ComparedModel = Literal[ModelKind, CountingModel]  # one list of choices, so that a wrong name gets one message
+# A single type for both lists of choices, so that pydantic reports one error for a wrong name.
+ComparedModel = Literal[ModelKind, CountingModel]
 ALL_MODELS: tuple[ComparedModel, ...] = (*get_args(ModelKind), "kneser-ney")
 NAMES: dict[str, str] = {name: kind.name for name, kind in KINDS.items()} | {"kneser-ney": "Kneser-Ney 5-gram"}
 
@@ -19,23 +20,28 @@ class CompareConfig(Section):
     models: tuple[ComparedModel, ...] = setting(ALL_MODELS, "Models to compare.", min_length=1)
     match: Literal["parameters", "tokens", "seconds"] = setting(
         "parameters",
-        "What `budget` fixes: the number of parameters, of trained tokens, or of seconds of training. Parameters are "
-        "always matched within 2 %: without a budget for them, to those of the configured model.",
+        "What `budget` limits: the number of parameters, of trained tokens, or of seconds of training. "
+        "Parameters are always matched within 2 %, to the budget if it is one of parameters, else to the "
+        "configured model.",
     )
     budget: PositiveInt | None = setting(
-        None, "Parameters, trained tokens or seconds of each model. null: as the pipeline's settings say."
+        None,
+        "Number of parameters, trained tokens or seconds for each model. null: taken from the pipeline's settings.",
     )
-    seeds: Size = setting(3, "Number of runs of each model, from training.seed upwards.")
+    seeds: Size = setting(3, "Number of runs of each model. Their seeds count up from training.seed.")
     trials: NonNegativeInt = setting(
         0,
-        "Number of tuning trials of each model: the configured learning rate and dropout, then random ones. The two "
-        "with the best validation perplexity are trained on all tokens, and the better one is chosen. 0: no tuning.",
+        "Number of tuning trials of each model. The first has the configured learning rate and dropout, the "
+        "others random ones. The two trials with the best validation perplexity are trained on all tokens, and "
+        "the better one is chosen. 0: no tuning.",
     )
     trial_share: Annotated[float, Field(gt=0.0, le=1.0)] = setting(
-        0.25, "Share of the tokens that a tuning trial is trained on."
+        0.25, "Fraction of the tokens that a tuning trial is trained on."
     )
     target_perplexity: PositiveFloat | None = setting(
-        None, "Validation perplexity whose time is reported. null: the highest of the models' final ones."
+        None,
+        "The report has the training time of each model to this validation perplexity. null: the highest "
+        "final perplexity of the models.",
     )
     cost_seconds: PositiveFloat = setting(
         4.0, "Seconds of training in which the speed of each model is measured, in each of two rounds."
@@ -43,7 +49,7 @@ class CompareConfig(Section):
 
     @property
     def kinds(self) -> tuple[ModelKind, ...]:
-        """The models that are trained, each once."""
+        """The models that are trained, without repetitions."""
         return tuple(dict.fromkeys(kind for kind in self.models if kind != "kneser-ney"))
 
     def subject(self) -> tuple[CorpusConfig, str]:
@@ -57,7 +63,7 @@ class CompareConfig(Section):
 
 
 class RegisteredModels(Section):
-    """Instead of training: models that are compared as they are."""
+    """Settings for comparing existing registered models instead of training new ones."""
 
     against: tuple[str, ...] = setting(
         (), "Registered models to compare on the corpus, instead of training: NAME, NAME@ALIAS or NAME/3."

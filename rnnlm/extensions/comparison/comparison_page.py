@@ -1,4 +1,4 @@
-"""Reports on a comparison of models: the terminal, Markdown for Prefect, and one HTML page that needs nothing else."""
+"""Reports on a comparison: text for the terminal, Markdown for Prefect, and a self-contained HTML page."""
 
 import itertools
 from typing import Any
@@ -14,7 +14,7 @@ from rnnlm.extensions.comparison.registered_models import RegisteredComparison
 
 
 def comparison_text(comparison: ModelComparison) -> str:
-    """Lay out what `rnnlm compare` prints, at most 80 columns wide."""
+    """Return the text that `rnnlm compare` prints, at most 80 columns wide."""
     lines = [*columns(score_rows(comparison)), ""]
     if costs := cost_rows(comparison):
         lines += [*columns(costs), ""]
@@ -28,7 +28,7 @@ def comparison_text(comparison: ModelComparison) -> str:
 
 
 def comparison_report(comparison: ModelComparison) -> str:
-    """Return everything in Markdown, with the plots embedded."""
+    """Return the whole report in Markdown, with the plots embedded."""
     trained = [result for result in comparison.models if result.costs]
     tokens = sorted({run.trained_tokens for result in trained for run in result.runs})
     settings = [
@@ -51,7 +51,7 @@ def comparison_report(comparison: ModelComparison) -> str:
 
 
 def comparison_html(comparison: ModelComparison) -> str:
-    """Return one page without references to other files."""
+    """Return the whole report as one HTML page that needs no other files."""
     from markdown_it import MarkdownIt
 
     body = MarkdownIt("commonmark").enable("table").render(comparison_report(comparison))
@@ -59,7 +59,7 @@ def comparison_html(comparison: ModelComparison) -> str:
 
 
 def registered_text(comparison: RegisteredComparison) -> str:
-    """Lay out what `rnnlm compare --against` prints."""
+    """Return the text that `rnnlm compare --against` prints."""
     split = SPLIT_NAMES[comparison.split]
     rows = [
         {
@@ -80,7 +80,7 @@ def registered_text(comparison: RegisteredComparison) -> str:
 
 
 def pairs_sentence(comparison: ModelComparison) -> str:
-    """Say whether neighbours in the ranking differ clearly."""
+    """Return a sentence that says which neighbours in the ranking differ significantly."""
     names = [result.model for result in comparison.models]
     by_pair = {(pair.first, pair.second): pair for pair in comparison.pairs}
     neighbours = [by_pair[pair] for pair in zip(names, names[1:], strict=False)]
@@ -93,7 +93,10 @@ def pairs_sentence(comparison: ModelComparison) -> str:
 
 
 def seeds_sentence(comparison: ModelComparison) -> str:
-    """Name neighbours in the ranking that differ by less than training varies. Empty if fewer than two are trained."""
+    """Return a sentence that names neighbours in the ranking that differ by less than the variation between seeds.
+
+    It is empty if fewer than two models are trained.
+    """
     trained = [result for result in comparison.models if result.costs]
     if len(trained) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""Plots of a comparison: one colour per model in all panels."""
+"""Plots of a comparison. Each model has the same colour in all panels."""
 
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,12 @@ KIND_COLOURS: dict[str, str] = {
     "transformer": BLUE,
     "kneser-ney": GREY,
 }
-OWN_KIND_COLOUR = "#2a9d8f"  # of models that are not listed
-SMALLEST_GRADIENT = 1e-6  # relative; the plot ends there
+OWN_KIND_COLOUR = "#2a9d8f"  # The colour of models that have no colour of their own.
+SMALLEST_GRADIENT = 1e-6  # The lower end of the axis of relative gradient norms.
 
 
 def draw_comparison(comparison: ModelComparison, picture: Path) -> None:
-    """Write a PNG of six panels."""
+    """Write the plots of a comparison to a PNG file with six panels."""
     figure, panels = new_figure((13, 11), rows=3, columns=2)
     scores, parameters, tokens, seconds, positions, gradients = panels
     draw_scores(scores, comparison)
@@ -58,8 +58,9 @@ def colour_of(model: str) -> str:
 
 
 def draw_scores(axes: Any, comparison: ModelComparison) -> None:
-    """Test perplexity: the mean over seeds with its interval, and each seed."""
-    results = comparison.models[::-1]  # the best one at the top
+    """Draw each model's test perplexity: one point per seed, and the mean with its confidence interval."""
+    # Reversed, because matplotlib draws the first bar at the bottom and the best model should be at the top.
+    results = comparison.models[::-1]
     for place, result in enumerate(results):
         colour = colour_of(result.model)
         axes.errorbar(
@@ -73,7 +74,7 @@ def draw_scores(axes: Any, comparison: ModelComparison) -> None:
 
 
 def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
-    """Test perplexity against parameters; hollow: without those of the embedding."""
+    """Draw test perplexity against the number of parameters. Hollow points leave out the embedding's parameters."""
     for result in comparison.models:
         colour = colour_of(result.model)
         axes.plot(result.parameters, result.test_perplexity, "o", color=colour)
@@ -86,9 +87,9 @@ def draw_parameters(axes: Any, comparison: ModelComparison) -> None:
 
 
 def draw_curves(axes: Any, comparison: ModelComparison, *, by_time: bool) -> None:
-    """Draw sampled validation perplexity during training, a line for each run, by tokens or by seconds.
+    """Draw each run's sampled validation perplexity during training, against trained tokens or seconds.
 
-    The seconds are those at the measured speed.
+    The seconds are computed from the tokens and the measured training speed.
     """
     for result in comparison.models:
         colour = colour_of(result.model)
@@ -110,7 +111,7 @@ def draw_curves(axes: Any, comparison: ModelComparison, *, by_time: bool) -> Non
 
 
 def set_thousands(axis: Any) -> None:
-    """Write numbers such as 60k and 5M on the axis."""
+    """Format the tick labels of the axis as in 60k and 5M."""
     from matplotlib.ticker import EngFormatter
 
     axis.set_major_formatter(EngFormatter(sep=""))

@@ -1,4 +1,4 @@
-"""The MLflow run of a comparison that `rnnlm compare` makes."""
+"""Log a comparison of `rnnlm compare` as an MLflow run."""
 
 from rnnlm.config import TrackingConfig
 from rnnlm.extensions.comparison.model_comparison import ModelComparison
@@ -10,9 +10,9 @@ COMPARISON_KEY = "rnnlm.comparison_key"
 
 
 def log_model_comparison(home: Home, comparison: ModelComparison, config: TrackingConfig) -> str | None:
-    """Log the comparison to MLflow. Return the run's address, or None if MLflow is unavailable.
+    """Log the comparison to MLflow. Return the run's URL, or None if MLflow is unavailable.
 
-    A comparison has one run, however often it is logged, with those of the models nested below it.
+    Logging a comparison again updates the same MLflow run. The models' runs are nested below it.
     """
     series: MetricSeries = {
         f"{name}/{result.model}": [(0, value)]

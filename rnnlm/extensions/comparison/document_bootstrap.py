@@ -1,4 +1,4 @@
-"""Is one model better than another on the same documents? A paired bootstrap interval for each pair of models."""
+"""Test which of two models is better on the same documents, with a paired bootstrap interval for each pair."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,11 +11,15 @@ from rnnlm.sequences.dataset_reader import connect
 from rnnlm.storage.records import DatasetRecord, Record, Split
 from rnnlm.storage.sql_statements import statement
 
-CONFIDENCE, RESAMPLES = 0.95, 10_000  # two-sided, of each pair
+# The level of the two-sided interval, and the number of bootstrap resamples for each pair.
+CONFIDENCE, RESAMPLES = 0.95, 10_000
 
 
 class PairDifference(Record):
-    """The bits per byte by which `first` costs more than `second` on the same documents, with a 95 % interval."""
+    """The excess of the first model's loss over the second's on the same documents, in bits per byte.
+
+    The interval has a confidence of 95 %. The difference is positive if `first` is worse than `second`.
+    """
 
     first: str
     second: str
@@ -32,15 +36,19 @@ class PairDifference(Record):
 
 @dataclass(frozen=True)
 class Documents:
-    """The documents of a split. Arrays of shape (documents,)."""
+    """The documents of a split, as arrays of shape (documents,)."""
 
-    first_tokens: np.ndarray  # counted over the split's predicted tokens
-    last_tokens: np.ndarray  # the one after the last
+    first_tokens: np.ndarray  # The index of each document's first token among the split's predicted tokens.
+    last_tokens: np.ndarray  # The index after each document's last token.
     byte_counts: np.ndarray
     restoration_nats: np.ndarray
 
     def total_nats(self, nll_nats: np.ndarray) -> np.ndarray:
-        """Return what each document costs, with what restores it from its tokens. nll_nats: (predicted tokens,)."""
+        """Return the total loss of each document in nats, (documents,).
+
+        The loss includes the nats needed to restore the exact text from its tokens. `nll_nats` are the losses of all
+        predicted tokens of the split, (predicted tokens,).
+        """
         summed = np.concatenate([[0.0], np.cumsum(nll_nats, dtype=np.float64)])
         nats: np.ndarray = summed[self.last_tokens] - summed[self.first_tokens] + self.restoration_nats
         return nats
@@ -55,7 +63,14 @@ def read_documents(dataset: DatasetRecord, split: Split) -> Documents:
 
 
 def pair_differences(nats: dict[str, np.ndarray], byte_counts: np.ndarray, seed: int = 0) -> tuple[PairDifference, ...]:
-    """Return the difference of every pair of models, in their order. nats: (documents,) of each model."""
+    """Return the difference of every pair of models, in the order of `nats`.
+
+    Args:
+        nats: Total loss of each document in nats by model, (documents,) each.
+        byte_counts: Number of bytes of each document, (documents,).
+        seed: Seed of the bootstrap's resampling.
+
+    """
     return tuple(
         pair_difference(first, second, nats[first] - nats[second], byte_counts, seed)
         for first, second in combinations(nats, 2)
@@ -65,9 +80,10 @@ def pair_differences(nats: dict[str, np.ndarray], byte_counts: np.ndarray, seed:
 def pair_difference(
     first: str, second: str, excess_nats: np.ndarray, byte_counts: np.ndarray, seed: int
 ) -> PairDifference:
-    """Return how much two models differ. excess_nats: (documents,), by how much the first model's cost is higher.
+    """Return the difference of two models and its interval.
 
-    With one document there is no spread: the interval is the whole line.
+    `excess_nats` is the first model's loss minus the second's for each document, (documents,). With a single document
+    no variation can be estimated, so the interval is the whole real line.
     """
     difference = float(excess_nats.sum() / byte_counts.sum())
     if len(excess_nats) > 1:

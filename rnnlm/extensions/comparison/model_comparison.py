@@ -1,9 +1,9 @@
-"""Measure the models of a comparison and put the results together, in a folder of home.comparisons.
+"""Evaluate the models of a comparison and write the results to a folder of home.comparisons.
 
 comparison.json      every figure
 runs.parquet         one row per run
 comparison.png       the plots
-report.html          all of it on one page; see rnnlm/extensions/comparison/comparison_page.py
+report.html          everything on one page (comparison_page.py)
 """
 
 from pathlib import Path
@@ -36,31 +36,32 @@ from rnnlm.storage.stages import stage, stage_key
 from rnnlm.training.history import HISTORY, read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64
-STATE_BYTES = 4  # of a float32
+STATE_BYTES = 4  # Bytes of a float32.
 
 
 class TrainedModel(Record):
-    """The runs of a kind, one per seed, with the settings that its trials chose."""
+    """The training runs of one kind of model, one per seed, with the settings chosen by its tuning trials."""
 
-    config: PipelineConfig  # of the first run
+    config: PipelineConfig  # The configuration of the first run.
     trials: tuple[Trial, ...]
     settings: TunedSettings
     runs: tuple[RunRecord, ...]
-    evaluations: tuple[EvaluationRecord, ...]  # of the runs
+    evaluations: tuple[EvaluationRecord, ...]
 
 
 class ModelComparison(StageRecord):
-    key: str  # digest of everything it depends on
+    key: str  # The digest of everything that the comparison depends on.
     folder: Path
     corpus_name: str
     dataset_id: str
     settings: dict[str, Any]
     vocabulary_size: int
     test_tokens: int
-    models: tuple[ModelResult, ...]  # the best first
+    models: tuple[ModelResult, ...]  # The best model comes first.
     pairs: tuple[PairDifference, ...]
-    target_perplexity: float | None  # of validation; None: there is only a count-based model
-    score_warnings: tuple[str, ...] = ()  # of copied text, which makes the scores mislead
+    # The validation perplexity whose training time is reported. None if only the n-gram model is compared.
+    target_perplexity: float | None
+    score_warnings: tuple[str, ...] = ()  # Warnings of text copied between splits, which makes the scores misleading.
 
     @property
     def figures(self) -> Path:
@@ -78,7 +79,7 @@ class ModelComparison(StageRecord):
 def stored_costs(
     home: Home, configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, seconds: float, *, force: bool = False
 ) -> dict[ModelKind, TrainingCosts]:
-    """Measure the costs of these kinds together, once."""
+    """Return the training costs of these kinds of models, measured once and then read from a file."""
     settings = {
         kind: [result_settings(config.model), result_settings(config.training)] for kind, config in configs.items()
     }
@@ -102,7 +103,7 @@ def compare_models(
     *,
     force: bool = False,
 ) -> ModelComparison:
-    """Compare all models and all pairs of them on the test split, once."""
+    """Compare all models and all pairs of models on the test split, once."""
     runs = {kind: [run.run_id for run in model.runs] for kind, model in trained.items()}
     settings = shown_settings(config)
     key = stage_key("comparison", dataset=dataset.dataset_id, runs=runs, settings=settings)
@@ -147,7 +148,7 @@ def compare_models(
 
 
 def shown_settings(config: CompareConfig) -> dict[str, Any]:
-    """Return the comparison's own settings, and those of the pipeline that differ from the default, by dotted path."""
+    """Return the comparison's own settings and the changed settings of the pipeline, by dotted path."""
     default = flatten(PipelineConfig().model_dump(mode="json"))
     pipeline = flatten(config.pipeline.model_dump(mode="json"))
     changed = {path: value for path, value in pipeline.items() if path != "force" and default.get(path) != value}
@@ -157,7 +158,7 @@ def shown_settings(config: CompareConfig) -> dict[str, Any]:
 def trained_result(
     home: Home, dataset: DatasetRecord, kind: ModelKind, trained: TrainedModel, costs: TrainingCosts
 ) -> tuple[ModelResult, list[np.ndarray]]:
-    """Return the result of one kind of model, and each run's test losses in nats, (predicted tokens,) each."""
+    """Return the result of one kind of model, and the test losses of each of its runs in nats, (predicted tokens,)."""
     config = trained.config
     results = [
         RunResult(
@@ -196,9 +197,9 @@ def trained_result(
 
 
 def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
-    """Return the result of the 5-gram model of the same training tokens; of a long text the last COUNTED_TOKENS.
+    """Return the result of a 5-gram model of the same training tokens, at most the last COUNTED_TOKENS of them.
 
-    It has no seeds, and its state is its last four tokens.
+    It does not depend on a seed, and its state consists of the last four tokens.
     """
     counts, _ = count_training_split(dataset, COMPARED_ORDER)
     nll = {split: -split_log_probabilities(counts, dataset, split)[0] for split in SPLITS[1:]}
@@ -223,7 +224,7 @@ def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndar
 
 
 def run_rows(comparison: ModelComparison) -> list[dict[str, Any]]:
-    """Return one flat row per run, for runs.parquet."""
+    """Return the rows of runs.parquet, one flat row per run."""
     return [run_row(comparison, result, run) for result in comparison.models for run in result.runs]
 
 

@@ -1,4 +1,4 @@
-"""The results of one model in a comparison: its size and costs, and the scores of its runs."""
+"""The results of one model in a comparison: its size, its training costs and the scores of its runs."""
 
 import statistics
 
@@ -13,13 +13,15 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.result_records import SplitScore
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 
-POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # first position of each bucket
+POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # The first position of each bucket.
 
 
 class Trial(Record):
-    """A tuning trial: sampled validation perplexities after a share of the tokens and, of the finalists, after all.
+    """A tuning trial, with sampled validation perplexities.
 
-    None if training diverged, or if the trial is not a finalist.
+    The trial is first trained on a fraction of the tokens. The best two trials are finalists, which are also trained on
+    all tokens. A perplexity is None if training diverged, and `final_perplexity` is None if the trial is not a
+    finalist.
     """
 
     settings: TunedSettings
@@ -28,39 +30,43 @@ class Trial(Record):
 
 
 def best_settings(trials: tuple[Trial, ...]) -> TunedSettings | None:
-    """Return the settings of the best finalist, or of the only trial that has finished, or None if none has."""
+    """Return the settings of the best finalist, or of the best trial if there are no finalists.
+
+    Return None if training diverged in all trials.
+    """
     finals = {trial.settings: trial.final_perplexity for trial in trials if trial.final_perplexity}
     scores = finals or {trial.settings: trial.validation_perplexity for trial in trials if trial.validation_perplexity}
     return min(scores, key=scores.__getitem__, default=None)
 
 
 class RunResult(Record):
-    """A training run of a model, or the one result of a count-based model."""
+    """The result of one training run. A count-based model has only one result."""
 
     run_id: str
     seed: int
     trained_tokens: int
     validation: SplitScore
     test: SplitScore
-    curve: tuple[tuple[float, float], ...]  # trained tokens, validation perplexity
+    curve: tuple[tuple[float, float], ...]  # Pairs of trained tokens and validation perplexity.
     mlflow_run_id: str | None = None
 
 
 class ModelResult(Record):
-    """One model of a comparison. None where a figure does not exist for it."""
+    """The results of one model of a comparison. A figure that the model does not have is None."""
 
-    model: str  # of comparison_config.ALL_MODELS
-    settings: TunedSettings | None = None  # chosen by the trials
+    model: str  # One of comparison_config.ALL_MODELS.
+    settings: TunedSettings | None = None  # The settings chosen by the tuning trials.
     trials: tuple[Trial, ...] = ()
     hidden_size: int | None = None
-    parameters: int  # of a count-based model: stored counts
+    parameters: int  # For a count-based model, the number of stored n-grams.
     embedding_parameters: int | None = None
-    state_bytes: int  # of one text
+    state_bytes: int  # The bytes of the recurrent state for one text.
     training_flops_per_token: int | None = None
     costs: TrainingCosts | None = None
     runs: tuple[RunResult, ...]
-    loss_by_position: tuple[float | None, ...]  # nats per token, by POSITIONS; mean over runs
-    input_gradients: tuple[float, ...] = ()  # of the first run: by steps back, relative to the loss's own step
+    loss_by_position: tuple[float | None, ...]  # Mean loss over runs in nats per token, in the buckets of POSITIONS.
+    # Gradient norms in the first run by distance in time steps, relative to the norm at distance 0.
+    input_gradients: tuple[float, ...] = ()
 
     @property
     def test_perplexity(self) -> float:
@@ -72,21 +78,21 @@ class ModelResult(Record):
 
     @property
     def perplexity_margin(self) -> float | None:
-        """Half of the interval of the mean over seeds; None with one run."""
+        """Half the width of the confidence interval of the mean over seeds, or None with one run."""
         return mean_margin([run.test.perplexity for run in self.runs])
 
     @property
     def gradient_reach(self) -> int | None:
-        """The largest number of steps back at which the gradient is at least 1 % of that at the loss's own step."""
+        """The largest distance in time steps at which the gradient norm is at least 1 % of that at distance 0."""
         return max((step for step, norm in enumerate(self.input_gradients) if norm >= 0.01), default=None)
 
     @property
     def final_validation_perplexity(self) -> float:
-        """The last point of the first run's curve, which seconds_to() reads."""
+        """The validation perplexity at the end of the first run's curve, from which seconds_to() computes."""
         return self.runs[0].curve[-1][1]
 
     def seconds_to(self, perplexity: float) -> float | None:
-        """Return the seconds of training until the first run reaches a perplexity, at the measured speed."""
+        """Return the seconds of training until the first run reaches a perplexity, computed from the measured speed."""
         if self.costs is None:
             return None
         tokens = tokens_to(self.runs[0].curve, perplexity)
@@ -94,7 +100,10 @@ class ModelResult(Record):
 
 
 def tokens_to(curve: tuple[tuple[float, float], ...], perplexity: float) -> float | None:
-    """Return the trained tokens until the curve falls to a perplexity, linear in its logarithm between measurements."""
+    """Return the number of trained tokens at which the curve falls to a perplexity, or None if it never does.
+
+    Between measurements, the logarithm of the perplexity is interpolated linearly.
+    """
     for index, (tokens, value) in enumerate(curve):
         if value > perplexity:
             continue
@@ -107,12 +116,13 @@ def tokens_to(curve: tuple[tuple[float, float], ...], perplexity: float) -> floa
 
 
 def loss_by_position(source: RowSource, nll_nats: np.ndarray) -> tuple[float | None, ...]:
-    """Mean loss in nats by position in the sentence, in buckets that begin at POSITIONS; None for an empty bucket.
+    """Return the mean loss in nats by position in the sentence, in buckets that begin at POSITIONS.
 
-    nll_nats: (predicted tokens,). The first token after `<bos>` or `<eos>` has position 0.
+    The result has None for an empty bucket. `nll_nats` has the shape (predicted tokens,). The first token after `<bos>`
+    or `<eos>` has position 0.
     """
     sums, counts = np.zeros(len(POSITIONS)), np.zeros(len(POSITIONS), np.int64)
-    since = 0  # tokens of the sentence before the chunk
+    since = 0  # Tokens of the current sentence in earlier chunks.
     for part in token_losses(source, nll_nats):
         begins = np.isin(part["previous_token_id"], (BOS, EOS))
         places = np.arange(len(part))

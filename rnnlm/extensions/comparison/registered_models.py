@@ -1,4 +1,7 @@
-"""Compare registered models on one text, whatever their tokenizers: bits per byte, and an interval for each pair."""
+"""Compare registered models on one text by bits per byte, with an interval for each pair.
+
+Bits per byte can be compared between models with different tokenizers.
+"""
 
 from pathlib import Path
 
@@ -19,17 +22,18 @@ from rnnlm.storage.result_records import SplitScore
 
 
 class RegisteredComparison(Record):
-    split: str  # what was scored: a split's name, or `all`
+    split: str  # The name of the scored split, or `all`.
     documents: int
-    scores: dict[str, SplitScore]  # by model, the best first
+    scores: dict[str, SplitScore]  # The score of each model, the best first.
     pairs: tuple[PairDifference, ...]
-    score_warnings: tuple[str, ...] = ()  # of copied text, which makes the scores mislead
+    score_warnings: tuple[str, ...] = ()  # Warnings of text copied between splits, which makes the scores misleading.
 
 
 def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) -> RegisteredComparison:
-    """Compare registered models on a text. folders: each model's folder by its name.
+    """Compare registered models on a text. `folders` has each model's folder by its name.
 
-    The test split is scored if a model was trained on this corpus or the corpus comes with splits, else the whole text.
+    The test split is scored if one of the models was trained on this corpus or if the corpus comes with splits.
+    Otherwise the whole text is scored.
     """
     digest = obtain_corpus(home, config).digest
     is_own = any(read_training_provenance(folder).corpus_digest == digest for folder in folders.values())

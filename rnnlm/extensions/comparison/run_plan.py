@@ -1,4 +1,7 @@
-"""The runs of a comparison: the configuration of each kind with matched parameters, its tuning trials, its seeds."""
+"""Plan the runs of a comparison: a configuration per kind of model, tuning trials, and one run per seed.
+
+The configurations are matched by their number of parameters.
+"""
 
 import random
 from typing import Any
@@ -11,9 +14,9 @@ from rnnlm.extensions.comparison.comparison_config import CompareConfig
 from rnnlm.models.parameter_count import count_parameters, nearest_size
 from rnnlm.storage.records import DatasetRecord, Record
 
-PARAMETER_TOLERANCE = 0.02  # relative
-RATE_FACTOR = 4.0  # trials draw learning rates from a quarter of the configured one to four times it
-CURVE_POINTS = 10  # validations of each run, at least
+PARAMETER_TOLERANCE = 0.02  # The largest relative deviation from the budget of parameters.
+RATE_FACTOR = 4.0  # Trials draw learning rates between the configured one divided and multiplied by this factor.
+CURVE_POINTS = 10  # The minimum number of validations in each run.
 DROPOUTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 
@@ -26,9 +29,9 @@ class TunedSettings(Record):
 
 
 def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[ModelKind, PipelineConfig]:
-    """Return the configuration of each kind's run: a network alone, with parameters matched.
+    """Return the configuration of each kind of model, with matched numbers of parameters and without an n-gram model.
 
-    Raise ConfigError if they cannot be. A kind without a recurrent matrix U has no recurrent dropout.
+    Raise ConfigError if they cannot be matched. A kind without a recurrent matrix U has no recurrent dropout.
     """
     pipeline, size = config.pipeline, dataset.vocabulary_size
     is_given = config.match == "parameters" and config.budget is not None
@@ -44,10 +47,11 @@ def matched_configs(config: CompareConfig, dataset: DatasetRecord) -> dict[Model
 
 
 def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int, budget: int) -> ModelConfig:
-    """Return the configuration with another kind and the hidden_size whose parameters are nearest to the budget.
+    """Return the configuration of another kind, with the hidden_size closest to the budget of parameters.
 
-    Settings that only an Elman network has are left out for other kinds. The heads of a Transformer and an xLSTM divide
-    its units: if no size fits, it gets fewer heads. Raise ConfigError if no size is within PARAMETER_TOLERANCE.
+    Settings that only an Elman network has are left out for other kinds. In a Transformer and an xLSTM, the number of
+    heads must divide the number of units, so if no size fits, the number of heads is reduced. Raise ConfigError if no
+    size comes within PARAMETER_TOLERANCE of the budget.
     """
     heads, units_per_head = config.heads, kind_of(kind).units_per_head
     if config.input == "one-hot" and units_per_head:
@@ -68,18 +72,18 @@ def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int,
 
 
 def changed(pipeline: PipelineConfig, settings: dict[str, Any]) -> PipelineConfig:
-    """Return the configuration with other settings, given by their dotted paths, and validated again."""
+    """Return a validated configuration with other settings, which are given by their dotted paths."""
     return PipelineConfig.model_validate(nest(flatten(pipeline.model_dump()) | settings))
 
 
 def with_token_budget(pipeline: PipelineConfig, tokens: int, dataset: DatasetRecord) -> PipelineConfig:
-    """Return the same configuration, trained on about so many tokens, over as many epochs as that takes."""
+    """Return the configuration with about this many trained tokens, and with as many epochs as they need."""
     epochs = -(-tokens // max(1, dataset.predicted_tokens["train"]))
     return changed(pipeline, {"training.maximum_tokens": tokens, "training.epochs": epochs})
 
 
 def with_curve(pipeline: PipelineConfig) -> PipelineConfig:
-    """Return the same configuration, validated often enough for a curve."""
+    """Return the configuration with at least CURVE_POINTS validations, enough to draw a learning curve."""
     evaluations = max(CURVE_POINTS, pipeline.training.validation.evaluations)
     return changed(pipeline, {"training.validation.evaluations": evaluations})
 
@@ -114,8 +118,9 @@ def configured_settings(pipeline: PipelineConfig) -> TunedSettings:
 def trial_settings(pipeline: PipelineConfig, count: int) -> list[TunedSettings]:
     """Return `count` settings to try for a model. The first are the configured ones, the others are drawn at random.
 
-    Random search with the learning rate drawn on a logarithmic scale (Bergstra and Bengio 2012), with the same factors
-    for every kind. Without a configured rate they are factors of the default for the model's kind and width.
+    The learning rate is drawn on a logarithmic scale (random search, Bergstra and Bengio 2012), from the same range of
+    factors for every kind of model. If no rate is configured, the factors apply to the default for the model's kind and
+    width.
     """
     configured = configured_settings(pipeline)
     rate = configured.learning_rate

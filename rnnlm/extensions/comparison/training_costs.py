@@ -1,7 +1,7 @@
-"""The costs of training and generating with a model: speed and memory, measured side by side, and computed FLOPs.
+"""Measure the speed and memory of training and generating with a model, and compute its FLOPs.
 
-Each model is measured in a process of its own, one at a time, in several rounds. So whatever else the machine does
-meets all models, and the peak memory is that of one model. The fastest round counts.
+The models are measured one at a time, each in a process of its own, in several rounds. Other load on the machine
+therefore affects all models alike, and the peak memory is that of one model. Of the rounds, the fastest is reported.
 """
 
 import multiprocessing
@@ -31,19 +31,21 @@ from rnnlm.training.training_speed import training_speed
 ROUNDS = 2
 GENERATED_TOKENS = 200
 LINUX_STATUS = Path("/proc/self/status")
-BACKWARD_AND_FORWARD = 3  # the gradients of a product take two products
+# The factor from a forward pass to a whole training step: the backward pass computes two matrix products for each one
+# of the forward pass.
+BACKWARD_AND_FORWARD = 3
 
 
 class TrainingCosts(Record):
-    """The costs of one model on one machine: the best of ROUNDS rounds."""
+    """The costs of one model on one machine, each from the best of ROUNDS rounds."""
 
-    tokens_per_second: float  # trained
-    peak_mebibytes: float  # resident memory of the process, with the interpreter and torch
-    milliseconds_per_token: float  # generated, one text at a time
+    tokens_per_second: float  # The speed of training.
+    peak_mebibytes: float  # The peak resident memory of the process, including the interpreter and torch.
+    milliseconds_per_token: float  # The time to generate a token, with one text at a time.
 
 
 def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord, seconds: float) -> list[TrainingCosts]:
-    """Measure costs in the order of the configurations. seconds: of training in each round."""
+    """Measure the costs of each configuration, in their order. Each round trains for `seconds`."""
     spawn = multiprocessing.get_context("spawn")
     threads = torch.get_num_threads()
     rounds = []
@@ -65,7 +67,7 @@ def best_round(rounds: list[TrainingCosts]) -> TrainingCosts:
 
 
 def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int, seconds: float) -> TrainingCosts:
-    """Train for some seconds and generate GENERATED_TOKENS tokens, in this process, on the CPU."""
+    """Train for some seconds and generate GENERATED_TOKENS tokens, in this process and on the CPU."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     training = config.training
@@ -78,21 +80,21 @@ def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int, 
 
 
 def peak_mebibytes() -> float:
-    """Return the largest resident memory of this process so far.
+    """Return the peak resident memory of this process in MiB.
 
-    Linux counts its parent's memory in getrusage, from before the new program was loaded, but not in /proc, which no
-    other system has.
+    On Linux the value comes from /proc, because getrusage there includes the memory of the parent process before exec.
+    Other systems have no /proc.
     """
     if LINUX_STATUS.exists():
         (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", LINUX_STATUS.read_text(), flags=re.MULTILINE)
         return int(peak) / 1024
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss
+    unit = 1 if sys.platform == "darwin" else 1024  # The unit of ru_maxrss in bytes.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def seconds_per_token(model: LanguageModel) -> float:
     weights = InferenceWeights(model)
-    lengths = (GENERATED_TOKENS // 10, GENERATED_TOKENS)  # the first one warms up
+    lengths = (GENERATED_TOKENS // 10, GENERATED_TOKENS)  # The first length is a warm-up.
     for length in lengths:
         sampling = Sampling(maximum_tokens=length, minimum_tokens=length)
         start = time.perf_counter()
@@ -103,10 +105,11 @@ def seconds_per_token(model: LanguageModel) -> float:
 def training_flops_per_token(config: ModelConfig, vocabulary_size: int, classes: int | None) -> int:
     """Return the floating-point operations of training on one token: 3 · (2 · weights in products + state products).
 
-    weights in products: all matrices of the layers and the readout, and the rows of the head that the loss computes.
-    state products: what a layer computes with its state instead of with weights. A Transformer's attention takes
-    4 · window · H, an mLSTM's memory, of d · d numbers a head, 6 · H · d. Element-wise functions are left out.
-    classes: of the sampled loss; None: all of the vocabulary.
+    The weights in products are all matrices of the layers and the readout, and the rows of the output layer that the
+    loss computes. State products are what a layer computes with its state instead of with weights: 4 · window · H for
+    the attention of a Transformer, and 6 · H · d for the memory of an mLSTM, which has d · d numbers per head.
+    Element-wise functions are left out. `classes` is the number of classes of the sampled loss, or None if the loss
+    covers the whole vocabulary.
     """
     with torch.device("meta"):
         model = LanguageModel(architecture(config, vocabulary_size))

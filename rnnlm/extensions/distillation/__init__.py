@@ -1,4 +1,4 @@
-"""Distillation, by which a network learns another model's probabilities beside the text."""
+"""Distillation: a network learns from another model's probabilities in addition to the text."""
 
 from rnnlm.extension_points import AddedSection, Extension
 

@@ -1,9 +1,10 @@
-"""A network learns from another model's probabilities as well as from the text (Hinton and others 2015).
+"""Let a network learn from another model's probabilities as well as from the text (Hinton and others 2015).
 
-Learning from probabilities means a cross-entropy with all words, each weighted by its probability. Here each token has
-DRAWS_PER_TOKEN targets of equal weight instead, drawn from them, beside the token of the text: on average the gradient
-is the same. Keeping only the most probable words would bias it (Anshumann and others 2025). The teacher reads the
-training text once, before training, so its size does not slow down training.
+Distillation usually minimizes the cross-entropy with all words, each weighted by its probability. Here, DRAWS_PER_TOKEN
+targets of equal weight are drawn from these probabilities for each token, in addition to the token of the text. The
+gradient has the same expected value. Keeping only the most probable words instead would bias the gradient (Anshumann
+and others 2025). The teacher reads the training text once, before training, so a large teacher does not slow down
+training.
 """
 
 from collections.abc import Iterator
@@ -33,12 +34,12 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 DRAWS_PER_TOKEN = 8
-ROWS_AT_ONCE = 64  # sentences that the teacher reads together
+ROWS_AT_ONCE = 64  # Number of sentences in a batch of the teacher.
 
 
 @dataclass(frozen=True)
 class TargetsOfTeacher:
-    """FurtherTargets that a finished run's model draws."""
+    """The additional targets (FurtherTargets) that are drawn from the model of a finished run."""
 
     run_id: str
     share: float
@@ -46,13 +47,16 @@ class TargetsOfTeacher:
     count: int = DRAWS_PER_TOKEN
 
     def write(self, home: Home, dataset: DatasetRecord, path: Path) -> None:
-        """Raise ModelError if the run is not finished, has no network, or was trained on another dataset."""
+        """Write the targets to a file.
+
+        Raise ModelError if the teacher's run is not finished, has no network, or was trained on another dataset.
+        """
         teacher = load_teacher(home, self.run_id, dataset).to(evaluation_device(self.training.device))
         draw_targets(path, teacher, StoredSplit(dataset, "train"), dataset.mode, self.training.seed)
 
 
 def targets_of_teacher(training: TrainingConfig) -> TargetsOfTeacher | None:
-    """Return the targets of training.teacher, or None if there is none."""
+    """Return the targets of the teacher in training.teacher, or None if no teacher is configured."""
     teacher = TeacherConfig.of(training)
     return None if teacher.run is None else TargetsOfTeacher(teacher.run, teacher.share, training)
 
@@ -71,9 +75,11 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
             f"training.teacher.run={run_id}: it was trained on dataset {facts['dataset_id'][:12]}, and this run has "
             f"{dataset.dataset_id[:12]};\ntrain the teacher on the same text, with the same tokenizer and sequences"
         )
-    kind = read_json(folder / "model" / "config.json").get("kind")  # of an ensemble None
+    kind = read_json(folder / "model" / "config.json").get("kind")  # The configuration of an ensemble has no kind.
     if kind is not None and not kind_of(kind).is_trained:
-        raise ModelError(f"training.teacher.run={run_id}: counts alone; give a network or an ensemble: rnnlm runs")
+        raise ModelError(
+            f"training.teacher.run={run_id}: the model is only n-gram counts; give a network or an ensemble: rnnlm runs"
+        )
     return load_model(folder / "model")
 
 
@@ -86,9 +92,10 @@ def draw_targets(
     seed: int,
     draws: int = DRAWS_PER_TOKEN,
 ) -> None:
-    """Write `draws` targets of each predicted token, drawn from the teacher's probabilities.
+    """Write `draws` targets for each predicted token, drawn from the teacher's probabilities.
 
-    The teacher's network is drawn from, without its counts: those of a text predict that text too well.
+    Only the teacher's network is used, without its n-gram model. The n-gram model was counted on this very text and
+    would predict it too well.
     """
     device = teacher.embedding.weight.device
     generator = torch.Generator(device).manual_seed(seed)
@@ -107,11 +114,10 @@ def draw_targets(
 
 
 def systematic_sample(probabilities: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-    """Draw each class as often as `draws` times its probability, to within one, (n, draws) int64.
+    """Draw from each row's distribution, so that each class appears `draws` times its probability, to within one.
 
-    probabilities: (n, V).
-
-    Lay the probabilities of a row end to end, and take the classes at equally spaced points from a random first one.
+    The result has the shape (n, draws), int64. The probabilities of a row, (n, V), are laid end to end. The classes are
+    taken at equally spaced points, with a random first point.
     """
     ends_of_classes = probabilities.cumsum(dim=1)
     offset = torch.rand((len(probabilities), 1), generator=generator, device=probabilities.device)
@@ -120,7 +126,10 @@ def systematic_sample(probabilities: Tensor, draws: int, generator: torch.Genera
 
 
 def in_stored_order(source: RowSource, mode: Mode) -> Iterator[Batch]:
-    """Yield every predicted token once, in stored order; a stream in one lane, with its state carried throughout."""
+    """Yield every predicted token once, in stored order.
+
+    A stream is read in one lane that carries its state throughout.
+    """
     if mode == "stream":
         yield from evaluation_batches(source, mode, 1)
         return

@@ -1,4 +1,4 @@
-"""Training in several processes, on one machine, on several, or on a Ray cluster."""
+"""Training in several processes, on one machine, on several machines, or on a Ray cluster."""
 
 from rnnlm.extension_points import AddedSection, Extension
 

@@ -1,4 +1,4 @@
-"""The settings training.distributed: how many processes train, where, and how they are started."""
+"""The settings training.distributed: the number of training processes, their machines, and how they are started."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -17,21 +17,21 @@ class DistributedConfig(Section):
 
     changeable = ("processes", "launcher", "nodes", "rendezvous", "restarts")
 
-    # It changes how sums are rounded, and so the result.
-    processes: Size = setting(1, "Number of training processes on all nodes; each takes batch_size / processes rows.")
+    # The number of processes changes how sums are rounded, and therefore the result.
+    processes: Size = setting(1, "Number of training processes on all nodes. Each has batch_size / processes rows.")
     processes_at_start: Size | None = setting(
         None,
-        "Number of processes that an unfinished run was started with, if another number continues it; "
-        "`rnnlm train --resume RUN` sets it. null: as many.",
+        "Number of processes with which an unfinished run was started, if it continues with another number. "
+        "`rnnlm train --resume RUN` sets it. null: the same number.",
         changes_results=False,
     )
     launcher: Literal["torchrun", "ray"] = setting(
         "torchrun",
-        "How the processes are started. torchrun: on this machine, or on `nodes`. ray: Ray Train on the cluster "
-        "that RAY_ADDRESS names, which shares the home; needs the extra `ray`.",
+        "How the processes are started. torchrun: on this machine, or on several `nodes`. ray: by Ray Train on "
+        "the cluster that RAY_ADDRESS names. Its machines must share the rnnlm home. Needs the extra `ray`.",
         changes_results=False,
     )
-    nodes: Size = setting(1, "Number of machines; start the others by hand with `rnnlm join`.", changes_results=False)
+    nodes: Size = setting(1, "Number of machines. Start the others by hand with `rnnlm join`.", changes_results=False)
     rendezvous: str | None = setting(
         None,
         "host:port of this machine, at which the other nodes join.",
@@ -43,13 +43,14 @@ class DistributedConfig(Section):
     )
 
     def resolved(self) -> Self:
-        """Return the section with the number of processes that the run was started with, which its key has."""
+        """Return the section with the number of processes at the start of the run, on which the run's key depends."""
         return self.model_copy(update={"processes": self.processes_at_start or self.processes})
 
     def check_with(self, whole: "PipelineConfig") -> None:
-        """Accept any number of processes.
+        """Raise ValueError if there are too many processes for the rows of a batch.
 
-        Ranks may have one row more than others, so that a run can continue with any.
+        The number of rows need not be divisible by the number of processes. Some ranks then have one row more than
+        others. This way, a run can continue with another number of processes.
         """
         batch_size, accumulation = whole.training.batch_size, whole.training.accumulation
         if batch_size < self.processes:
@@ -64,7 +65,7 @@ class DistributedConfig(Section):
             )
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes, with the number of processes at the start if it differs from the new one."""
+        """Return the changes, with the number of processes at the start if it differs from the new number."""
         at_start = self.processes_at_start or self.processes
         same = changes.get("processes", self.processes) == at_start
         return {**changes, "processes_at_start": None if same else at_start}

@@ -1,4 +1,4 @@
-"""Join a training run that was started on another node with the same RNNLM_HOME: `rnnlm join HOST:PORT`."""
+"""Join a training run that was started on another node with the same RNNLM_HOME (`rnnlm join HOST:PORT`)."""
 
 import logging
 import socket
@@ -11,15 +11,19 @@ from rnnlm.storage.home import Home
 from rnnlm.training.job import PROCESSES, Job
 
 logger = logging.getLogger(__name__)
-JOIN_TIMEOUT_SECONDS = 3_600.0  # the first node may have to prepare the data
+JOIN_TIMEOUT_SECONDS = 3_600.0  # This is long, because the first node may have to prepare the data before it listens.
 RETRY_SECONDS = 1.0
 
 
 def join(home: Home, rendezvous: str, timeout_seconds: float = JOIN_TIMEOUT_SECONDS) -> str:
-    """Train with the node at host:port until the run is done; returns its id. TrainingError if nobody listens."""
+    """Train together with the node at host:port until the run is done, and return the run's id.
+
+    Raise TrainingError if no process listens at that address.
+    """
     if not rendezvous.rpartition(":")[2].isdigit():
         raise ConfigError(f"{rendezvous}: expected host:port, as in the first node's training.distributed.rendezvous")
-    # The first node writes the job before it listens, so the newest job with this address is the right one.
+    # The first node writes its job file before it listens. Once it listens, the newest job with this address is
+    # therefore the right one.
     if not poll_until(lambda: is_listening(rendezvous), timeout_seconds, RETRY_SECONDS):
         raise TrainingError(
             f"{rendezvous}: nobody listens after {timeout_seconds:.0f} s; start the first node with\n"

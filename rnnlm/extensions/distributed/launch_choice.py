@@ -1,4 +1,4 @@
-"""Choose where a run is trained: in other processes, or in this one after others have begun it."""
+"""Choose whether a run is trained in other processes or in this one."""
 
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.extensions.distributed.distributed_config import DistributedConfig
@@ -15,12 +15,14 @@ from rnnlm.training.training_run import TrainElsewhere
 
 
 def launch_choice(training: TrainingConfig) -> TrainElsewhere | None:
-    """Return a Launcher of other processes if training.distributed asks for some. It is one of training_run.py.
+    """Return the function that trains in place of training_run.py, or None to train in this process.
 
-    Raise ExtraError or DeviceError before anything is written.
+    Training runs elsewhere if training.distributed requests several processes or Ray. Raise ExtraError or DeviceError
+    before anything is written.
     """
     distributed = DistributedConfig.of(training)
-    if distributed.launcher == "ray":  # a cluster may have devices that this machine lacks
+    # The device is not checked here, because the cluster may have devices that this machine lacks.
+    if distributed.launcher == "ray":
         need_extra("ray", "training.distributed.launcher=ray")
         return train_in_processes
     choose_device(training.device)
@@ -30,7 +32,7 @@ def launch_choice(training: TrainingConfig) -> TrainElsewhere | None:
 
 
 def continue_alone(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
-    """Continue in this process a run that several have begun."""
+    """Continue a run in this process that was started with several processes."""
     process_group = ProcessGroup(size_at_start=DistributedConfig.of(job.training).processes_at_start)
     with former_processes_ended(job.folder):
         return train(

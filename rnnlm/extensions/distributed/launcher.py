@@ -1,10 +1,10 @@
-"""Run several processes for one training run: start torchrun, or ray_launcher.py, as a subprocess and watch it.
+"""Train a run in several processes: start torchrun or ray_launcher.py as a subprocess, and watch it.
 
     this process ── torchrun ──┬── worker 0    reads the job, trains, writes the run's folder
                                └── worker 1 …  reads the job, trains
 
-Log lines of workers appear in this process's log, and their RnnlmErrors are raised here. However this process ends, the
-workers see the end of their standard input and end, too.
+The workers' log records appear in this process's log, and their RnnlmErrors are raised again here. When this process
+ends for whatever reason, the workers reach the end of their standard input and end as well.
 """
 
 import json
@@ -36,34 +36,40 @@ from rnnlm.training.history import Tracker
 from rnnlm.training.job import PROCESSES, STORE, Job, TrainingResult
 
 logger = logging.getLogger(__name__)
-# This module and worker.py do without torch, whose import takes seconds in every process that a restart begins.
-WATCH_STDIN = "RNNLM_WATCH_STDIN"  # environment variable: exit when standard input ends, because the launcher is gone
-LOG_MARK = "@rnnlm "  # precedes a worker's log record in JSON
-JOB_FILE, RESULT_FILE = "job.json", "result.json"  # in PROCESSES
+# This module and worker.py avoid importing torch, because the import takes seconds in every process that a restart
+# begins.
+
+# If this environment variable is set, a process exits at the end of its standard input, because its launcher has ended.
+WATCH_STDIN = "RNNLM_WATCH_STDIN"
+LOG_MARK = "@rnnlm "  # The prefix of a worker's log record in JSON.
+JOB_FILE, RESULT_FILE = "job.json", "result.json"  # Files in the folder PROCESSES of a run.
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
-STOP_TIMEOUT_SECONDS = 25.0  # for a checkpoint; Prefect kills 30 s after its first signal
-RAY_PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\) ")  # Ray puts the worker before each line of its output
-FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")  # printed by torchrun
+STOP_TIMEOUT_SECONDS = 25.0  # The time for writing a checkpoint. Prefect kills a process 30 s after its first signal.
+# Ray puts the worker's name and process id before each line of its output.
+RAY_PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\) ")
+# The line that torchrun prints for a failed process.
+FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The processes to run on this node."""
+    """The processes to run on this node, and how torchrun starts them."""
 
-    program: tuple[str, ...]  # Python's arguments in each worker: `-m MODULE ARGUMENT`, or a file
-    folder: Path  # where workers write their errors
-    processes: int  # on this node
+    program: tuple[str, ...]  # Python's arguments in each worker: `-m MODULE ARGUMENT`, or a file.
+    folder: Path  # The folder where workers write their errors.
+    processes: int  # The number of processes on this node.
     restarts: int = 0
     nodes: int = 1
-    rendezvous: str | None = None  # host:port of the first node, if there are several
-    first: bool = True  # True on the first node
-    name: str = "rnnlm"  # the same on all nodes, and only there
+    rendezvous: str | None = None  # host:port of the first node, if there are several nodes.
+    first: bool = True  # True on the first node.
+    name: str = "rnnlm"  # A name that all nodes of this launch share, and no other launch has.
 
     def command(self, stores: Path) -> list[str]:
-        """Return the command.
+        """Return the command that starts the processes.
 
-        stores: an empty folder where the processes of a machine find each other without an open port.
+        `stores` is an empty folder, through which the processes of a single machine find each other without an open
+        port.
         """
         if self.nodes == 1:
             endpoint, settings = str(stores / "rendezvous"), "store_type=file"
@@ -79,7 +85,8 @@ class Launch:
     def environment(self, stores: Path) -> dict[str, str]:
         defaults = {
             "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.processes)),
-            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # else a restarted worker finds the store of the dead one
+            # Without this, a restarted worker connects to the store of the dead one.
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
         if self.nodes == 1:
             defaults["GLOO_SOCKET_IFNAME"] = loopback_interface()
@@ -90,24 +97,28 @@ class Launch:
 
 
 def loopback_interface() -> str:
-    """Return lo on Linux, lo0 on macOS."""
+    """Return the name of the loopback interface, lo on Linux and lo0 on macOS."""
     interfaces = psutil.net_if_addrs().items()
     return next(name for name, addresses in interfaces if any(one.address == "127.0.0.1" for one in addresses))
 
 
 class RayLaunch(Launch):
-    """The processes to run on a Ray cluster. The program runs on this machine and asks Ray Train for the workers."""
+    """The processes to run on a Ray cluster.
+
+    The program runs on this machine and requests the workers from Ray Train.
+    """
 
     def command(self, stores: Path) -> list[str]:
         return [sys.executable, *self.program]
 
     def environment(self, stores: Path) -> dict[str, str]:
-        output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}  # print all lines of workers, with a plain prefix
+        # Ray prints all lines of the workers, with a plain prefix.
+        output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}
         return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
 
 
 def launch_of(job: Job, first: bool = True) -> Launch:
-    """Return the launch of one node's processes, or of those on a Ray cluster."""
+    """Return the launch of one node's processes, or of all processes on a Ray cluster."""
     distributed = DistributedConfig.of(job.training)
     folder = job.folder / PROCESSES
     path = str(folder / JOB_FILE)
@@ -127,9 +138,9 @@ def launch_of(job: Job, first: bool = True) -> Launch:
 
 
 def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
-    """Train in other processes while the tracker sends what they write. Raises the errors of run_processes.
+    """Train in other processes, and call the tracker regularly to log what they write.
 
-    A signal stops the processes after a checkpoint.
+    A signal stops the processes after they have written a checkpoint. The errors of run_processes are raised.
     """
     folder = job.folder / PROCESSES
     folder.mkdir(exist_ok=True)
@@ -154,15 +165,16 @@ def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -
 
 @dataclass
 class Output:
-    """Output of the launcher and its workers, read in a thread: log records are logged, other lines are kept."""
+    """The output of the launcher and its workers, read in a thread. Log records are logged, other lines are kept."""
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=50))
-    exit_codes: list[tuple[int, int]] = field(default_factory=list)  # (code, local rank), as torchrun prints them
+    # Pairs of exit code and local rank, as torchrun prints them.
+    exit_codes: list[tuple[int, int]] = field(default_factory=list)
 
     def read(self, stream: "subprocess.Popen[str]") -> None:
         assert stream.stdout is not None
         for line in stream.stdout:
-            # Not all libraries end their last line.
+            # A log record may follow other text on the same line, because some libraries do not end their last line.
             before, mark, record = RAY_PREFIX.sub("", line.rstrip()).partition(LOG_MARK)
             if mark:
                 log_worker_record(record)
@@ -175,7 +187,9 @@ class Output:
 def log_worker_record(text: str) -> None:
     try:
         record = json.loads(text)
-    except ValueError:  # two processes wrote into one line; an exception would end this thread and block them
+    # Two processes have written into the same line. An exception would end this thread, and then the processes would
+    # block on a full pipe.
+    except ValueError:
         return logger.info("%s", text)
     if SHARE in record:
         tell_listeners(ProgressReport(record["message"], record[SHARE]))
@@ -183,10 +197,10 @@ def log_worker_record(text: str) -> None:
 
 
 def run_processes(launch: Launch, poll: Callable[[], None]) -> None:
-    """Return when all processes have succeeded. Call poll about twice a second; if it raises, stop them.
+    """Run the processes until all have succeeded. Call `poll` about twice a second, and stop them if it raises.
 
-    If a process dies all are restarted, up to launch.restarts times; then TrainingError. A worker's RnnlmError is
-    raised here at once, without a restart.
+    If a process dies, all are restarted, at most launch.restarts times. Raise TrainingError after the last restart. An
+    RnnlmError of a worker is raised at once, without a restart.
     """
     launch.folder.mkdir(parents=True, exist_ok=True)
     for old in launch.folder.glob(ERROR_FILES):
@@ -196,7 +210,7 @@ def run_processes(launch: Launch, poll: Callable[[], None]) -> None:
 
 
 def run_launcher(launch: Launch, stores: Path, poll: Callable[[], None]) -> None:
-    # In its own session, so that Ctrl-C reaches only this process, which then stops the others in order.
+    # The launcher has its own session, so Ctrl-C reaches only this process, which then stops the others in order.
     process = subprocess.Popen(
         launch.command(stores),
         env=launch.environment(stores),
@@ -208,7 +222,7 @@ def run_launcher(launch: Launch, stores: Path, poll: Callable[[], None]) -> None
         start_new_session=True,
     )
     output = Output()
-    # In this context, so that Prefect knows which run's log the lines belong to.
+    # The thread runs in a copy of this context, so that Prefect assigns the lines to the log of this flow run.
     reader = threading.Thread(target=copy_context().run, args=(output.read, process), daemon=True)
     reader.start()
     try:
@@ -226,7 +240,10 @@ def run_launcher(launch: Launch, stores: Path, poll: Callable[[], None]) -> None
 
 
 def stop_processes(process: "subprocess.Popen[str]") -> None:
-    """Send SIGTERM: the launcher passes it on and workers write a checkpoint. Kill them if that takes too long."""
+    """Stop the launcher with SIGTERM, or kill it if it takes too long.
+
+    The launcher passes the signal on to the workers, which write a checkpoint and end.
+    """
     if process.poll() is None:
         process.terminate()
         wait_up_to(process, STOP_TIMEOUT_SECONDS)
@@ -234,7 +251,7 @@ def stop_processes(process: "subprocess.Popen[str]") -> None:
         process.kill()
         process.wait()
     assert process.stdin is not None
-    process.stdin.close()  # ends a worker that has outlived its launcher
+    process.stdin.close()  # This ends a worker that has outlived its launcher.
 
 
 def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:
@@ -245,7 +262,7 @@ def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:
 
 
 def raise_worker_error(folder: Path) -> None:
-    """Raise the first RnnlmError of a worker: the user can fix it, so restarts would not help."""
+    """Raise the first RnnlmError of a worker, if there is one. Restarts would not help, because the user must act."""
     for error in read_worker_errors(folder):
         if error["is_rnnlm_error"]:
             kind: type[RnnlmError] = getattr(errors, error["kind"], TrainingError)
@@ -253,7 +270,7 @@ def raise_worker_error(folder: Path) -> None:
 
 
 def read_worker_errors(folder: Path) -> list[dict[str, Any]]:
-    """Return the last error of each process, the oldest first."""
+    """Return the last error of each process, the oldest error first."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(ERROR_FILES)]
     return sorted(found, key=lambda error: float(error["time"]))
 
@@ -271,9 +288,10 @@ def describe_failure(launch: Launch, output: Output, code: int) -> str:
 
 
 def failure_message(folder: Path, restarts: int, killed: str | None, otherwise: str) -> str:
-    """Return which process failed and why, in at most three lines.
+    """Return a message of at most three lines that says which process failed and why.
 
-    killed: says so; then others fail as a consequence.
+    `killed` describes a process that was killed, if there was one. Errors of other processes are then only
+    consequences.
     """
     tried = f"restarts did not help (training.distributed.restarts={restarts}); " if restarts else ""
     advice = f"{tried}run again: training resumes from the last checkpoint"

@@ -1,11 +1,11 @@
-"""Train a job on a Ray cluster: Ray Train starts the workers, and restarts them all if one is lost.
+"""Train a job on a Ray cluster. Ray Train starts the workers, and restarts all of them if one is lost.
 
 python -m rnnlm.extensions.distributed.ray_launcher RUN/processes/job.json
 
     this process ── Ray Train's controller ──┬── worker 0    reads the job, trains, writes the run's folder
                                              └── worker 1 …  reads the job, trains
 
-It runs in a process of its own, as torchrun does: Ray changes signal handlers and logging of the process that it is in.
+Like torchrun, it runs in a process of its own, because Ray changes the signal handlers and logging of its process.
 """
 
 import logging
@@ -33,11 +33,11 @@ from rnnlm.extensions.distributed.worker import log_as_json, write_error
 from rnnlm.training.job import Job
 from rnnlm.training.process_group import TIMEOUT, choose_backend
 
-logger = logging.getLogger("rnnlm.extensions.distributed.ray_launcher")  # __name__ is "__main__"
+logger = logging.getLogger("rnnlm.extensions.distributed.ray_launcher")  # `__name__` is "__main__" in this process.
 
 
 def main(path: Path) -> None:
-    """Exit with 1 if the job is not done."""
+    """Run the job on the cluster. Exit with code 1 if the job does not complete."""
     log_as_json(logging.INFO)
     lease = Lease(path.with_name("lease"), uuid.uuid4().hex)
     lease.take()
@@ -53,14 +53,14 @@ def main(path: Path) -> None:
 
 
 def run_workers(path: Path, lease: Lease) -> None:
-    """Return when all workers have ended. TrainingError if one is lost or fails once more than it may."""
+    """Run the workers until all have ended. Raise TrainingError if workers fail more often than the restarts allow."""
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchConfig, TorchTrainer
 
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     training = job.training
     resources = connect()
-    signal.signal(signal.SIGTERM, lambda number, frame: stop(lease))  # in place of Ray's handler
+    signal.signal(signal.SIGTERM, lambda number, frame: stop(lease))  # This replaces Ray's handler.
     distributed = DistributedConfig.of(training)
     processes = distributed.processes
     use_gpu = choose_gpu(training.device, processes, resources)
@@ -82,14 +82,18 @@ def run_workers(path: Path, lease: Lease) -> None:
 
 
 def connect() -> dict[str, float]:
-    """Return the resources of the cluster that RAY_ADDRESS names. Without it Ray looks for one here, or starts one."""
+    """Connect to the cluster that RAY_ADDRESS names, and return its resources.
+
+    Without RAY_ADDRESS, Ray looks for a cluster on this machine, or starts one.
+    """
     import ray
     from ray.exceptions import RayError
 
     address = os.environ.get("RAY_ADDRESS", "")
     try:
         if re.fullmatch(r"[^/]+:\d+", address) and not is_listening(address):
-            raise ConnectionError("nobody listens there")  # ray.init would try for a quarter of an hour
+            # Without this check, ray.init would try to connect for a quarter of an hour.
+            raise ConnectionError("nobody listens there")
         ray.init(logging_level=logging.WARNING)
         return dict(ray.cluster_resources())
     except (RayError, ConnectionError) as error:
@@ -100,7 +104,10 @@ def connect() -> dict[str, float]:
 
 
 def choose_gpu(device: str, processes: int, cluster: dict[str, float]) -> bool:
-    """Return True if each worker gets a GPU. auto: if the cluster has enough. Warn if the cluster must grow first."""
+    """Return True if each worker is to have a GPU. With device `auto`, this is the case if the cluster has enough GPUs.
+
+    Log a warning if training must wait until the cluster has enough resources.
+    """
     use_gpu = device == "cuda" or (device == "auto" and cluster.get("GPU", 0) >= processes)
     resource = "GPU" if use_gpu else "CPU"
     if (there := cluster.get(resource, 0)) < processes:
@@ -109,14 +116,17 @@ def choose_gpu(device: str, processes: int, cluster: dict[str, float]) -> bool:
 
 
 def stop(lease: Lease) -> None:
-    """Let the workers write a checkpoint and end. Kill them if one has failed, because the others wait for it."""
+    """Let the workers write a checkpoint and end.
+
+    If one of them has failed, kill all, because the others wait for it.
+    """
     if any(error["is_rnnlm_error"] for error in read_worker_errors(lease.path.parent)):
-        os._exit(1)  # Ray then ends what this process has started
+        os._exit(1)  # When this process ends, Ray ends what the process has started.
     lease.give_back()
 
 
 def stop_with_standard_input(lease: Lease) -> None:
-    """Stop when standard input ends: the process that watches this one holds its other end."""
+    """Stop the workers when standard input ends, which means that the process that watches this one has ended."""
     while os.read(0, 1024):
         pass
     stop(lease)
@@ -125,7 +135,7 @@ def stop_with_standard_input(lease: Lease) -> None:
 
 
 def find_cause(error: Exception, job: Job, folder: Path) -> RnnlmError:
-    """Return the worker's error that ended training, or why there is no worker."""
+    """Return the worker's error that ended training, or an error that says why a worker was lost or not started."""
     distributed = DistributedConfig.of(job.training)
     failures: dict[int, Any] = getattr(error, "worker_failures", {})
     for failure in failures.values():

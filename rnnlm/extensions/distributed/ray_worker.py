@@ -1,4 +1,4 @@
-"""One rank of a distributed training run, started by Ray Train: the function that it runs, and when that ends early."""
+"""One rank of a distributed training run that Ray Train has started."""
 
 import logging
 import os
@@ -17,9 +17,12 @@ from rnnlm.training.checkpointing.interruption import InterruptedTraining, Inter
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to train a run: a file with the token of the launch that has it. A new launch takes the right over.
+    """The right to train a run, as a file with the token of the launch that holds it.
 
-    The workers run on other machines, in a thread that gets no signals: this is how they learn that they must stop.
+    A new launch overwrites the token.
+
+    The workers run on other machines, in a thread that receives no signals. They stop when the file no longer has their
+    token.
     """
 
     path: Path
@@ -29,8 +32,8 @@ class Lease:
         self.path.write_text(self.token)
 
     def is_held(self) -> bool:
-        # Written in place and read: a network file system may know for a minute that a file does not exist, but asks
-        # for its content whenever it is opened.
+        # The file is overwritten rather than deleted. A network file system may take a minute to notice that a file was
+        # deleted, but it fetches the content each time the file is opened.
         try:
             return self.path.read_text() == self.token
         except FileNotFoundError:
@@ -42,7 +45,10 @@ class Lease:
 
 
 def train_worker(settings: dict[str, str]) -> None:
-    """Train the job until it is done or the launch no longer holds the lease. settings: path of the job; token."""
+    """Train the job until it is done or the launch no longer holds the lease.
+
+    `settings` has the path of the job file and the token of the launch.
+    """
     path = Path(settings["path"])
     rank = int(os.environ["RANK"])
     log_as_json(logging.INFO if rank == 0 else logging.WARNING)
@@ -61,7 +67,7 @@ def train_worker(settings: dict[str, str]) -> None:
 
 
 def interrupt_without(lease: Lease, interruption: Interruption) -> None:
-    """Make training stop as SIGTERM would, after a checkpoint, once the lease is not held."""
+    """Stop training after a checkpoint, as SIGTERM would, as soon as the launch no longer holds the lease."""
     while lease.is_held():
         time.sleep(WATCH_INTERVAL_SECONDS)
     interruption.received = signal.SIGTERM

@@ -1,8 +1,8 @@
-"""One rank of a distributed training run, started by torchrun.
+"""One rank of a distributed training run that torchrun has started.
 
 torchrun --nproc-per-node=2 -m rnnlm.extensions.distributed.worker RUN/processes/job.json
 
-It logs to the launcher, reports errors to it, and exits when it is gone.
+The process sends its log and its errors to the launcher, and exits when the launcher has ended.
 """
 
 import contextlib
@@ -42,8 +42,8 @@ def main(path: Path) -> None:
 
 
 def train_rank(path: Path, interruption: Interruption) -> None:
-    """Train the job as one rank of the process group. path: of the job."""
-    # Here, because worker_process does without torch, whose import takes seconds.
+    """Train the job in the file `path` as one rank of the process group."""
+    # Imported here, because torch takes seconds to import and worker_process does not need it.
     from rnnlm.models.devices import choose_rank_device
     from rnnlm.training.process_group import join_process_group
     from rnnlm.training.train import train
@@ -60,7 +60,8 @@ def train_rank(path: Path, interruption: Interruption) -> None:
                 f"{process_group.size} processes were started, expected {expected}\n"
                 "(training.distributed.processes); start as many on each node: docs/how-to/distributed.md"
             )
-        # Processes whose launcher was killed may still be writing a checkpoint when new ones start.
+        # The lock is needed because processes whose launcher was killed may still be writing a checkpoint when new ones
+        # start.
         with FileLock(path.parent / LOCK_FILE) if process_group.is_main else contextlib.nullcontext():
             result = train(job, device, listener_of_run(job), interruption, process_group)
             if process_group.is_main:
@@ -69,7 +70,7 @@ def train_rank(path: Path, interruption: Interruption) -> None:
 
 @contextlib.contextmanager
 def worker_process(folder: Path) -> Iterator[None]:
-    """Log at level INFO on rank 0 and WARNING on other ranks. An exception is written to `folder`."""
+    """Log at level INFO on rank 0 and WARNING on other ranks, and write an exception to `folder`."""
     rank = int(os.environ.get("RANK", "0"))
     if os.environ.get(WATCH_STDIN):
         log_as_json(logging.INFO if rank == 0 else logging.WARNING)
@@ -80,13 +81,13 @@ def worker_process(folder: Path) -> Iterator[None]:
         write_error(folder, rank, error)
         if os.environ.get(WATCH_STDIN):
             wait_for_launcher(folder)
-        # At once: a process group may wait forever for a dead rank.
+        # Exit at once, without cleaning up: a process group may wait forever for a dead rank.
         sys.stderr.flush()
         os._exit(1)
 
 
 def write_error(folder: Path, rank: int | str, error: Exception) -> None:
-    """Tell the launcher of the error that is being handled."""
+    """Write the error that is being handled to a file for the launcher."""
     facts = {
         "rank": rank,
         "kind": type(error).__name__,
@@ -95,15 +96,19 @@ def write_error(folder: Path, rank: int | str, error: Exception) -> None:
         "time": time.time(),
         "traceback": traceback.format_exc(),
     }
-    with contextlib.suppress(OSError):  # a full disk, for example: the launcher still sees that the process failed
+    # Writing may fail, for example on a full disk. The launcher still notices that the process failed.
+    with contextlib.suppress(OSError):
         write_json(folder / f"error-of-{rank}.json", facts)
 
 
 def wait_for_launcher(folder: Path) -> None:
-    """Leave it to the launcher to stop all ranks if one has raised an RnnlmError: on an exit torchrun would restart."""
-    time.sleep(2 * WATCH_INTERVAL_SECONDS)  # ranks that fail as a consequence are often faster than the cause
+    """Wait for the launcher to stop this process if a rank has raised an RnnlmError.
+
+    If this process exited by itself, torchrun would restart all ranks in vain.
+    """
+    time.sleep(2 * WATCH_INTERVAL_SECONDS)  # Other ranks often fail as a consequence before the first error is written.
     if any(error["is_rnnlm_error"] for error in read_worker_errors(folder)):
-        time.sleep(STOP_TIMEOUT_SECONDS)  # SIGTERM comes earlier
+        time.sleep(STOP_TIMEOUT_SECONDS)  # The launcher's SIGTERM arrives earlier.
 
 
 class JsonFormatter(logging.Formatter):
@@ -122,7 +127,7 @@ def log_as_json(level: int) -> None:
 
 
 def exit_with_standard_input(torchrun: int) -> None:
-    """Make torchrun stop all ranks, and exit, when standard input ends: the launcher that held it is gone then."""
+    """Exit at the end of standard input, which means that the launcher has ended, and make torchrun stop all ranks."""
     while os.read(0, 1024):
         pass
     if os.getppid() == torchrun:

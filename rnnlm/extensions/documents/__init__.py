@@ -1,4 +1,4 @@
-"""The prose of PDF, HTML, Markdown and office documents."""
+"""Extract the prose of PDF, HTML, Markdown and office documents."""
 
 from rnnlm.extension_points import Extension
 

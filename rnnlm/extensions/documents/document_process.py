@@ -1,6 +1,6 @@
-"""A process that reads documents, one after the other, and dies of a document that takes too long.
+"""Read documents one after the other in a separate process, which ends if a document takes too long.
 
-Parsers take hours for some pages of a megabyte, inside libraries that nothing else interrupts.
+Parsers may take hours for a page of a megabyte, inside native libraries that cannot be interrupted otherwise.
 """
 
 import atexit
@@ -18,18 +18,19 @@ from rnnlm.runtime.subprocess_environment import python_path
 
 
 class DocumentProcess:
-    """The process of a module that calls `answer_requests`. It is started with the first document."""
+    """A process that runs a module which calls `answer_requests`. It is started for the first document."""
 
     def __init__(self, module: str) -> None:
         self.module = module
         self.process: subprocess.Popen[bytes] | None = None
-        self.owner = 0  # after a fork, both processes would read the replies of one
+        # The id of the process that started the child. After a fork, the two processes would read each other's replies.
+        self.owner = 0
         self.lock = threading.Lock()
 
     def prose(self, kind: str, data: bytes, text: str, seconds: float) -> str:
-        """Return the prose of a document. DocumentError if there is none, or it takes too long to read.
+        """Return the prose of a document. Raise DocumentError if there is none or if reading takes too long.
 
-        seconds: of computing that the document may take. An interruption ends the reading at once.
+        `seconds` is the limit of computing time for the document. An interruption ends the reading at once.
         """
         with self.lock:
             process = self.running()
@@ -39,7 +40,7 @@ class DocumentProcess:
                 pickle.dump((seconds, (kind, data, text)), process.stdin)
                 process.stdin.flush()
                 prose, reason = json.loads(process.stdout.readline())
-            except (OSError, ValueError):  # the process has ended
+            except (OSError, ValueError):  # The process has ended.
                 code = process.wait()
                 if code == -signal.SIGPROF:
                     reason = f"took longer than {seconds:.0f} s: left out; corpus.format=text reads it with its markup"
@@ -61,7 +62,8 @@ class DocumentProcess:
                 env=os.environ | {"PYTHONPATH": python_path()},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C on the terminal is for the command
+                # Ctrl-C on the terminal is sent to the command, which stops this process itself.
+                start_new_session=True,
             )
             atexit.unregister(self.stop)
             atexit.register(self.stop)
@@ -74,7 +76,7 @@ class DocumentProcess:
 
 
 def answer_requests(read: Callable[[str, bytes, str], str]) -> None:
-    """Answer the requests on standard input until its end. What else is printed goes to standard error."""
+    """Answer the requests on standard input until it ends. Other output of the module goes to standard error."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:
@@ -82,14 +84,16 @@ def answer_requests(read: Callable[[str, bytes, str], str]) -> None:
             seconds, request = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends the process, also inside a library's native code
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends the process even inside a library's native code.
         try:
             reply = read(*request), ""
         except DocumentError as error:
             reply = "", str(error)
         signal.setitimer(signal.ITIMER_PROF, 0)
         try:
-            replies.write(json.dumps(reply).encode() + b"\n")  # no pickle: whoever reads it trusts no document
+            # The reply is JSON and no pickle, because a malicious document might control this process, and loading a
+            # pickle can run arbitrary code.
+            replies.write(json.dumps(reply).encode() + b"\n")
             replies.flush()
-        except BrokenPipeError:  # whoever asked was killed
+        except BrokenPipeError:  # The requesting process was killed.
             os._exit(1)

@@ -1,7 +1,8 @@
-"""Prose of documents with markup: Markdown, reStructuredText, HTML, PDF, Word's docx and epub.
+"""Extract the prose of documents with markup: Markdown, reStructuredText, HTML, PDF, Word's docx and epub.
 
-Each paragraph, heading, list item and table row becomes one line, with a blank line after it. Code blocks, scripts,
-navigation and pictures are left out. Documents are not trusted: nothing is fetched or included, and size is bounded.
+Each paragraph, heading, list item and table row becomes one line, followed by a blank line. Code blocks, scripts,
+navigation and pictures are left out. Documents are not trusted: no external content is fetched or included, and sizes
+are limited.
 """
 
 import io
@@ -20,40 +21,43 @@ from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, is_archive_name, suffix
 from rnnlm.extensions.documents.document_process import DocumentProcess, answer_requests
 from rnnlm.runtime.extras import missing_packages
 
-# A document is read whole; docutils reads about 200 kB a second.
+# Each document is read into memory as a whole. The limit for rst is lower, because docutils reads only about 200 kB a
+# second.
 MAXIMUM_BYTES = {"rst": 4 << 20} | dict.fromkeys(("markdown", "html", "pdf", "docx", "epub"), 32 << 20)
-MAXIMUM_UNPACKED_BYTES = 64 << 20  # of the XML in a docx or epub
-MAXIMUM_PAGES = 20_000  # of a PDF
-# Of computing for a document, not on the clock: a busy machine leaves out the same ones.
+MAXIMUM_UNPACKED_BYTES = 64 << 20  # The limit for the XML in a docx or epub.
+MAXIMUM_PAGES = 20_000  # The limit for a PDF.
+# The limit counts computing time rather than wall-clock time, so that a busy machine leaves out the same documents.
 SECONDS = 10.0
-LEAST_SECONDS = {"pdf": 60.0}  # a small one may have a thousand pages
-SECONDS_PER_MEGABYTE = 10.0  # in addition; docutils, the slowest, takes half of it for usual text
+LEAST_SECONDS = {"pdf": 60.0}  # A small PDF may have a thousand pages.
+SECONDS_PER_MEGABYTE = 10.0  # This is added to SECONDS. For usual text docutils, the slowest parser, needs half of it.
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")  # :func:`name <target>`
-DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]*\[.*?\]\s*>", re.IGNORECASE | re.DOTALL)  # with entities of its own
+ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")  # Matches :func:`name <target>`.
+# Matches a DOCTYPE that defines its own entities.
+DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]*\[.*?\]\s*>", re.IGNORECASE | re.DOTALL)
 DECLARED_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 # fmt: off
 DROPPED_ELEMENTS = frozenset((
     "audio", "button", "canvas", "head", "iframe", "math", "nav", "noscript", "object", "pre", "script", "select",
     "style", "svg", "template", "textarea", "video",
 ))
-INLINE_ELEMENTS = frozenset((  # all others end a line
+INLINE_ELEMENTS = frozenset((  # All other elements end a line.
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
     "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "td", "th",
     "time", "tt", "u", "var", "wbr",
 ))
 # fmt: on
 TABLE_CELLS = frozenset(("td", "th"))
-# Word stores a text box twice, the second time for older programs, and a moved paragraph at both places.
+# Word stores a text box twice, the second time for older programs, and a moved paragraph at both its old and its new
+# place.
 REPEATED_IN_DOCX = ("{*}Fallback", "{*}moveFrom")
 TEXT_IN_DOCX = ("{*}t", "{*}tab", "{*}br", "{*}noBreakHyphen")
-END_OF_WORD = re.compile(r"[^\W\d_]-$")  # a word divided at the end of a line
+END_OF_WORD = re.compile(r"[^\W\d_]-$")  # Matches a word that is hyphenated at the end of a line.
 
 
 def document_prose(kind: str, data: bytes, text: str) -> str:
-    """Return the prose of a document: of `data` if its kind is one of BINARY_KINDS, else of `text`.
+    """Return the prose of a document, read from `data` if its kind is one of BINARY_KINDS, else from `text`.
 
-    Raise DocumentError if there is none, or if it takes too long to read.
+    Raise DocumentError if there is no prose or if reading takes too long.
     """
     size = max(len(data), len(text))
     seconds = LEAST_SECONDS.get(kind, SECONDS) + SECONDS_PER_MEGABYTE * size / 1e6
@@ -62,12 +66,12 @@ def document_prose(kind: str, data: bytes, text: str) -> str:
 
 
 def parsed_prose(kind: str, data: bytes, text: str) -> str:
-    """See document_prose; in this process, without a limit of time."""
+    """Return the prose of a document as document_prose does, but in this process and without a time limit."""
     try:
         prose = BINARY_KINDS[kind](data) if kind in BINARY_KINDS else READERS[kind](text)
     except DocumentError:
         raise
-    except Exception as error:  # each library raises many types on damaged documents
+    except Exception as error:  # The libraries raise many types of errors for damaged documents.
         reason = str(error).partition("\n")[0][:80]
         raise DocumentError(f"damaged {kind} ({type(error).__name__}{f': {reason}' if reason else ''})") from error
     prose = prose.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
@@ -82,12 +86,12 @@ def one_line(text: str) -> str:
 
 
 def joined(blocks: Iterable[str]) -> str:
-    """Put each block on a line, with a blank line after it: a paragraph of the corpus."""
+    """Put each block on a line of its own, followed by a blank line, so that each becomes a paragraph of the corpus."""
     return "".join(f"{line}\n\n" for line in map(one_line, blocks) if line)
 
 
 def markdown_prose(text: str) -> str:
-    """Return text of CommonMark with tables. HTML in it is read as HTML."""
+    """Return the prose of CommonMark text with tables. HTML in the text is parsed as HTML."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -120,7 +124,10 @@ def inline_text(tokens: Iterable[Any]) -> str:
 
 
 def rst_prose(text: str) -> str:
-    """Return text of reStructuredText, without includes and raw parts. Sphinx's roles give their text."""
+    """Return the prose of reStructuredText, without includes and raw parts.
+
+    Of Sphinx's roles, only the text is kept.
+    """
     from docutils import nodes
     from docutils.core import publish_doctree
 
@@ -130,7 +137,7 @@ def rst_prose(text: str) -> str:
         "raw_enabled": False,
         "docinfo_xform": False,
         "doctitle_xform": False,
-        "report_level": 5,  # Sphinx's directives are unknown here: no reports
+        "report_level": 5,  # Errors are not reported, because Sphinx's directives are unknown to docutils.
         "halt_level": 5,
         "line_length_limit": 1_000_000,
         "warning_stream": io.StringIO(),
@@ -164,7 +171,7 @@ def rst_prose(text: str) -> str:
 
 
 def html_prose(text: str) -> str:
-    """Return text of the elements that a reader sees, without navigation and preformatted text."""
+    """Return the visible text of an HTML page, without navigation and preformatted text."""
     return joined(html_blocks(text))
 
 
@@ -179,7 +186,7 @@ def html_blocks(text: str) -> Iterator[str]:
     content = DOCTYPE.sub("", text, count=1).encode("utf-8", "replace")
     try:
         root = html.document_fromstring(content, parser=parser, ensure_head_body=True)
-    except etree.ParserError:  # nothing but comments
+    except etree.ParserError:  # The page has nothing but comments.
         return
     words: list[str] = []
     walk = etree.iterwalk(root, events=("start", "end"))
@@ -201,7 +208,7 @@ def html_blocks(text: str) -> Iterator[str]:
 
 
 def declared_charset(head: bytes) -> str | None:
-    """Return the encoding that an HTML page declares for itself, if Python knows it."""
+    """Return the encoding that an HTML page declares in its head, or None if Python does not support it."""
     found = DECLARED_CHARSET.search(head)
     if found is None:
         return None
@@ -213,7 +220,7 @@ def declared_charset(head: bytes) -> str | None:
 
 
 def pdf_prose(data: bytes) -> str:
-    """Return text of a PDF's pages, with lines joined to paragraphs. Needs the extra `documents`."""
+    """Return the text of a PDF's pages, with lines joined to paragraphs. This needs the extra `documents`."""
     if missing_packages("documents"):
         raise DocumentError('needs the extra documents: pip install ".[documents]"')
     import pypdf
@@ -228,7 +235,7 @@ def pdf_prose(data: bytes) -> str:
 
 
 def paragraphs_of_page(text: str) -> Iterator[str]:
-    """Yield lines joined up to a blank line; a word that is divided at the end of a line is joined."""
+    """Yield the paragraphs of a page, which end at blank lines. Hyphenated words at line ends are joined."""
     held = ""
     for line in [*text.splitlines(), ""]:
         line = line.strip()
@@ -242,14 +249,14 @@ def paragraphs_of_page(text: str) -> Iterator[str]:
 
 
 class ZipParts:
-    """The XML files in a docx or epub, parsed without entities or network."""
+    """The files in a docx or epub archive. XML is parsed without entities and without network access."""
 
     def __init__(self, data: bytes) -> None:
         self.archive = zipfile.ZipFile(io.BytesIO(data))
         self.bytes_left = MAXIMUM_UNPACKED_BYTES
 
     def read(self, name: str) -> bytes:
-        """Raise DocumentError if the parts are too large together."""
+        """Return the content of a file. Raise DocumentError if the files read so far are too large in total."""
         with self.archive.open(name) as file:
             content = file.read(self.bytes_left + 1)
         self.bytes_left -= len(content)
@@ -258,14 +265,14 @@ class ZipParts:
         return content
 
     def xml(self, name: str) -> Any:
-        """Return the root element."""
+        """Return the root element of an XML file."""
         from lxml import etree
 
         return etree.fromstring(self.read(name), etree.XMLParser(resolve_entities=False, no_network=True))
 
 
 def docx_prose(data: bytes) -> str:
-    """Return text of the paragraphs in the body of a Word document. Those of a table row are one line."""
+    """Return the text of the paragraphs in the body of a Word document. The paragraphs of a table row form one line."""
     body = ZipParts(data).xml("word/document.xml")
     for repeated in list(body.iter(*REPEATED_IN_DOCX)):
         repeated.getparent().remove(repeated)
@@ -274,13 +281,13 @@ def docx_prose(data: bytes) -> str:
 
 
 def docx_paragraph(paragraph: Any) -> str:
-    """Return the text of a paragraph, without that of the text boxes in it, which have paragraphs of their own."""
+    """Return the text of a paragraph. Text boxes in it are left out, because they have paragraphs of their own."""
     own = (part for part in paragraph.iter(*TEXT_IN_DOCX) if next(part.iterancestors("{*}p")) is paragraph)
     return "".join("-" if part.tag.endswith("}noBreakHyphen") else part.text or " " for part in own)
 
 
 def epub_prose(data: bytes) -> str:
-    """Return text of the chapters of an epub, in reading order."""
+    """Return the text of the chapters of an epub, in reading order."""
     parts = ZipParts(data)
     (package, *_) = parts.xml("META-INF/container.xml").iter("{*}rootfile")
     path = package.get("full-path")
@@ -304,9 +311,9 @@ MARKUP_LIBRARIES = {
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
-    """Return the libraries that the prose of these files depends on, with their versions, "" if not installed.
+    """Return the versions of the libraries on which the prose of these files depends, "" if a library is not installed.
 
-    An archive may hold any kind of document.
+    For an archive, all libraries are returned, because it may contain any kind of document.
     """
     kinds = set()
     for name in names:

@@ -1,7 +1,7 @@
-"""An ensemble of finished runs as a run of its own: nothing is trained but the shares of its networks.
+"""Store an ensemble of finished runs as a run of its own. Only the weights of the networks in the mixture are fitted.
 
-RUN/config.json, started.json   that of the first member; the dataset
-RUN/model/, run.json, COMPLETE  as of a training run: networks and counts in one folder
+RUN/config.json, started.json   configuration and dataset of the first member
+RUN/model/, run.json, COMPLETE  as in a training run, with all networks and the n-gram model in one folder
 """
 
 import logging
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class MixConfig(Section):
-    """An ensemble of finished runs."""
+    """Settings of an ensemble of finished runs."""
 
     models: tuple[str, ...] = Field(
         description="Registered models or runs whose probabilities are averaged: NAME, NAME@ALIAS, NAME/3 or a run's "
@@ -44,18 +44,18 @@ class MixConfig(Section):
 
 @dataclass(frozen=True)
 class Member:
-    """A finished run whose network takes part."""
+    """A finished run whose network is part of the ensemble."""
 
     run: RunRecord
-    config: PipelineConfig  # without a teacher: the ensemble's is that of its first member, and nothing taught it
+    # The teacher is left out. The ensemble gets the configuration of its first member, but was not distilled itself.
+    config: PipelineConfig
 
 
 def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], DatasetRecord]:
-    """Return the runs of these model folders, and the dataset that all were trained on.
+    """Return the runs of these model folders, and the dataset on which all of them were trained.
 
-    Raise ModelError if it is not one.
-
-    folders: RUN/model, as model_lookup.run_model_folder() gives them.
+    `folders` are paths RUN/model, as model_lookup.run_model_folder() returns them. Raise ModelError if the runs do not
+    share one dataset, or cannot be combined for another reason.
     """
     if len(set(folders)) < max(2, len(folders)):
         raise ModelError("an ensemble needs at least two models, each of another run")
@@ -68,7 +68,7 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
         settings = PipelineConfig.model_validate(config | {"force": ()})
         member = Member(RunRecord(**facts, folder=folder.parent), settings)
         if not member.config.model.has_network:
-            raise ModelError(f"{member.run.run_id}: counts alone; give networks, with which counts are mixed")
+            raise ModelError(f"{member.run.run_id}: the model is only n-gram counts; give runs with a network")
         if member.run.started_from is not None:
             raise ModelError(f"{member.run.run_id}: began with another model's weights; give runs from random weights")
         members.append(member)
@@ -86,10 +86,10 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
 
 @stage("training")
 def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord) -> RunRecord:
-    """Make a complete run in home.runs with the members' networks and, where they have some, counts.
+    """Make a complete run in home.runs with the members' networks and, if any member has one, an n-gram model.
 
-    The shares of the networks, and then those of the counts, are fitted on the validation lines that may choose. A
-    finished one is found again.
+    The mixture weights of the networks, and then those of the n-gram model, are fitted on the validation lines that are
+    reserved for choices (choosing_tokens). If the ensemble already exists, it is returned.
     """
     config = members[0].config
     order = max(member.config.model.counts for member in members)
@@ -103,7 +103,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
         write_json(folder / STARTED, {"run_id": key, "dataset_id": dataset.dataset_id, "members": names})
 
         def losses_of(split: Split) -> np.ndarray:
-            """Return the losses of each network, (networks, predicted tokens), in nats."""
+            """Return the losses of all networks in nats, (networks, predicted tokens)."""
             batch_size = config.evaluation.batch_size
             return np.stack([stored_network_nll(home, dataset, one.run, split, batch_size) for one in members])
 

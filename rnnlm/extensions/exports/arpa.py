@@ -1,7 +1,7 @@
-"""Export a model's counts to an ARPA file, which KenLM, SRILM, Kaldi and pyctcdecode read.
+"""Export a model's n-gram counts to an ARPA file, which KenLM, SRILM, Kaldi and pyctcdecode can read.
 
 Each n-gram is listed with log₁₀ of its interpolated probability. An n-gram that is also a context has log₁₀ of its
-gamma as its back-off weight, so that a reader of the file finds the probabilities of count_model.py:
+gamma as back-off weight. A program that reads the file therefore computes the same probabilities as count_model.py:
 
     p(w | context) = the listed one, else gamma(context) p(w | shorter context); gamma of an unknown context is 1.
 """
@@ -21,23 +21,26 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 
-NEVER = -99.0  # log₁₀ of a probability of 0, by convention
+NEVER = -99.0  # By convention, this stands for log₁₀ of a probability of 0.
 SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
-UNKNOWN_IN_CAPITALS = "<UNK>"  # KenLM reads it as <unk>
+UNKNOWN_IN_CAPITALS = "<UNK>"  # KenLM reads this word as <unk>.
 NGRAMS_AT_ONCE = 1 << 18
 
 
 class ArpaRecord(Record):
-    """A model's counts as an ARPA file."""
+    """The result of exporting a model's n-gram counts to an ARPA file."""
 
     file: Path
     file_bytes: int
-    ngrams: tuple[int, ...]  # by order, from 1
-    without_network: bool  # the model is a mixture, and the file its counts alone
+    ngrams: tuple[int, ...]  # The number of n-grams of each order, from order 1.
+    without_network: bool  # True if the model also has a network, which the file lacks.
 
 
 def export_arpa(folder: Path, file: Path) -> ArpaRecord:
-    """Write the counts of the model in `folder`. ModelError if it has none; ConfigError if `file` cannot be written."""
+    """Write the n-gram counts of the model in `folder` to `file`.
+
+    Raise ModelError if the model has no counts, and ConfigError if `file` cannot be written.
+    """
     mixture = load_model(folder).mixture
     if mixture is None:
         raise ModelError(f"{folder}: the model has no counts; train one with model.counts=5 or model.kind=kneser-ney")
@@ -55,15 +58,16 @@ def export_arpa(folder: Path, file: Path) -> ArpaRecord:
 
 
 def spellings(pieces: Sequence[str]) -> list[str]:
-    """Spell tokens for an ARPA file, no two alike: without white space, and <s> and </s> for a sentence's ends.
+    """Return a different spelling without white space for each token of an ARPA file.
 
-    White space is written as its code, and so is the first character of a word that is spelled as another token.
+    The ends of a sentence are spelled <s> and </s>. White space is replaced by its character code, and so is the first
+    character of a word whose spelling another token already has.
     """
     words, taken = [], {*SPECIAL.values(), UNKNOWN_IN_CAPITALS}
     for token_id, piece in enumerate(pieces):
         word = SPECIAL.get(token_id)
         if word is None:
-            # Readers also split at NUL, which is no white space of Python's.
+            # The readers of ARPA files also split at NUL, which is not white space in Python.
             word = re.sub(r"[\s\0]", lambda found: code_of(found[0]), piece) or "<empty>"
             while word in taken:
                 word = code_of(word[0]) + word[1:]
@@ -73,12 +77,15 @@ def spellings(pieces: Sequence[str]) -> list[str]:
 
 
 def code_of(character: str) -> str:
-    """Return `<0x20>` for a space."""
+    """Return the code of a character, such as `<0x20>` for a space."""
     return f"<0x{ord(character):02X}>"
 
 
 def write_arpa(counts: CountModel, words: Sequence[str], stream: IO[str]) -> list[int]:
-    """Write the model, and return the number of n-grams of each order. words: the spelling of each token id."""
+    """Write the n-gram model to a stream, and return the number of n-grams of each order.
+
+    `words` has the spelling of each token id.
+    """
     ngrams = list(ngrams_by_order(counts))
     stream.write("\\data\\\n")
     stream.writelines(f"ngram {order}={len(rows)}\n" for order, rows in enumerate(ngrams, start=1))
@@ -91,7 +98,10 @@ def write_arpa(counts: CountModel, words: Sequence[str], stream: IO[str]) -> lis
 
 
 def ngrams_by_order(counts: CountModel) -> Iterator[np.ndarray]:
-    """Yield the token ids of all counted n-grams, contexts and single tokens, (N, order), in the text's order."""
+    """Yield all n-grams of each order as rows of token ids, (N, order), in the order of the text.
+
+    They include the contexts and all single tokens.
+    """
     contexts = context_tokens(counts)
     for length, level in enumerate(counts.levels):
         ending = np.repeat(contexts[length], sizes_of(level.first_word), axis=0)
@@ -104,7 +114,7 @@ def ngrams_by_order(counts: CountModel) -> Iterator[np.ndarray]:
 
 
 def context_tokens(counts: CountModel) -> list[np.ndarray]:
-    """Return the tokens of every context, the last one first, for each length, (C, length)."""
+    """Return the tokens of all contexts of each length, (C, length), with the last token first."""
     found = [np.zeros((1, 0), np.int64)]
     for above, level in pairwise(counts.levels):
         parents = np.repeat(found[-1], sizes_of(above.first_child), axis=0)
@@ -113,17 +123,20 @@ def context_tokens(counts: CountModel) -> list[np.ndarray]:
 
 
 def sizes_of(first: np.ndarray) -> np.ndarray:
-    """Return the number of values in each range, (n,). first: (n + 1,), the place of its first value."""
+    """Return the number of values in each range, (n,). `first` is the index of each range's first value, (n + 1,)."""
     places = first.astype(np.int64)
     sizes: np.ndarray = places[1:] - places[:-1]
     return sizes
 
 
 def lines(counts: CountModel, words: Sequence[str], ngrams: np.ndarray) -> Iterable[str]:
-    """Yield probability, tab, n-gram and, below the highest order, tab and back-off weight. ngrams: (N, order)."""
+    """Yield one line per n-gram: probability, tab, n-gram and, below the highest order, tab and back-off weight.
+
+    `ngrams` has the shape (N, order).
+    """
     order = ngrams.shape[1]
     contexts = np.pad(ngrams[:, :-1][:, ::-1], [(0, 0), (0, counts.order - order)])
-    with np.errstate(divide="ignore"):  # <s> is never predicted
+    with np.errstate(divide="ignore"):  # The probability of <s> is 0, because it is never predicted.
         log_probabilities, _ = counts.log_probabilities(contexts, ngrams[:, -1])
     probabilities = np.maximum(log_probabilities / np.log(10), NEVER).tolist()
     texts = [" ".join([words[token_id] for token_id in ngram]) for ngram in ngrams.tolist()]
@@ -134,7 +147,7 @@ def lines(counts: CountModel, words: Sequence[str], ngrams: np.ndarray) -> Itera
 
 
 def back_off_weights(counts: CountModel, ngrams: np.ndarray) -> np.ndarray:
-    """Return log₁₀ of gamma of each n-gram as a context, (N,), or 0 if it is none."""
+    """Return log₁₀ of gamma for each n-gram as a context, (N,), or 0 if it is not a context."""
     nodes, known = np.zeros(len(ngrams), np.int64), np.ones(len(ngrams), bool)
     for length, tokens in enumerate(ngrams.T[::-1], start=1):
         places, found = counts.children(length - 1, nodes, tokens)

@@ -1,6 +1,6 @@
-"""The model as a transformers PreTrainedModel. Importing this module lets AutoModelForCausalLM load a model's folder.
+"""The model as a PreTrainedModel. Importing this module lets AutoModelForCausalLM load a model's folder.
 
-Nothing else in rnnlm imports it: importing transformers' model classes takes longer than importing torch.
+No other module of rnnlm imports this one, because transformers' model classes take longer to import than torch.
 """
 
 import traceback
@@ -26,22 +26,22 @@ from rnnlm.models.language_model import LanguageModel
 
 class RnnlmConfig(PretrainedConfig):
     model_type = "rnnlm"
-    keys_to_ignore_at_inference = ["state"]  # so that Trainer does not gather it with the logits
+    keys_to_ignore_at_inference = ["state"]  # The Trainer would otherwise gather the state together with the logits.
 
     kind: str = "elman"
     vocab_size: int = 16
     hidden_size: int = 16
-    embedding_size: int | None = None  # None: hidden_size
+    embedding_size: int | None = None  # None means hidden_size.
     num_hidden_layers: int = 1
     nonlinearity: Nonlinearity = "tanh"
     backend: Backend = "fused"
-    diagonal: bool = False  # the recurrent matrix U is diagonal, stored as a vector
-    residual: bool = False  # pre-norm residual connections between layers
-    branch_scale: float = 1.0  # of what a residual layer adds
+    diagonal: bool = False  # True if the recurrent matrix U is diagonal and stored as a vector.
+    residual: bool = False  # True if there are pre-norm residual connections between layers.
+    branch_scale: float = 1.0  # The factor of a residual layer's output.
     tie_word_embeddings: bool = False
-    one_hot: bool = False  # the embedding is the identity and is not trained
-    heads: int | None = None  # of a Transformer or an xLSTM
-    attention_window: int | None = None  # of a Transformer, in tokens
+    one_hot: bool = False  # True if the embedding is the identity matrix and not trained.
+    heads: int | None = None  # The number of heads of a Transformer or an xLSTM.
+    attention_window: int | None = None  # The attention window of a Transformer, in tokens.
     pad_token_id: int = 0
     bos_token_id: int = 2
     eos_token_id: int = 3
@@ -55,7 +55,8 @@ class RnnlmConfig(PretrainedConfig):
 class RnnlmOutput(ModelOutput):
     """The model's output.
 
-    loss: scalar or None; logits: (b, t, V); state: (b, L, S), or None if use_cache is False.
+    loss is a scalar or None, logits have the shape (b, t, V), and state has the shape (b, L, S) or is None if use_cache
+    is False.
     """
 
     loss: Tensor | None = None
@@ -64,10 +65,10 @@ class RnnlmOutput(ModelOutput):
 
 
 def refuse_lm_eval_hf_model() -> None:
-    """Raise ModelError if lm_eval's `hf` model is among the callers.
+    """Raise ModelError if the call comes from the `hf` model of lm_eval, whose scores would be wrong.
 
-    Its figures would be wrong: it adds a second `<bos>` and lets the model predict it, or leaves line ends, unknown
-    words and white space out. Its arguments do not differ from those of other callers, so the call stack must tell.
+    lm_eval's `hf` model either adds a second `<bos>` and scores it, or leaves out line ends, unknown words and white
+    space. Its arguments look like those of any other caller, so the call stack is inspected.
     """
     callers = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_stack(None)]
     if "lm_eval.models.huggingface" in callers:
@@ -78,10 +79,10 @@ def refuse_lm_eval_hf_model() -> None:
 
 
 class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
-    """LanguageModel with the arguments and outputs that transformers expects: the network alone, without counts.
+    """The network of a model with the arguments and outputs that transformers expects, without the n-gram model.
 
-    generate() carries the recurrent state because it is called `state` in arguments and outputs. Gradient checkpointing
-    is not supported; transformers raises an error that says so.
+    generate() passes the recurrent state on because both an argument and an output are called `state`. Gradient
+    checkpointing is not supported, and transformers raises an error that says so.
     """
 
     config_class = RnnlmConfig
@@ -98,30 +99,30 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
 
     @classmethod
     def from_language_model(cls, model: LanguageModel) -> "RnnlmForCausalLM":
-        """Wrap a model, and share its weights."""
+        """Wrap a model without copying its weights."""
         wrapped = cls(RnnlmConfig(**model.config))
         wrapped.language_model = model
         return wrapped
 
     @classmethod
     def from_pretrained(cls, *arguments: Any, **settings: Any) -> Any:
-        """Load a model as transformers does, but only from safetensors: loading a pickle can run arbitrary code.
+        """Load a model as transformers does, but only from safetensors, because a pickle can run arbitrary code.
 
-        ModelError if the `hf` model of EleutherAI's lm_eval calls it.
+        Raise ModelError if the `hf` model of EleutherAI's lm_eval calls this method.
         """
         refuse_lm_eval_hf_model()
         loaded = super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        # Loading has replaced the weights of a one-hot embedding, which are not trained.
+        # Loading has replaced the embedding's weights. Those of a one-hot embedding must not be trained.
         model.language_model.embedding.weight.requires_grad_(not model.config.one_hot)
         return loaded
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        return False  # the past is one state, not keys and values
+        return False  # The past is a single state rather than keys and values.
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Rebuild the buffer. Weights come from rnnlm.models.initialization or from a file."""
+        """Rebuild the buffer never_predicted. The weights come from rnnlm.models.initialization or from a file."""
         if isinstance(module, LanguageModel):
             never = torch.zeros(self.config.vocab_size, dtype=torch.bool)
             never[[self.config.pad_token_id, self.config.bos_token_id]] = True
@@ -141,14 +142,15 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def resize_token_embeddings(self, *arguments: Any, **settings: Any) -> Any:
-        """Resize the embedding as transformers does, but let new tokens start with the mean bias.
+        """Resize the embedding as transformers does, but initialize the bias of new tokens to the mean bias.
 
-        transformers gives them 0 if weights are tied; beside log frequencies nothing else would ever be generated.
+        transformers would initialize the bias to 0 if weights are tied. The other biases are log frequencies, far below
+        0, so only new tokens would be generated.
         """
         before = self.language_model.head.bias.clone()
         embedding = super().resize_token_embeddings(*arguments, **settings)
         self.language_model.head.bias[len(before) :] = before.mean()
-        self._init_weights(self.language_model)  # resizes never_predicted
+        self._init_weights(self.language_model)  # This resizes never_predicted.
         return embedding
 
     def forward(
@@ -164,12 +166,22 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> RnnlmOutput:
-        """Return logits (b, t, V) and the state after the last token. input_ids: (b, t).
+        """Return the logits, (b, t, V), and the state after the last token.
 
-        attention_mask: (b, t) or longer on the left (generate() passes the whole history); where it is 0 the state
-        stays the same. labels are shifted here; shift_labels, as datasets store them, are shifted already.
-        num_items_in_batch: divisor of the summed loss; None: the number of targets. Trainer counts targets over all
-        batches that it accumulates. logits_to_keep: return only those of this many last tokens; 0: of all.
+        Args:
+            input_ids: Token ids, (b, t).
+            attention_mask: (b, t), or longer on the left, because generate() passes the whole history. Where it is 0,
+                the state does not change.
+            state: The state before the first token, (b, L, S). If None, it is zero.
+            labels: Target tokens, which are shifted here.
+            shift_labels: Target tokens that are already shifted, as datasets store them.
+            num_items_in_batch: Divisor of the summed loss. If None, it is the number of targets. Trainer passes the
+                number of targets in all batches that it accumulates.
+            logits_to_keep: Number of last tokens whose logits are returned. 0 means all.
+            use_cache: If False, no state is returned.
+            return_dict: Ignored, as transformers may pass it.
+            **kwargs: Ignored, as transformers may pass further arguments.
+
         """
         assert input_ids is not None, "the model reads input_ids"
         mask = None if attention_mask is None else attention_mask[:, -input_ids.shape[1] :]
@@ -177,9 +189,9 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         logits = self.language_model.logits(hidden[:, -logits_to_keep:])
         loss = None
         if shift_labels is None and labels is not None:
-            shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]  # transformers' own shift
+            shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]  # Shifted as in transformers.
         if shift_labels is not None:
-            # Ignore <pad> as well as -100, the padding of transformers.
+            # The loss ignores <pad> as well as -100, with which transformers pads.
             targets = shift_labels.masked_fill(shift_labels == self.config.pad_token_id, -100).flatten()
             reduction = "mean" if num_items_in_batch is None else "sum"
             loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets, reduction=reduction)
@@ -196,7 +208,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         logits_to_keep: int = 0,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Pass only the last token if there is a state: the prefix is already in it."""
+        """Return the inputs of the next step. If there is a state, only the last token is passed."""
         carried = state if use_cache else None
         return {
             "input_ids": input_ids if carried is None else input_ids[:, -1:],
@@ -211,17 +223,17 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> dict[str, Any]:
         model_kwargs = super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
         if outputs.get("state") is None:
-            # Without a cache each step reads all tokens again, and beam search has nothing to reorder.
+            # Without a cache, each step reads all tokens again, and beam search has no state to reorder.
             model_kwargs.pop("state", None)
         return model_kwargs
 
     def _reorder_cache(self, state: Tensor, beam_idx: Tensor) -> Tensor:
-        """Let each beam continue from the state of the beam that it came from."""
+        """Let each beam continue from the state of the beam from which it was extended."""
         return state.index_select(0, beam_idx)
 
 
 class ElmanConfig(RnnlmConfig):
-    """The configuration of models that were saved before there were other kinds."""
+    """The configuration of models that were saved when rnnlm had only Elman networks."""
 
     model_type = "rnnlm-elman"
 

@@ -1,9 +1,9 @@
-"""Export a model to ONNX: the graph of one step, with its state as input and output. Needs the extra `onnx`.
+"""Export a model to ONNX, as the graph of one time step with the state as input and output. Needs the extra `onnx`.
 
     token_ids (batch, 1) int64, state (batch, L, S) float32 → logits (batch, V) float32, new_state (batch, L, S)
 
-The batch may have any size. Start with a state of zeros and `<bos>`, and feed each new state back. The tokenizer and
-the ids of the special tokens are written beside the file.
+The batch may have any size. The first step needs a state of zeros and `<bos>`, and each further step the previous
+new_state. The tokenizer and the ids of the special tokens are written to the same folder.
 """
 
 import copy
@@ -26,43 +26,48 @@ from rnnlm.storage.home import atomic_file, write_json
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 
-TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"  # beside the file
-LARGEST_BYTES = 1 << 30  # of weights; the exporter would put more into a second file
+TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"  # These files are written to the same folder.
+LARGEST_BYTES = 1 << 30  # The limit for the weights. The exporter would write larger ones partly to a second file.
 CHECKED_STEPS, CHECKED_LANES = 64, 2
-LOGITS_TOLERANCE = 1e-4  # of logits, relative to the largest one if that is above 1: relu states may grow
+# The largest difference of logits. It is relative to the largest logit if that is above 1, because states of relu may
+# grow.
+LOGITS_TOLERANCE = 1e-4
 
 
 class ExportRecord(Record):
-    """A model as an ONNX file with its tokenizer and special tokens."""
+    """The result of exporting a model to ONNX: the file, its tokenizer and its special tokens."""
 
     file: Path
     tokenizer: Path
     special_tokens: Path
     file_bytes: int
-    largest_difference: float  # between the logits of ONNX Runtime and torch
-    without_counts: bool = False  # the model is a mixture, and the file its network alone
+    largest_difference: float  # The largest difference between the logits of ONNX Runtime and torch.
+    without_counts: bool = False  # True if the model also has an n-gram model, which the file lacks.
 
 
 class OneStep(nn.Module):
-    """The function that the graph computes."""
+    """The function that the ONNX graph computes."""
 
     def __init__(self, model: LanguageModel) -> None:
         super().__init__()
         self.model = copy.deepcopy(model)
-        # The fused kernel is not an ONNX operator.
+        # The fused kernel has no ONNX operator.
         self.model.stack.backend = "loop"
 
     def forward(self, token_ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Read one token. token_ids: (b, 1), state: (b, L, S) → logits (b, V), new state (b, L, S)."""
+        """Read one token and return the logits, (b, V), and the new state, (b, L, S).
+
+        `token_ids` has the shape (b, 1), and `state` (b, L, S).
+        """
         hidden, new_state = self.model.hidden(token_ids, state)
         return self.model.logits(hidden[:, -1]), new_state
 
 
 def export_onnx(folder: Path, file: Path) -> ExportRecord:
-    """Write the model in `folder` to `file`, after checking onnxruntime's results against torch's.
+    """Write the model in `folder` to `file`, after comparing the results of onnxruntime and torch.
 
-    ConfigError if it cannot be written there, or if another model's tokenizer is there; ModelError if the runtimes
-    differ by more than LOGITS_TOLERANCE.
+    Raise ConfigError if the file cannot be written there, or if the folder has the tokenizer of another model. Raise
+    ModelError if the results differ by more than LOGITS_TOLERANCE.
     """
     need_extra("onnx", "rnnlm export")
     model = load_network(folder)
@@ -104,7 +109,7 @@ def check_size(model: LanguageModel, folder: Path) -> None:
 
 
 def prepare_folder(file: Path, tokenizer: Path) -> None:
-    """Create the folder of `file`. ConfigError if it holds the tokenizer of another model."""
+    """Create the folder of `file`. Raise ConfigError if it has the tokenizer of another model."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -120,15 +125,17 @@ def prepare_folder(file: Path, tokenizer: Path) -> None:
 
 
 def build_program(model: LanguageModel) -> Any:
-    """Build torch's ONNXProgram with torch.export."""
-    # Two rows, because torch.export would take a batch of one for a constant. The values do not matter.
+    """Export the model with torch.export and return torch's ONNXProgram."""
+    # The example has two rows, because torch.export would treat a batch size of one as a constant. The values do not
+    # matter.
     example = (torch.full((2, 1), EOS), model.stack.initial_state(2))
     batch = {0: torch.export.Dim("batch")}
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # the exporter warns about every graph
+    logger.setLevel(logging.ERROR)  # The exporter prints a warning for every graph.
     try:
-        with warnings.catch_warnings(action="ignore"):  # both inputs share one axis, as they should
+        # torch warns that both inputs share the batch axis, which is intended.
+        with warnings.catch_warnings(action="ignore"):
             return torch.onnx.export(
                 OneStep(model).eval(),
                 example,
@@ -144,9 +151,10 @@ def build_program(model: LanguageModel) -> Any:
 
 @torch.inference_mode()
 def largest_difference(model: LanguageModel, file: Path) -> float:
-    """Return the largest difference between logits of onnxruntime and torch for the same random ids.
+    """Return the largest difference between the logits of onnxruntime and torch for the same random token ids.
 
-    Relative to the largest logit if that is above 1. Infinite if onnxruntime predicts a token that is never predicted.
+    The difference is relative to the largest logit if that is above 1. It is infinite if onnxruntime gives a
+    probability to a token that is never predicted.
     """
     import onnxruntime
 

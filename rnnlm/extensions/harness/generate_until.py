@@ -1,4 +1,4 @@
-"""Continue contexts up to a stop sequence, for EleutherAI's harness; results do not depend on the batch."""
+"""Continue contexts up to a stop sequence, for EleutherAI's harness. The results do not depend on the batch size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
-NO_END = -1  # not a token id: no token ends the text
+NO_END = -1  # This is not a token id, so no token ends the text.
 
 
 @dataclass
 class Answer:
-    """The text written after one context; called with each new token (a sampling.OnToken)."""
+    """The text generated after one context. The object is called with each new token, as a sampling.OnToken."""
 
     context: str
     tokenizer: TextTokenizer
     stops: Sequence[str]
-    end: int  # the token that ends the text; NO_END: none does
+    end: int  # The id of the token that ends the text, or NO_END.
     text: str = ""
 
     def __call__(self, continuation: Continuation, logits: Tensor) -> None:
-        """Append the new token; end before the first stop sequence."""
+        """Append the new token, and end the text before the first stop sequence."""
         if continuation.ids[-1] == self.end:
             return
         text = continuation_text(continuation.ids, self.tokenizer, self.context)
@@ -46,8 +46,9 @@ def write_answers(
 ) -> list[str]:
     """Return one answer per context: the text before the first of `stops`, at most sampling.maximum_tokens tokens.
 
-    In `stream` mode `<eos>` is a line feed and the answer continues; in `sentence` mode it ends the answer. With a word
-    tokenizer the answer starts with a space if the context lacks one: context + answer is the whole text.
+    In `stream` mode `<eos>` stands for a line feed and the answer continues. In `sentence` mode it ends the answer.
+    With a word tokenizer, the answer begins with a space unless the context ends with white space, so that context and
+    answer can be concatenated.
     """
     end = EOS if mode == "sentence" else NO_END
     answers = [Answer(context, tokenizer, stops, end) for context in contexts]
@@ -60,9 +61,9 @@ def write_answers(
 
 
 def context_ids(tokenizer: TextTokenizer, mode: Mode, context: str) -> list[int]:
-    """Return the ids of `<bos>` and the context, whose last line may continue.
+    """Return the token ids of `<bos>` and the context, without `<eos>` after its last line, which may continue.
 
-    In `sentence` mode the earlier lines are left out.
+    In `sentence` mode only the last line is used.
     """
     lines = [tokenizer.encode(line) for line in context.split("\n")]
     if mode == "sentence":
@@ -71,7 +72,7 @@ def context_ids(tokenizer: TextTokenizer, mode: Mode, context: str) -> list[int]
 
 
 def continuation_text(ids: list[int], tokenizer: TextTokenizer, context: str) -> str:
-    """Return the tokens as text that continues the context. `<eos>` is a line feed."""
+    """Decode the tokens to text that continues the context. `<eos>` becomes a line feed."""
     lines: list[list[int]] = [[]]
     for token_id in ids:
         if token_id == EOS:

@@ -1,4 +1,4 @@
-"""Options of `rnnlm lm-eval`; not a stage of the pipeline."""
+"""Options of `rnnlm lm-eval`. They are not part of the pipeline's configuration."""
 
 from pydantic import Field, model_validator
 
@@ -7,15 +7,19 @@ from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, Size
 
 
 class HarnessConfig(Section):
-    """Which tasks EleutherAI's harness runs, and on how many documents."""
+    """Settings of EleutherAI's harness: its tasks and the number of documents."""
 
     tasks: tuple[str, ...] = Field(
-        (), description="comma-separated names of harness tasks, or YAML task files; most download their data"
+        (), description="comma-separated names of harness tasks or YAML task files; most tasks download their data"
     )
     file: str | None = Field(None, description="measure bits per byte and perplexities of this whole text")
-    limit: PositiveFloat | None = Field(None, description="documents per task; below 1, a share of them")
-    fewshot: NonNegativeInt | None = Field(None, description="examples before each question; default: the task's own")
-    batch_size: Size = Field(64, description="texts scored together")
+    limit: PositiveFloat | None = Field(
+        None, description="number of documents per task, or a fraction of them if below 1"
+    )
+    fewshot: NonNegativeInt | None = Field(
+        None, description="number of examples before each question; default: as the task says"
+    )
+    batch_size: Size = Field(64, description="number of texts per batch")
 
     @model_validator(mode="after")
     def has_something_to_measure(self) -> "HarnessConfig":

@@ -1,4 +1,4 @@
-"""Run EleutherAI's evaluation harness on a model, on the harness's tasks or on a text. Needs the extra `lm-eval`."""
+"""Run EleutherAI's evaluation harness on a model, with the harness's tasks or a text. Needs the extra `lm-eval`."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, Record
 
-FEWSHOT_SEED = 1234  # the harness's own default
-BOOTSTRAP_RESAMPLES = 1_000  # for metrics whose standard error has no formula
+FEWSHOT_SEED = 1234  # The default of the harness.
+BOOTSTRAP_RESAMPLES = 1_000  # Bootstrap resamples for metrics whose standard error has no formula.
 
 
 class HarnessMetric(Record):
@@ -24,9 +24,9 @@ class HarnessMetric(Record):
 
     task: str
     metric: str
-    filter: str  # applied by the harness to the answers; `none`
+    filter: str  # The filter that the harness applied to the answers, or `none`.
     value: float
-    standard_error: float | None  # None: not reported
+    standard_error: float | None  # None if the harness does not report it.
     documents: int
 
 
@@ -36,9 +36,9 @@ class HarnessRecord(Record):
 
 
 def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecord:
-    """Return every metric of the configured tasks and text, for the model in `folder`.
+    """Return every metric of the configured tasks and text for the model in `folder`.
 
-    ConfigError for a task that is unknown or unsupported; CorpusError for data that cannot be loaded.
+    Raise ConfigError for a task that is unknown or unsupported, and CorpusError for data that cannot be loaded.
     """
     need_extra("lm-eval", "rnnlm lm-eval")
     import lm_eval
@@ -56,10 +56,11 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
         for name, task in loaded["tasks"].items():
             refuse_unsupported(name, task)
             own = task.get_config("num_fewshot")
-            if own != 0:  # a task with 0 cannot have examples
+            if own != 0:  # A task with 0 few-shot examples does not support any.
                 task.set_config("num_fewshot", config.fewshot if config.fewshot is not None else (own or 0))
             task.set_fewshot_seed(FEWSHOT_SEED)
-        # Not simple_evaluate: it loads the tasks itself, and takes seconds to describe the machine.
+        # simple_evaluate is not used, because it loads the tasks itself and spends seconds on collecting data about the
+        # machine.
         results = lm_eval.evaluate(
             lm=model,
             task_dict=loaded,
@@ -71,7 +72,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
 
 
 def one_text(home: Home, file: str) -> CorpusRecord:
-    """Read the corpus as `rnnlm evaluate` does: the same bytes, so that the metrics agree."""
+    """Read the text as a corpus, as `rnnlm evaluate` does, so that both measure the same bytes."""
     corpus = obtain_corpus(home, CorpusConfig(source=file))
     if "text" not in corpus.files:
         raise CorpusError(
@@ -83,22 +84,22 @@ def one_text(home: Home, file: str) -> CorpusRecord:
 def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
     """Write a YAML task that measures the probability of the whole text as one document.
 
-    The harness divides by the document's UTF-8 bytes, line feeds included, and by its words: the pieces between white
-    space, including an empty one at the end.
+    The harness divides the log-probability by the number of UTF-8 bytes, including line feeds, and by the number of
+    words. Its words are the parts between white space, including an empty one at the end.
     """
     task = {
         "task": f"file-{corpus.name}",
-        "dataset_path": "text",  # the text reader of `datasets`
+        "dataset_path": "text",  # The reader of text files in `datasets`.
         "dataset_kwargs": {
             "data_files": {"test": str(corpus.folder / corpus.files["text"])},
             "sample_by": "document",
-            "cache_dir": str(scratch / "datasets"),  # not in the user's cache
+            "cache_dir": str(scratch / "datasets"),  # Do not use the user's cache.
         },
         "output_type": "loglikelihood_rolling",
         "test_split": "test",
         "num_fewshot": 0,
-        "doc_to_text": "",  # no context
-        "doc_to_target": "text",  # the column itself; a template would drop the last line feed
+        "doc_to_text": "",  # The task has no context.
+        "doc_to_target": "text",  # Name the column directly, because a template would drop the last line feed.
         "metadata": {"version": 1.0},
     }
     path = scratch / "file.yaml"
@@ -107,10 +108,10 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
 
 
 def load_tasks(names: Sequence[str]) -> dict[str, Any]:
-    """Load tasks and groups by name, with their data."""
+    """Load tasks and groups by name, together with their data."""
     from lm_eval.tasks import TaskManager
 
-    # Indexing the harness's own tasks takes seconds: skip it if all tasks are files.
+    # The harness's own tasks are indexed only if they are needed, because indexing takes seconds.
     manager = TaskManager(include_defaults=not all(Path(name).is_file() for name in names))
     loaded: dict[str, Any] = {"tasks": {}, "groups": {}, "group_map": {}}
     for name in names:
@@ -120,7 +121,8 @@ def load_tasks(names: Sequence[str]) -> dict[str, Any]:
             )
         try:
             found = manager.load([name])
-        except Exception as error:  # a wrong file, a missing package, no network: anything
+        # Loading may fail for any reason, such as a wrong file, a missing package or no network.
+        except Exception as error:
             raise CorpusError(
                 f"--tasks {name}: cannot load the task or its data ({type(error).__name__}: {first_line(error)});\n"
                 "most tasks download their data"
@@ -138,9 +140,9 @@ def refuse_unsupported(name: str, task: Any) -> None:
 
 
 def harness_metrics(results: dict[str, Any]) -> Iterator[HarnessMetric]:
-    """Yield the results as records.
+    """Yield the harness's results as records.
 
-    The harness calls a value `metric,filter`, its standard error `metric_stderr,filter`.
+    The harness names a value `metric,filter` and its standard error `metric_stderr,filter`.
     """
     for task, figures in results["results"].items():
         for name, value in figures.items():

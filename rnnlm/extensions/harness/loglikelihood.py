@@ -1,12 +1,13 @@
-"""Log-probability of a continuation after a context, for EleutherAI's harness.
+"""Compute the log-probability of a continuation after a context, for EleutherAI's harness.
 
-Text is split into rows as the model's training text was (rnnlm/evaluation/document_losses.py). In `stream` mode it is
-one running text with an `<eos>` per line feed. In `sentence` mode each line starts from state zero, so only the
-context's last line counts. A text without context starts with `<bos>`. The context may be of any length: the state is
-carried from window to window.
+The text is split into rows in the same way as the model's training text (rnnlm/evaluation/document_losses.py). In
+`stream` mode, it is one running text with an `<eos>` for each line feed. In `sentence` mode, each line starts from a
+state of zeros, so only the last line of the context has an effect. A text without context starts with `<bos>`. The
+context may be of any length, because the state is carried from window to window.
 
-Unknown words cost their spelling, as in `rnnlm evaluate` (TextTokenizer.spelling_bits): otherwise a text would become
-more probable with every unknown word. White space between the parts of a question is not counted.
+Words outside the vocabulary cost the bits of their spelling in addition, as in `rnnlm evaluate`
+(TextTokenizer.spelling_bits). Without them, every unknown word would make a text more probable. White space between the
+parts of a question is not scored.
 """
 
 from collections.abc import Sequence
@@ -29,11 +30,11 @@ from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 @dataclass(frozen=True)
 class ContinuationRows:
-    """The rows that predict a continuation's tokens; rows without such a token are left out."""
+    """The rows that contain a continuation's tokens as targets. Other rows are left out."""
 
     rows: TokenRows
-    counts: np.ndarray  # (rows,) int64: how many of the row's last tokens belong to the continuation
-    spelling_bits: float  # cost of the words that the vocabulary cannot spell
+    counts: np.ndarray  # The number of last tokens of each row that belong to the continuation, (rows,) int64.
+    spelling_bits: float  # The bits for spelling words that are not in the vocabulary.
 
 
 def text_log_likelihoods(
@@ -41,9 +42,8 @@ def text_log_likelihoods(
 ) -> list[float]:
     """Return the natural logarithm of each text's probability.
 
-    Minus bits per byte as in `rnnlm evaluate`, times bytes, in nats.
-
-    The last line's `<eos>` is predicted even if no line feed ends it.
+    It equals minus the bits per byte of `rnnlm evaluate`, times the number of bytes, in nats. The `<eos>` of the last
+    line is scored even if no line feed ends the text.
     """
     batches = (texts[first : first + batch_size] for first in range(0, len(texts), batch_size))
     losses = (document_losses(model, tokenizer, batch, cut, batch_size) for batch in batches)
@@ -53,10 +53,11 @@ def text_log_likelihoods(
 def continuation_rows(
     tokenizer: TextTokenizer, cut: SequencesConfig, context: str, continuation: str
 ) -> ContinuationRows:
-    """Return the rows of the continuation, from the first token where the context alone would have another.
+    """Return the rows of the continuation.
 
-    A word that starts in the context and ends in the continuation belongs to the continuation. Otherwise text that
-    joins the context's last token would cost nothing.
+    The continuation begins at the first token that differs from the tokens of the context alone. A word that spans the
+    end of the context is therefore scored as part of the continuation. Otherwise text that extends the context's last
+    token would have no loss.
     """
     both, before = open_rows(tokenizer, cut, context + continuation), open_rows(tokenizer, cut, context)
     shared = shared_length(shifted_rows(both)[1], shifted_rows(before)[1])
@@ -67,10 +68,11 @@ def continuation_rows(
 
 
 def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> TokenRows:
-    """Return the text's rows. Its last line has no `<eos>` unless a line feed ends it, because it may continue."""
+    """Return the text's rows. The last line has no `<eos>` unless a line feed ends it, because it may continue."""
     lines = encoded_lines(tokenizer, text.split("\n"))
     rows = rows_of_documents(lines, np.array([len(lines)]), cut)
-    if cut.mode == "stream" or lines.lengths[-1]:  # a blank line has no row of its own
+    # In `sentence` mode, a blank last line has no row, so there is no `<eos>` to remove.
+    if cut.mode == "stream" or lines.lengths[-1]:
         offsets = rows.offsets.copy()
         offsets[-1] -= 1
         rows = TokenRows(rows.token_ids[: offsets[-1]], offsets)
@@ -78,7 +80,7 @@ def open_rows(tokenizer: TextTokenizer, cut: SequencesConfig, text: str) -> Toke
 
 
 def shared_length(a: np.ndarray, b: np.ndarray) -> int:
-    """Return the length of the common prefix, in tokens."""
+    """Return the length of the common prefix of two sequences, in tokens."""
     shortest = min(len(a), len(b))
     different = np.flatnonzero(a[:shortest] != b[:shortest])
     return int(different[0]) if len(different) else shortest
@@ -98,14 +100,15 @@ def spelling_bits(tokenizer: TextTokenizer, text: str) -> float:
 def score_continuations(
     model: LanguageModel, continuations: Sequence[ContinuationRows], batch_size: int
 ) -> list[tuple[float, bool]]:
-    """Return each continuation's log-probability in nats, and whether greedy decoding gives it.
+    """Return the log-probability of each continuation in nats, and whether greedy decoding would generate it.
 
-    Only the tokens of continuations go through the head, which is most of the work. batch_size changes only rounding.
+    The output layer, which takes most of the time, is computed only for the tokens of the continuations. `batch_size`
+    affects only rounding.
     """
     rows = join_rows([one.rows for one in continuations])
     counts = np.concatenate([np.zeros(0, np.int64), *(one.counts for one in continuations)])
     places_left = np.repeat(np.cumsum(rows.predicted), rows.predicted) - np.arange(rows.predicted_count)
-    counted = places_left <= np.repeat(counts, rows.predicted)  # (tokens,): whether it is of a continuation
+    counted = places_left <= np.repeat(counts, rows.predicted)  # True for tokens of a continuation, (tokens,).
     before, _ = contexts(rows, model.context_length)
     nats, misses = np.zeros((2, len(counted)))
     for places, hidden, target_ids in hidden_states(model, rows, batch_size):

@@ -1,9 +1,9 @@
-"""The model class that EleutherAI's harness knows as `rnnlm`. Needs the extra `lm-eval`.
+"""The model class that is registered with EleutherAI's harness as `rnnlm`. Needs the extra `lm-eval`.
 
     import lm_eval, rnnlm.extensions.harness.recurrent_lm
     lm_eval.simple_evaluate("rnnlm", {"model": "models:/rnnlm-python-docs@champion"}, tasks=["wikitext"])
 
-Importing this module registers the class with the harness.
+Importing this module registers the class.
 """
 
 from typing import Any
@@ -23,12 +23,12 @@ from rnnlm.storage.home import find_home
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 DEFAULT_BATCH_SIZE = 64
-DEFAULT_ANSWER_TOKENS = 256  # if the task sets no limit
+DEFAULT_ANSWER_TOKENS = 256  # The limit for tasks that set none.
 
 
 @register_model("rnnlm")
 class RecurrentLM(LM):
-    """A recurrent model for the harness. It carries its state through a whole text, so it has no `max_length`."""
+    """A recurrent model for the harness. It has no `max_length`, because the state is carried through a whole text."""
 
     def __init__(
         self,
@@ -37,29 +37,30 @@ class RecurrentLM(LM):
         max_batch_size: int | None = None,
         device: str | None = None,
     ) -> None:
-        """Open a model. model: a run folder, a run id or models:/NAME@ALIAS, as in every command."""
+        """Load a model, which may be given as a run folder, a run id or models:/NAME@ALIAS."""
         super().__init__()
         folder = model_folder(find_home(), model)
         self.model = load_model(folder, device or "cpu")
-        self.text_tokenizer = load_tokenizer(folder)  # the harness expects `tokenizer` to be one of transformers'
+        # It is not called `tokenizer`, because the harness expects a tokenizer of transformers there.
+        self.text_tokenizer = load_tokenizer(folder)
         self.cut = read_training_provenance(folder).cut
         self.batch_size = DEFAULT_BATCH_SIZE if batch_size is None or batch_size == "auto" else int(batch_size)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """Return each continuation's log-probability in nats, and whether greedy decoding gives it."""
+        """Return the log-probability of each continuation in nats, and whether greedy decoding would generate it."""
         rows = [continuation_rows(self.text_tokenizer, self.cut, *request.args) for request in requests]
         return score_continuations(self.model, rows, self.batch_size)
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
-        """Return the log-probability of each whole text, in nats."""
+        """Return the log-probability of each whole text in nats."""
         texts = [request.args[0] for request in requests]
         return text_log_likelihoods(self.model, self.text_tokenizer, self.cut, texts, self.batch_size)
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Return the model's answer to each context. Contexts with the same settings are continued in one batch."""
+        """Return the model's answer to each context. Contexts with the same settings share a batch."""
         in_batches = Collator(
             [request.args for request in requests],
-            sort_fn=lambda arguments: len(arguments[0]),  # less padding
+            sort_fn=lambda arguments: len(arguments[0]),  # Sorting by length reduces padding.
             group_fn=lambda arguments: arguments[1],
             group_by="gen_kwargs",
         )
@@ -72,7 +73,10 @@ class RecurrentLM(LM):
 
 
 def stops_and_sampling(settings: dict[str, Any]) -> tuple[list[str], Sampling]:
-    """Read a task's generation_kwargs as the harness's own models do."""
+    """Return the stop sequences and sampling settings of a task's generation_kwargs.
+
+    They are interpreted as by the harness's own models.
+    """
     normal = normalize_gen_kwargs(settings, DEFAULT_ANSWER_TOKENS)
     sampling = Sampling(
         maximum_tokens=normal["max_gen_toks"],

@@ -1,4 +1,4 @@
-"""Measurements of how far back gradients reach, what networks remember and learn, and where a model is right."""
+"""Probes: how far back gradients reach, what networks remember and learn, and at which positions models are right."""
 
 from rnnlm.extension_points import AddedSection, Extension
 

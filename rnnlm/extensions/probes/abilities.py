@@ -1,4 +1,4 @@
-"""Measure a network's abilities: train it on short rows of a synthetic task, then test it on longer ones."""
+"""Measure a network's abilities by training it on short rows of a synthetic task and testing it on longer ones."""
 
 from collections.abc import Iterator
 
@@ -18,18 +18,23 @@ from rnnlm.tokenizers.text_tokenizer import PAD
 
 DIAGONAL = "elman-diagonal"
 TEST_ROWS, CHECK_ROWS = 512, 128
-CHECK_STEPS = 200  # optimizer steps between two checks whether the task is solved
-SOLVED_NATS = 1e-3  # mean loss of a target
-SIZE_STEP = 8  # every kind accepts its multiples as hidden_size: a Transformer has 4 heads with pairs of units
+CHECK_STEPS = 200  # Number of optimizer steps between two checks of whether the task is solved.
+SOLVED_NATS = 1e-3  # A task counts as solved below this mean loss per target.
+# Every kind of model accepts multiples of this number as hidden_size. A Transformer needs them for 4 heads with pairs
+# of units.
+SIZE_STEP = 8
 
 
 def network_names(config: AbilitiesConfig) -> list[str]:
-    """Return the kinds of model, and Elman networks with a diagonal recurrent matrix."""
+    """Return the configured kinds of model, and elman-diagonal if it is to be compared too."""
     return [*config.kinds, *([DIAGONAL] if config.diagonal else [])]
 
 
 def measure_ability(config: AbilitiesConfig, network: str, task_name: SyntheticTaskName, seed: int) -> AbilityScore:
-    """Train on new rows of random lengths in every step, until the task is solved or the steps are used up."""
+    """Train a network until the task is solved or the steps are used up, and return its accuracies.
+
+    Every step has new rows of a random length.
+    """
     task = TASKS[task_name]
     settings = matched_model(config, network, task)
     model = build_model(settings, task.vocabulary_size, seed)
@@ -58,9 +63,9 @@ def training_batches(
     check: tuple[Tensor, Tensor],
     generator: torch.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of rows of one random length each.
+    """Yield training batches, with one random length for all rows of a batch.
 
-    They end when the model, as trained so far, solves the check rows.
+    The iteration ends when the model solves the rows of `check`.
     """
     for step in range(config.training_steps):
         if step and step % CHECK_STEPS == 0 and mean_loss(model, *check) < SOLVED_NATS:
@@ -70,9 +75,10 @@ def training_batches(
 
 
 def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) -> ModelConfig:
-    """Return the settings with the hidden size whose number of parameters is nearest to config.parameters.
+    """Return the model settings whose number of parameters is nearest to config.parameters.
 
-    The recurrent matrices of all kinds start orthogonal, as those of gates always do.
+    The recurrent matrices of all kinds have an orthogonal initialization, because those of gated networks always have
+    one.
     """
     diagonal = {"kind": "elman", "recurrence": "diagonal", "recurrent_initialization": "spread"}
     special = diagonal if network == DIAGONAL else {"kind": network, "recurrent_initialization": "orthogonal"}
@@ -82,7 +88,7 @@ def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) ->
 
 
 def second_half(target_ids: Tensor) -> Tensor:
-    """Return the targets with `<pad>` in each row's first half, where longer rows ask no more than shorter ones."""
+    """Return the targets with `<pad>` in the first half of each row, which is no harder in longer rows."""
     later = target_ids.clone()
     later[:, : target_ids.shape[1] // 2] = PAD
     return later
@@ -90,12 +96,12 @@ def second_half(target_ids: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def mean_loss(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> float:
-    """Return nats per target."""
+    """Return the mean loss in nats per target."""
     hidden, _ = model.hidden(input_ids)
     return float(exact_cross_entropy(model, hidden, target_ids))
 
 
 def chance(target_ids: Tensor) -> float:
-    """Share of the most frequent target: the accuracy of always giving that answer."""
+    """Return the fraction of the most frequent target, which is the accuracy of always giving that answer."""
     counts = target_ids[target_ids != PAD].bincount()
     return float(counts.max() / counts.sum())

@@ -1,6 +1,7 @@
-"""How long networks with each nonlinearity and initial recurrent matrix remember a symbol: `rnnlm probe echo`.
+"""Measure how long networks with different nonlinearities and initializations remember a symbol (`rnnlm probe echo`).
 
-The only loss is `distance` steps after the symbol, so it is learned only as far as gradients reach back.
+The loss is computed only at the cue, `distance` steps after the symbol. The task is therefore learned only if gradients
+reach back that far.
 """
 
 import logging
@@ -20,7 +21,7 @@ TEST_ROWS = 1_000
 
 
 def measure_echo(config: EchoConfig) -> list[EchoScore]:
-    """Train a small model for each nonlinearity, initialization and distance."""
+    """Train and test a small model for each combination of nonlinearity, initialization and distance."""
     scores = []
     for nonlinearity, initialization, distance in product(
         config.nonlinearities, config.initializations, config.distances
@@ -37,7 +38,7 @@ def measure_echo(config: EchoConfig) -> list[EchoScore]:
 def echo_score(
     config: EchoConfig, nonlinearity: Nonlinearity, initialization: RecurrentInitialization, distance: int
 ) -> EchoScore:
-    """Train on new rows in every step; test on rows from another generator."""
+    """Train a model on new rows in every step, and test it on rows from a separate generator."""
     settings = ModelConfig(
         hidden_size=config.hidden_size,
         input="one-hot",

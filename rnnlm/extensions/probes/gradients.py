@@ -1,4 +1,4 @@
-"""Measure how far back gradients reach in fresh networks with each nonlinearity and initialization."""
+"""Measure how far back gradients reach in untrained networks with each nonlinearity and initialization."""
 
 import logging
 from collections.abc import Iterator
@@ -25,9 +25,10 @@ NONLINEARITIES: tuple[Nonlinearity, ...] = ("tanh", "relu")
 
 
 def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
-    """Measure fresh networks with each nonlinearity and initialization and, if configured, after some training steps.
+    """Measure untrained networks with each nonlinearity and initialization.
 
-    window_length: predicted tokens per window of the training batches, stream mode.
+    If configured, measure them again after some training steps. `window_length` is the number of predicted tokens per
+    window of a training batch in stream mode.
     """
     token_ids, target_ids = stored_windows(dataset, "valid", config.steps + 1, config.rows)
     curves = []
@@ -41,7 +42,7 @@ def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, windo
 
 
 def variants(dataset: DatasetRecord, config: GradientProbeConfig) -> Iterator[tuple[Nonlinearity, str, LanguageModel]]:
-    """Yield each nonlinearity with each initialization, and with a scaled identity, whose gradients explode."""
+    """Yield networks with each nonlinearity and initialization, and with a scaled identity, whose gradients explode."""
     unigram = unigram_log_probabilities(dataset)
     starts: list[tuple[str, RecurrentInitialization, float]] = [(name, name, 1.0) for name in INITIALIZATIONS]
     starts.append((f"identity × {config.factor:g}", "identity", config.factor))
@@ -64,7 +65,7 @@ def probe_batches(
     dataset: DatasetRecord, config: GradientProbeConfig, window_length: int, steps: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the first `steps` batches of the training split in training order, over as many epochs as needed."""
-    epochs = range(steps)  # each has at least one batch
+    epochs = range(steps)  # Each epoch has at least one batch, so this many epochs suffice.
     batches = TrainingBatches(
         StoredSplit(dataset, "train"), dataset.mode, config.batch_size, window_length, config.seed, epochs
     )

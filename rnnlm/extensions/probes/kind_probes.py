@@ -1,4 +1,4 @@
-"""Probe fresh networks of each kind, each once: figures as JSON and a plot, in home.probes."""
+"""Probe newly initialized networks of each kind, each once. Figures (as JSON) and a plot are stored in home.probes."""
 
 import logging
 from functools import partial
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 def compare_gradients(
     home: Home, dataset: DatasetRecord, training: TrainingConfig, config: GradientProbeConfig, *, force: bool = False
 ) -> GradientComparison:
-    """Run measure_gradients on the dataset, unless its result is stored already."""
+    """Run measure_gradients on the dataset, unless its result is already stored."""
     text = {"corpus": dataset.corpus_name, "dataset_id": dataset.dataset_id, "mode": dataset.mode}
     settings = {**config.model_dump(mode="json"), **text, "window_length": training.window_length}
 
@@ -46,7 +46,7 @@ def compare_gradients(
 
 @stage("probe echo")
 def compare_echo(home: Home, config: EchoConfig, *, force: bool = False) -> EchoComparison:
-    """Run measure_echo, unless its result is stored already."""
+    """Run measure_echo, unless its result is already stored."""
     settings = config.model_dump(mode="json")
 
     def measure() -> dict[str, Any]:
@@ -60,7 +60,10 @@ def compare_echo(home: Home, config: EchoConfig, *, force: bool = False) -> Echo
 def compare_abilities(
     home: Home, config: AbilitiesConfig, *, force: bool = False, open_engine: OpenEngine = in_this_process
 ) -> AbilityComparison:
-    """Measure each network, task and seed that is not stored already, and write a Parquet file of all."""
+    """Measure each combination of network, task and seed that is not stored yet.
+
+    Write a Parquet file with all results.
+    """
     settings = result_settings(config)
 
     def measure() -> dict[str, Any]:
@@ -76,7 +79,10 @@ def compare_abilities(
 
 
 def all_abilities(home: Home, config: AbilitiesConfig, force: bool, open_engine: OpenEngine) -> list[AbilityScore]:
-    """Measure by seed, task and network, so that an interrupted probe has all networks with the first seed."""
+    """Measure all combinations in the order of seed, task and network.
+
+    After an interruption, there are results of all networks with the first seed.
+    """
     networks = network_names(config)
     calls = [(network, task, seed) for seed in range(config.seeds) for task in config.tasks for network in networks]
     scores: list[AbilityScore] = []
@@ -96,9 +102,9 @@ def all_abilities(home: Home, config: AbilitiesConfig, force: bool, open_engine:
 def stored_ability(
     home: Home, config: AbilitiesConfig, network: str, task: SyntheticTaskName, seed: int, force: bool
 ) -> AbilityScore:
-    """Run measure_ability, unless its result is stored already: an interrupted or extended probe repeats nothing."""
+    """Run measure_ability, unless its result is already stored by an interrupted or smaller probe."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the networks are small, and other processes may train others
+    torch.set_num_threads(1)  # One thread suffices for a small network, and other processes may train further networks.
     chosen = {"kinds", "diagonal", "tasks", "seeds"}
     settings = {name: value for name, value in result_settings(config).items() if name not in chosen}
     path, key = comparison_place(home, "ability", {**settings, "network": network, "task": task, "seed": seed})
@@ -112,7 +118,7 @@ def stored_ability(
 
 
 def comparison_place(home: Home, name: str, settings: dict[str, Any]) -> tuple[Path, str]:
-    """Return NAME-KEY.json in home.probes, and the whole key, a digest of the settings."""
+    """Return the path NAME-KEY.json in home.probes and the complete key, a digest of the settings."""
     key = stage_key("probe-comparison", probe=name, torch=version("torch"), **settings)
     home.make(home.probes)
     return home.probes / f"{name}-{key[:8]}.json", key

@@ -1,4 +1,4 @@
-"""Options of `rnnlm probe`."""
+"""Settings of `rnnlm probe`."""
 
 from typing import Annotated, Literal, get_args
 
@@ -8,17 +8,22 @@ from rnnlm.config import EngineConfig, ModelKind, Nonlinearity, RecurrentInitial
 from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, PositiveInt, Size
 
 SyntheticTaskName = Literal["parity", "modulo-3", "dyck-2", "copying", "echo", "recall"]
-RowLength = Annotated[int, Field(ge=6, le=192)]  # 192: associative recall has keys for 64 pairs
-INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")  # compared
+RowLength = Annotated[int, Field(ge=6, le=192)]  # Associative recall has 64 keys, so a row has at most 64 · 3 tokens.
+# The initializations that are compared.
+INITIALIZATIONS: tuple[RecurrentInitialization, ...] = ("xavier", "orthogonal", "identity")
 
 
 class GradientProbeConfig(Section):
     hidden_size: int = setting(128, "Number of units per layer.", ge=1, le=4_096)
     layers: int = setting(1, "Number of recurrent layers.", ge=1, le=16)
-    steps: int = setting(60, "Largest number of steps back; sentences may be shorter.", ge=1, le=10_000)
+    steps: int = setting(
+        60, "Largest number of time steps back from the loss. Sentences may be shorter.", ge=1, le=10_000
+    )
     rows: int = setting(64, "Number of windows of validation text.", ge=1, le=4_096)
-    factor: PositiveFloat = setting(1.2, "Factor of the scaled identity.")
-    trained_steps: NonNegativeInt = setting(0, "Optimizer steps before a second measurement. 0: none.")
+    factor: PositiveFloat = setting(1.2, "Factor of the scaled identity matrix.")
+    trained_steps: NonNegativeInt = setting(
+        0, "Number of optimizer steps before a second measurement. 0: no second measurement."
+    )
     batch_size: Size = setting(32, "Number of sequences or lanes per step.")
     learning_rate: PositiveFloat = setting(4e-3, "Learning rate.")
     seed: Seed = setting(0, "Seed of initial weights and batches.")
@@ -26,7 +31,7 @@ class GradientProbeConfig(Section):
 
 class EchoConfig(Section):
     distances: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = setting(
-        (1, 2, 5, 10, 20, 40), "Steps from the symbol to the cue."
+        (1, 2, 5, 10, 20, 40), "Numbers of time steps from the symbol to the cue."
     )
     nonlinearities: tuple[Nonlinearity, ...] = setting(("tanh", "relu"), "Activation functions to compare.")
     initializations: tuple[RecurrentInitialization, ...] = setting(
@@ -44,11 +49,17 @@ class AbilitiesConfig(EngineConfig):
     kinds: tuple[ModelKind, ...] = setting(get_args(ModelKind), "Kinds of model to compare.", min_length=1)
     diagonal: bool = setting(True, "Also compare Elman networks with a diagonal recurrent matrix.")
     tasks: tuple[SyntheticTaskName, ...] = setting(get_args(SyntheticTaskName), "Tasks to learn.", min_length=1)
-    trained_length: RowLength = setting(24, "Longest row in training, in tokens.")
-    lengths: tuple[RowLength, ...] = setting((24, 48, 96, 192), "Rows to test, in tokens.", min_length=1)
+    trained_length: RowLength = setting(24, "Length of the longest row in training, in tokens.")
+    lengths: tuple[RowLength, ...] = setting(
+        (24, 48, 96, 192), "Lengths of the rows in tests, in tokens.", min_length=1
+    )
     layers: int = setting(2, "Number of layers.", ge=1, le=16)
-    parameters: int = setting(40_000, "Number of parameters: decides the number of units.", ge=1_000, le=10_000_000)
-    training_steps: PositiveInt = setting(4_000, "Largest number of optimizer steps: fewer if the task is solved.")
+    parameters: int = setting(
+        40_000, "Number of parameters, from which the number of units is computed.", ge=1_000, le=10_000_000
+    )
+    training_steps: PositiveInt = setting(
+        4_000, "Largest number of optimizer steps. Training ends earlier if the task is solved."
+    )
     batch_size: Size = setting(64, "Number of rows per step.")
     learning_rate: PositiveFloat = setting(2e-3, "Learning rate.")
-    seeds: Size = setting(3, "Number of networks for each kind and task.")
+    seeds: Size = setting(3, "Number of seeds for each kind of network and task.")

@@ -1,4 +1,4 @@
-"""Reports on probes of a run and of fresh networks: the plot, and some of its figures."""
+"""Reports on probes of a run and of untrained networks, with a plot and some of the figures."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ SHOWN_DISTANCES = (1, 10, 50)
 
 
 def gradient_report(record: GradientFlowRecord) -> str:
-    """Report the share of the gradient left at some distances, with the plot, in Markdown."""
+    """Return a Markdown report with the plot and each layer's relative gradient norms at some distances."""
     distances = [distance for distance in (1, 5, 10, 20, 50) if distance < len(record.norms[0])]
     rows = [
         {"layer": layer} | {f"{back} back": f"{norms[back] / norms[0]:.2g}" if norms[0] else "-" for back in distances}
@@ -29,7 +29,7 @@ def gradient_report(record: GradientFlowRecord) -> str:
 
 
 def positions_report(record: PositionsRecord) -> str:
-    """Report some positions, including the training length, with the plot, in Markdown."""
+    """Return a Markdown report with the plot and the accuracy at some positions, including the training length."""
     trained, last = record.longest_trained, len(record.right)
     chosen = {1, record.given_tokens + 1, trained, 2 * trained, 3 * trained, last}
     rows = [
@@ -55,7 +55,7 @@ def gradients_page(found: GradientComparison) -> Page:
 
 
 def gradient_row(curve: GradientCurve) -> dict[str, Any]:
-    """Return the top layer's norm at the loss's own step, and the share left further back."""
+    """Return the top layer's gradient norm at distance 0, and its norms at larger distances relative to it."""
     relative = curve.relative
     last = len(relative) - 1
     shown = [*(distance for distance in SHOWN_DISTANCES if distance < last), last]
@@ -65,7 +65,7 @@ def gradient_row(curve: GradientCurve) -> dict[str, Any]:
 
 
 def echo_page(found: EchoComparison) -> Page:
-    """Report the share of right answers at the cue: one row for each network, one column for each distance."""
+    """Return a report with the accuracy at the cue, one row per network and one column per distance."""
     rows: dict[str, dict[str, Any]] = {}
     for score in found.scores:
         name = f"{score.nonlinearity}, {score.initialization}"
@@ -90,7 +90,10 @@ def abilities_page(found: AbilityComparison) -> Page:
 
 
 def ability_tables(found: AbilityComparison) -> dict[str, TableRows]:
-    """Return a table for each length of rows: mean accuracy, and how many seeds learned it, by network and task."""
+    """Return a table for each length of rows, with the mean accuracy of each network on each task.
+
+    Each cell also has the number of seeds with which the network learned the task.
+    """
     trained = found.settings["trained_length"]
     tables = {}
     for length in found.shown_lengths:

@@ -1,4 +1,4 @@
-"""Plots of probes."""
+"""Plots of the probes' results."""
 
 import math
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from rnnlm.extensions.probes.probe_records import (
 )
 
 START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
-OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # so that coinciding lines are all visible
+OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # The widths differ so that coinciding lines are all visible.
 SCALED = RED
 LAYER_COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
-FLOOR = 1e-12  # smaller norms are cut off
+FLOOR = 1e-12  # Smaller norms are not drawn.
 
 
 def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
-    """Write a PNG: a line per layer, norm (logarithmic) against distance back."""
+    """Plot the gradient norm of each layer, on a logarithmic scale, against the distance back, as a PNG file."""
     figure, (axes,) = new_figure((8, 4.2))
     for layer, norms in enumerate(record.norms):
         label = "the layer" if len(record.norms) == 1 else f"layer {layer + 1}"
@@ -36,9 +36,10 @@ def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:
 
 
 def draw_gradient_comparison(found: GradientComparison, picture: Path) -> None:
-    """Write a PNG: a row of panels per moment, a column per nonlinearity, a colour per initialization.
+    """Plot the gradient norms of compared networks as a PNG file.
 
-    Norms are those of the top layer, relative to distance 0.
+    There is a row of panels for each number of training steps, a column per nonlinearity, and a colour per
+    initialization. Norms are those of the top layer, relative to the norm at distance 0.
     """
     curves = found.curves
     moments = sorted({curve.trained_steps for curve in curves})
@@ -60,7 +61,10 @@ def draw_gradient_comparison(found: GradientComparison, picture: Path) -> None:
 
 
 def draw_echo(found: EchoComparison, picture: Path) -> None:
-    """Write a PNG: a panel per nonlinearity, accuracy at the cue against distance; chance is dotted."""
+    """Plot the accuracy at the cue against the distance as a PNG file, with a panel per nonlinearity.
+
+    A dotted line shows the accuracy of guessing.
+    """
     scores, chance = found.scores, 100 / found.settings["symbols"]
     kinds = list(dict.fromkeys(score.nonlinearity for score in scores))
     figure, panels = new_figure((5 * len(kinds), 3.8), columns=len(kinds), sharey="row")
@@ -87,7 +91,10 @@ def draw_echo(found: EchoComparison, picture: Path) -> None:
 
 
 def draw_abilities(found: AbilityComparison, picture: Path) -> None:
-    """Write a PNG: networks by tasks, a panel for the shortest and the longest rows; the darker, the more right."""
+    """Plot the accuracy of each network on each task as a PNG file, for the shortest and the longest rows.
+
+    A darker cell means a higher accuracy.
+    """
     lengths = found.shown_lengths
     height = 1.6 + 0.42 * len(found.networks)
     figure, panels = new_figure((1 + 5 * len(lengths), height), columns=len(lengths), sharey="row")
@@ -108,7 +115,10 @@ def draw_abilities(found: AbilityComparison, picture: Path) -> None:
 
 
 def draw_accuracy(record: PositionsRecord, picture: Path) -> None:
-    """Write a PNG: accuracy and exact continuations against the position; the longest training row is marked."""
+    """Plot the accuracy and the fraction of exact continuations against the position, as a PNG file.
+
+    The length of the longest training row is marked.
+    """
     figure, (axes,) = new_figure((8, 4.2))
     positions = range(1, len(record.right) + 1)
     exact = [float("nan") if value is None else 100 * value for value in record.exact]
@@ -130,7 +140,7 @@ def nonzero(norms: Sequence[float]) -> tuple[list[int], list[float]]:
 
 
 def set_decades(axes: Any, norms: Sequence[float]) -> None:
-    """Set a logarithmic axis over whole powers of ten for all norms above FLOOR."""
+    """Set a logarithmic axis that covers all norms above FLOOR with whole powers of ten."""
     from matplotlib.ticker import NullFormatter
 
     held = [norm for norm in norms if norm > FLOOR and math.isfinite(norm)] or [1.0]

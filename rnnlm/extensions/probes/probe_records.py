@@ -1,4 +1,4 @@
-"""Results of `rnnlm probe`: figures of compared networks, and the files they are stored in."""
+"""The results of `rnnlm probe`: figures of the compared networks, and the files where they are stored."""
 
 from abc import abstractmethod
 from pathlib import Path
@@ -9,12 +9,12 @@ from rnnlm.config import Nonlinearity, RecurrentInitialization
 from rnnlm.storage.records import Record, StageRecord
 from rnnlm.tracking.comparison_runs import MetricSeries
 
-LayerNorms = tuple[tuple[float, ...], ...]  # layer → distance back → norm
-LEARNED = 0.99  # share of right answers
+LayerNorms = tuple[tuple[float, ...], ...]  # Gradient norms by layer and distance back.
+LEARNED = 0.99  # A task counts as learned from this accuracy on.
 
 
 class GradientFlowRecord(StageRecord):
-    """Gradient norms by layer (bottom first) and by steps back from the loss; see gradients.py."""
+    """Gradient norms by layer, the bottom one first, and by time steps back from the loss. See gradients.py."""
 
     norms: tuple[tuple[float, ...], ...]
     rows: int
@@ -22,11 +22,12 @@ class GradientFlowRecord(StageRecord):
 
 
 class RightByPosition(Record):
-    """Figures for each position p = 0, 1, … of the predicted token, over rows of at least that length.
+    """Accuracies for each position p = 0, 1, … of the predicted token, over the rows of at least that length.
 
-    right: share of rows whose most likely token at p is correct, given all tokens before it.
-    exact: share of rows that are correct at every position from given_tokens to p; None before given_tokens. Greedy
-    continuations from given_tokens are exact in the same rows: while they are correct, the model reads the same tokens.
+    `right` is the fraction of rows whose most likely token at p is correct, given all tokens before it. `exact` is the
+    fraction of rows that are correct at every position from given_tokens to p, or None for positions before
+    given_tokens. In the same rows, the greedy continuation from given_tokens is exact, because the model reads the same
+    tokens as long as the continuation is correct.
     """
 
     rows: tuple[int, ...]
@@ -36,12 +37,15 @@ class RightByPosition(Record):
 
 
 class PositionsRecord(RightByPosition, StageRecord):
-    longest_trained: int  # tokens of the training split's longest row, without <eos>
+    longest_trained: int  # The length of the training split's longest row in tokens, without <eos>.
     picture: Path
 
 
 class GradientCurve(Record):
-    """Gradient norms of a network; see gradient_norms. start: initial recurrent matrix, such as "identity × 1.2"."""
+    """The gradient norms of a network, as computed by gradient_norms.
+
+    `start` describes the initial recurrent matrix, for example "identity × 1.2".
+    """
 
     nonlinearity: Nonlinearity
     start: str
@@ -50,28 +54,29 @@ class GradientCurve(Record):
 
     @property
     def relative(self) -> tuple[float, ...]:
-        """Norms of the top layer relative to that at distance 0; unscaled if that is zero."""
+        """The norms of the top layer, each divided by the norm at distance 0 unless that is zero."""
         norms = self.norms[-1]
         return tuple(norm / (norms[0] or 1.0) for norm in norms)
 
 
 class EchoScore(Record):
-    """The result of the echo task.
+    """The result of the echo task for one network.
 
-    accuracy: share of rows whose symbol was predicted at the cue; chance is 1 / symbols.
+    `accuracy` is the fraction of rows whose symbol was predicted at the cue. Guessing gives 1 / symbols.
     """
 
     nonlinearity: Nonlinearity
     initialization: RecurrentInitialization
     distance: int
     accuracy: float
-    final_loss: float  # nats at the cue, mean over the last tenth of the steps
+    final_loss: float  # The loss at the cue in nats, as the mean of the last tenth of the steps.
 
 
 class AbilityScore(Record):
-    """One network on one task. accuracies: share of right answers in the second half of rows of each length.
+    """The result of one network on one task. `network` is a kind of model or elman-diagonal.
 
-    chances: the share that the most frequent answer has there. network: a kind of model, or elman-diagonal.
+    `accuracies` are the fractions of right answers in the second half of rows of each length. `chances` are the
+    accuracies of always giving the most frequent answer.
     """
 
     network: str
@@ -79,25 +84,25 @@ class AbilityScore(Record):
     seed: int
     hidden_size: int
     parameters: int
-    steps: int  # optimizer steps until the task was solved, or all
+    steps: int  # The number of optimizer steps until the task was solved, or of all steps.
     lengths: tuple[int, ...]
     accuracies: tuple[float, ...]
     chances: tuple[float, ...]
 
 
 class AbilityCell(Record):
-    """All networks of a kind on one task and length. accuracy, chance: means over seeds."""
+    """The results of one network on one task and length of rows, as means over seeds."""
 
     accuracy: float
     chance: float
-    learned: int  # seeds whose accuracy is at least LEARNED
+    learned: int  # The number of seeds whose accuracy is at least LEARNED.
     seeds: int
 
 
 class ProbeComparison(StageRecord):
-    """Compared networks. Settings and figures are JSON in home.probes, beside a plot."""
+    """A comparison of networks, stored in home.probes as a JSON file with settings and figures, and a plot."""
 
-    key: str  # digest of everything it depends on
+    key: str  # The digest of everything that the comparison depends on.
     settings: dict[str, Any]
     picture: Path
 
@@ -113,7 +118,7 @@ class ProbeComparison(StageRecord):
     @property
     @abstractmethod
     def series(self) -> MetricSeries:
-        """MLflow's metrics."""
+        """The metrics that are logged to MLflow."""
 
 
 class GradientComparison(ProbeComparison):
@@ -121,7 +126,7 @@ class GradientComparison(ProbeComparison):
 
     @property
     def series(self) -> MetricSeries:
-        """For each network the relative gradient norm by steps back from the loss."""
+        """The relative gradient norm by time steps back from the loss, for each network."""
         return {f"relative_norm/{metric_name(curve)}": list(enumerate(curve.relative)) for curve in self.curves}
 
 
@@ -130,7 +135,7 @@ class EchoComparison(ProbeComparison):
 
     @property
     def series(self) -> MetricSeries:
-        """For each network the accuracy at the cue by steps back to the symbol."""
+        """The accuracy at the cue by time steps back to the symbol, for each network."""
         series: MetricSeries = {}
         for score in self.scores:
             name = f"echo_accuracy/{score.nonlinearity}_{score.initialization}"
@@ -159,12 +164,12 @@ class AbilityComparison(ProbeComparison):
 
     @property
     def shown_lengths(self) -> list[int]:
-        """Those of the table and the picture: the shortest and the longest."""
+        """The lengths in the table and the plot, which are the shortest and the longest one."""
         lengths = self.scores[0].lengths
         return sorted({min(lengths), max(lengths)})
 
     def cell(self, network: str, task: str, length: int) -> AbilityCell:
-        """Return the means over all seeds."""
+        """Return the means over all seeds for one network, task and length."""
         scores = [score for score in self.scores if (score.network, score.task) == (network, task)]
         place = scores[0].lengths.index(length)
         accuracies = [score.accuracies[place] for score in scores]
@@ -177,7 +182,7 @@ class AbilityComparison(ProbeComparison):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """One for each network, task, seed and length."""
+        """The rows of the Parquet file, one for each network, task, seed and length."""
         return [
             score.model_dump(exclude={"lengths", "accuracies", "chances"})
             | {"length": length, "accuracy": accuracy, "chance": chance}
@@ -187,7 +192,7 @@ class AbilityComparison(ProbeComparison):
 
     @property
     def series(self) -> MetricSeries:
-        """For each network and task the mean accuracy over seeds by the length of the rows."""
+        """The mean accuracy over seeds by the length of the rows, for each network and task."""
         return {
             f"ability/{task}/{network}": [
                 (length, self.cell(network, task, length).accuracy) for length in self.scores[0].lengths
@@ -198,7 +203,8 @@ class AbilityComparison(ProbeComparison):
 
 
 def metric_name(curve: GradientCurve) -> str:
-    """Return a name such as relu_identity-x1.2_after-100-steps, with characters that MLflow accepts."""
+    """Return a metric name that MLflow accepts, such as relu_identity-x1.2_after-100-steps."""
     after = f"_after-{curve.trained_steps}-steps" if curve.trained_steps else ""
-    start = curve.start.replace(" × ", "-x").replace("+", "")  # a factor may be 1e+06
+    # A factor may be printed as 1e+06, and MLflow does not accept a plus sign.
+    start = curve.start.replace(" × ", "-x").replace("+", "")
     return f"{curve.nonlinearity}_{start}{after}"

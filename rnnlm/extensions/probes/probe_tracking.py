@@ -1,4 +1,4 @@
-"""The MLflow run of a comparison that `rnnlm probe` makes."""
+"""Log a comparison of `rnnlm probe` as an MLflow run."""
 
 from rnnlm.config import TrackingConfig
 from rnnlm.extensions.probes.probe_records import ProbeComparison
@@ -9,10 +9,10 @@ PROBE_KEY = "rnnlm.probe_key"
 
 
 def log_probe_comparison(home: Home, comparison: ProbeComparison, config: TrackingConfig) -> str | None:
-    """Log a comparison to MLflow. Return the run's address, or None if MLflow is unavailable.
+    """Log a comparison to MLflow. Return the run's URL, or None if MLflow is unavailable.
 
-    A new comparison gets a new run. A skipped one has its run already, unless MLflow was unavailable or the process
-    was killed: then it is made, or finished, here.
+    A new comparison gets a new MLflow run. A comparison whose result was already stored usually has a run. The run is
+    created or completed here if MLflow was unavailable before or the process was killed.
     """
     run = ComparisonRun(
         name=f"probe {comparison.picture.stem}",

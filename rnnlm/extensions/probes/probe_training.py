@@ -1,4 +1,4 @@
-"""Train and test small networks in a short loop, with the models, optimizer and clipping of all other trainings."""
+"""Train and test small networks in a short loop, with the same models, optimizer and clipping as other trainings."""
 
 from collections.abc import Iterable
 
@@ -13,10 +13,10 @@ from rnnlm.training.optimizers import clip_gradients, make_optimizer
 
 
 def fit(model: LanguageModel, batches: Iterable[tuple[Tensor, Tensor]], learning_rate: float) -> list[float]:
-    """Take one step for each (input_ids, target_ids), both (b, t), with `<pad>` where nothing is predicted.
+    """Train a model with one step per batch, and return the loss before each step in nats per token.
 
-    Each batch starts with state zero; the learning rate is constant. Returns the loss before each step, in nats per
-    token.
+    A batch consists of input_ids and target_ids, both (b, t), with `<pad>` where there is nothing to predict. Each
+    batch starts from a state of zeros. The learning rate is constant.
     """
     config = OptimizerConfig(learning_rate=learning_rate, weight_decay=0.0)
     optimizer = make_optimizer(model, config)
@@ -34,7 +34,7 @@ def fit(model: LanguageModel, batches: Iterable[tuple[Tensor, Tensor]], learning
 
 @torch.inference_mode()
 def accuracy(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> float:
-    """Share of targets that are the most likely token."""
+    """Return the fraction of targets that are the model's most likely token."""
     hidden, _ = model.hidden(input_ids)
     asked = target_ids != PAD
     guesses = model.logits(hidden[asked]).argmax(dim=-1)

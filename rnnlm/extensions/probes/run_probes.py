@@ -1,4 +1,4 @@
-"""Probe a run, each probe once: figures as JSON and a plot, in its folder."""
+"""Probe the model of a run, each probe once. Figures (as JSON) and a plot are stored in the run's folder."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -27,14 +27,14 @@ from rnnlm.storage.stages import stage_key
 from rnnlm.tokenizers.text_tokenizer import EOS
 
 BATCH_ROWS = 64
-LOGIT_ROWS = 1_024  # computed together
+LOGIT_ROWS = 1_024  # Number of rows whose logits are computed together.
 R = TypeVar("R", bound=StageRecord)
 
 
 def measure_gradient_flow(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
 ) -> GradientFlowRecord:
-    """Measure gradient norms against the distance back, on validation text: gradient_flow.json and .png."""
+    """Measure gradient norms against the distance back on validation text, in gradient_flow.json and .png."""
     steps, rows = config.gradient_steps, config.gradient_rows
 
     def measure() -> dict[str, Any]:
@@ -50,7 +50,7 @@ def measure_gradient_flow(
 def measure_positions(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
 ) -> PositionsRecord:
-    """Measure accuracy against the position in the row, on the test split: positions.json and .png."""
+    """Measure accuracy against the position in the row on the test split, in positions.json and .png."""
 
     def measure() -> dict[str, Any]:
         model = load_model(run.model_folder)
@@ -72,7 +72,10 @@ def measure_once(
     draw: Callable[[R, Path], None],
     force: bool,
 ) -> R:
-    """Measure figures once, stored at `path` under the key with a plot beside it, and return their record."""
+    """Measure figures, unless they are stored at `path` under the same key, and return their record.
+
+    A plot is stored in the same folder.
+    """
     picture = path.with_suffix(".png")
     value, skipped = write_json_once(home, path, key, measure, force=force)
     record = record_of(**value, picture=picture, skipped=skipped)
@@ -84,14 +87,15 @@ def measure_once(
 
 @torch.inference_mode()
 def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
-    """Return the accuracy over all batches by position in the row, and how long greedy continuations stay correct.
+    """Return the accuracy by position in the row, and the fraction of rows whose greedy continuation is correct so far.
 
-    Rows start with state zero. `<eos>` is neither predicted nor counted: the length of a row is not a question of
+    Rows start from a state of zeros. `<eos>` is neither predicted nor scored, because the length of a row does not test
     memory.
     """
-    counts: list[Tensor] = []  # each (3, t): rows, right, exact
+    # A tensor (3, t) per batch, with the numbers of rows, right predictions and exact continuations.
+    counts: list[Tensor] = []
     for batch in batches:
-        counted = batch.mask & (batch.target_ids != EOS)  # (b, t)
+        counted = batch.mask & (batch.target_ids != EOS)  # The targets that are scored, (b, t).
         hits = (best_guesses(model, batch.input_ids) == batch.target_ids) & counted
         faultless = hits.clone()
         faultless[:, :given_tokens] = True
@@ -113,7 +117,7 @@ def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_toke
 
 
 def best_guesses(model: LanguageModel, input_ids: Tensor) -> Tensor:
-    """Return the most likely next token other than `<eos>`, (b, t). input_ids: (b, t) int64."""
+    """Return the most likely next token other than `<eos>`, (b, t), for input_ids (b, t) int64."""
     hidden, _ = model.hidden(input_ids)
     guesses = []
     for rows in hidden.flatten(0, 1).split(LOGIT_ROWS):

@@ -1,4 +1,4 @@
-"""The settings probes: what is measured and plotted of every trained model."""
+"""The settings probes, which choose what is measured and plotted for every trained model."""
 
 from typing import TYPE_CHECKING
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 
 class ProbesConfig(Section):
-    """Plots of what a trained model does, made after its evaluation."""
+    """Settings of plots about a trained model, which are made after its evaluation."""
 
-    gradient_flow: bool = setting(True, "Plot gradient norms against the distance back in time.")
+    gradient_flow: bool = setting(True, "Plot the norms of gradients against the distance back in time.")
     gradient_steps: int = setting(
-        60, "Largest number of steps back from a loss; sentences may be shorter.", ge=1, le=10_000
+        60, "Largest number of time steps back from the loss. Sentences may be shorter.", ge=1, le=10_000
     )
     gradient_rows: int = setting(64, "Largest number of windows of validation text.", ge=1, le=65_536)
     positions: bool = setting(
-        False, "Plot the share of correct guesses against the position in the row, sentence mode."
+        False, "Plot the accuracy of the next token against its position in the row. Needs sentence mode."
     )
     given_tokens: NonNegativeInt = setting(
         8, "Number of tokens given at the start of each row before the model continues on its own."

@@ -1,8 +1,8 @@
-"""Synthetic tasks of `rnnlm probe abilities`: rows of any length, made from a random generator.
+"""Generate the synthetic tasks of `rnnlm probe abilities`, with rows of any length.
 
-Each function gives input_ids and target_ids, both (count, length) int64. The target at a position is what must be
-named after reading the input up to there, `<pad>` where nothing is asked. Input and target symbols are ids from
-FIRST_SYMBOL on. A task that needs rows of an even length, or a multiple of three, rounds the length down.
+Each function returns input_ids and target_ids, both (count, length) int64. The target at a position is the answer after
+reading the input up to that position, or `<pad>` if there is no question. Ids of input and target symbols start at
+FIRST_SYMBOL. A task that needs rows of an even length, or of a multiple of three, rounds the length down.
 """
 
 from collections.abc import Callable
@@ -14,22 +14,22 @@ from torch import Tensor
 from rnnlm.extensions.probes.probe_config import SyntheticTaskName
 from rnnlm.tokenizers.text_tokenizer import EOS, PAD
 
-FIRST_SYMBOL = 4  # ids below are <pad>, <unk>, <bos>, <eos>
+FIRST_SYMBOL = 4  # The ids below are those of <pad>, <unk>, <bos> and <eos>.
 MODULUS = 3
-DYCK_DEPTH = 4  # most brackets open at once
+DYCK_DEPTH = 4  # The largest number of open brackets.
 COPIED_SYMBOLS, ECHO_SYMBOLS = 16, 8
-KEYS, VALUES = 64, 16  # of associative recall; no key occurs twice in a row
+KEYS, VALUES = 64, 16  # Keys and values of associative recall. Each key occurs at most once in a row.
 
 
 class SyntheticTask(NamedTuple):
-    """A task of made-up rows. symbols: how many ids from FIRST_SYMBOL on.
+    """A task with generated rows. `symbols` is the number of ids from FIRST_SYMBOL on.
 
     rows(count, length, generator) returns input_ids and target_ids.
     """
 
     rows: Callable[[int, int, torch.Generator], tuple[Tensor, Tensor]]
     symbols: int
-    shortest: int  # row, in tokens
+    shortest: int  # The length of the shortest row in tokens.
 
     @property
     def vocabulary_size(self) -> int:
@@ -37,12 +37,12 @@ class SyntheticTask(NamedTuple):
 
 
 def parity_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw random bits, and at each tell if the number of ones so far is odd: 1 0 1 1 gives 1 1 0 1."""
+    """Draw random bits. Each target is the parity of the ones so far: 1 0 1 1 has the targets 1 1 0 1."""
     return counting_rows(count, length, 2, generator)
 
 
 def modulo_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw random bits, and at each tell the number of ones so far modulo 3: 1 0 1 1 gives 1 1 2 0."""
+    """Draw random bits. Each target is the number of ones so far modulo 3: 1 0 1 1 has the targets 1 1 2 0."""
     return counting_rows(count, length, MODULUS, generator)
 
 
@@ -52,14 +52,17 @@ def counting_rows(count: int, length: int, modulus: int, generator: torch.Genera
 
 
 def dyck_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw nested brackets of two types, at most DYCK_DEPTH open; after each closing one, what may be closed next.
+    """Draw nested brackets of two types, at most DYCK_DEPTH of them open at the same time.
 
-    ( [ ] ) [ ] → after ] the ), after the others `<eos>`, as nothing is open. After an opening bracket nothing is
-    asked: the answer would be its own type. Ids: ( [ ) ].
+    The target after a closing bracket is the bracket that may be closed next, or `<eos>` if none is open. In ( [ ] ) [
+    ], the target after the first ] is ), and after the other closing brackets it is `<eos>`. There is no target after
+    an opening bracket, because it would simply be the closing bracket of its own type. The ids are in the order ( [ )
+    ].
     """
     is_opened = torch.rand(count, length, generator=generator) < 0.5
     types = torch.randint(2, (count, length), generator=generator)
-    stack = torch.zeros(count, DYCK_DEPTH + 1, dtype=torch.int64)  # types, from 1 on; column 0: nothing is open
+    # The types of the open brackets from column 1 on. Column 0 is used when no bracket is open.
+    stack = torch.zeros(count, DYCK_DEPTH + 1, dtype=torch.int64)
     depth = torch.zeros(count, dtype=torch.int64)
     rows = torch.arange(count)
     input_ids, target_ids = torch.empty(count, length, dtype=torch.int64), torch.full((count, length), PAD)
@@ -75,7 +78,10 @@ def dyck_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tens
 
 
 def copying_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw random symbols, a cue, and the same symbols again: the targets of a b c | a b are - - - a b c."""
+    """Draw random symbols, a cue, and the same symbols again, which are the targets.
+
+    The input a b c | a b has the targets - - - a b c.
+    """
     size = length // 2
     symbols = torch.randint(FIRST_SYMBOL, FIRST_SYMBOL + COPIED_SYMBOLS, (count, size), generator=generator)
     cue = torch.full((count, 1), FIRST_SYMBOL + COPIED_SYMBOLS)
@@ -83,9 +89,10 @@ def copying_rows(count: int, length: int, generator: torch.Generator) -> tuple[T
 
 
 def echo_batch(count: int, distance: int, symbols: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw a symbol to remember, distance - 1 random ones, and a cue, where the first one must be named.
+    """Draw a symbol to remember, distance - 1 random symbols, and a cue, whose target is the first symbol.
 
-    The cue's id follows those of the symbols. In its simplest form this goes back to Hochreiter and Schmidhuber (1997).
+    The cue's id is the one after those of the symbols. In its simplest form, this task goes back to Hochreiter and
+    Schmidhuber (1997).
     """
     input_ids = torch.randint(FIRST_SYMBOL, FIRST_SYMBOL + symbols, (count, distance + 1), generator=generator)
     target_ids = torch.full_like(input_ids, PAD)
@@ -99,15 +106,16 @@ def echo_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tens
 
 
 def recall_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw pairs of a key and a value, then each key again in another order, where its value must be named.
+    """Draw pairs of a key and a value, and then the keys again in another order, whose targets are their values.
 
-    k1 v1 k2 v2 | k2 k1 → v2 v1 at the last two: multi-query associative recall (Arora et al. 2023). Keys differ.
+    The input k1 v1 k2 v2 k2 k1 has the targets v2 v1 at its last two tokens. This is multi-query associative recall
+    (Arora et al. 2023). The keys of a row are all different.
     """
     pairs = length // 3
     keys = torch.rand(count, KEYS, generator=generator).argsort(dim=1)[:, :pairs] + FIRST_SYMBOL
     values = torch.randint(FIRST_SYMBOL + KEYS, FIRST_SYMBOL + KEYS + VALUES, (count, pairs), generator=generator)
     order = torch.rand(count, pairs, generator=generator).argsort(dim=1)
-    told = torch.stack([keys, values], dim=2).flatten(1)  # (count, 2 · pairs)
+    told = torch.stack([keys, values], dim=2).flatten(1)  # The keys and values, (count, 2 · pairs).
     input_ids = torch.cat([told, keys.gather(1, order)], dim=1)
     return input_ids, torch.cat([torch.full_like(told, PAD), values.gather(1, order)], dim=1)
 

@@ -1,8 +1,8 @@
-"""Scores of texts in bulk, and what rests on them: drift, strange documents, filters, pairs and n-best lists."""
+"""Score many texts, and use the scores for drift, strange documents, filters, sentence pairs and n-best lists."""
 
 from rnnlm.extension_points import Extension
 
-SCORES_DRIFTED = "rnnlm.scores.drifted"  # name of the event
+SCORES_DRIFTED = "rnnlm.scores.drifted"  # The name of the event for drifted scores.
 
 EXTENSION = Extension(
     measurements=("rnnlm.extensions.scoring.reference_scores:REFERENCE_SCORES",),

@@ -1,4 +1,4 @@
-"""Score texts from Python in batches, as `datasets.Dataset.map(…, batched=True)` calls it."""
+"""Score texts from Python in batches, as needed by `datasets.Dataset.map(…, batched=True)`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,10 @@ BATCH_SETTINGS = ScoringConfig(input="-", keep_text=False, surprising_tokens=0)
 
 @dataclass(frozen=True)
 class BatchScorer:
-    """Adds the columns of `rnnlm score` to batches of rows. Picklable; loads its model when it is first called.
+    """A callable that adds the columns of `rnnlm score` to a batch of rows.
 
-    `dataset.map(batch_scorer("rnnlm-python-docs"), batched=True)`; datasets caches the result by the model's digest.
+    It can be pickled, and loads its model when it is first called. In `dataset.map(batch_scorer("rnnlm-python-docs"),
+    batched=True)`, datasets caches the result under the model's digest.
     """
 
     model: FoundModel
@@ -32,16 +33,19 @@ class BatchScorer:
         return {name: scores[name].to_pylist() for name in BATCH_COLUMNS}
 
     def scores(self, texts: Sequence[str | None]) -> pa.Table:
-        """Return a table of SCORES_SCHEMA without texts, one row for each text."""
+        """Return a table of SCORES_SCHEMA with one row per text. The column with the texts is empty."""
         documents = [InputDocument(number, "", number, None, text) for number, text in enumerate(texts)]
         return cached_scorer(self.model, BATCH_SETTINGS)(documents_table(documents))
 
     def log_probabilities(self, texts: Sequence[str]) -> list[float]:
-        """Return the natural logarithm of each text's probability, its line ends included."""
+        """Return the natural logarithm of each text's probability, including its line ends."""
         found: list[float] = self.scores(texts)["log_probability"].to_pylist()
         return found
 
 
 def batch_scorer(model: str | None = None, column: str = "text") -> BatchScorer:
-    """Make a scorer for a registered name, a run's id or a model folder. Raise ModelError if there is none."""
+    """Return a scorer for a registered name, a run's id or a model folder.
+
+    Raise ModelError if there is no such model.
+    """
     return BatchScorer(find_model(find_home(), model), column)

@@ -1,7 +1,8 @@
-"""Score texts in bulk, shard by shard, so that a killed scoring resumes where it stopped.
+"""Score many texts, shard by shard, so that an interrupted scoring continues where it stopped.
 
-HOME/scores/KEY/shards/00000/00000000.parquet …   finished shards; removed once the output is written
-KEY is the digest of everything the scores depend on: another model, input or setting starts anew.
+HOME/scores/KEY/shards/00000/00000000.parquet …   finished shards, removed once the output is written
+
+KEY is the digest of everything that the scores depend on. With another model, input or setting, scoring starts anew.
 """
 
 import logging
@@ -41,43 +42,48 @@ from rnnlm.storage.records import LeftOut, Record, StageRecord
 from rnnlm.storage.stages import STAGE_VERSIONS, stage
 
 logger = logging.getLogger(__name__)
-SCORED_BYTES_A_PROCESS = 16 << 20  # a process starts in 5 to 10 s, and scores less than 1 MB in a second
-CHANGES_THE_SCORES = {  # fields of ScoringConfig; the others are about input, output and reporting
+# Input bytes that justify a further process. A process needs 5 to 10 s to start, and scores less than 1 MB per second.
+SCORED_BYTES_A_PROCESS = 16 << 20
+# Fields of ScoringConfig that affect the scores. The other fields are about input, output and reporting.
+CHANGES_THE_SCORES = {
     *("query", "column", "id_column", "encoding", "quoting", "document", "keep_text", "surprising_tokens"),
-    *("batch_size", "shard_documents"),  # by rounding
+    *("batch_size", "shard_documents"),  # These fields affect only rounding.
 }
 
 
 class Totals(Record):
-    """Sums over all documents."""
+    """Totals over all documents."""
 
     documents: int = 0
     tokens: int = 0
     bytes: int = 0
-    log_probability: float = 0.0  # natural logarithm
-    perplexity: float | None = None  # None if nothing was predicted
+    log_probability: float = 0.0  # The natural logarithm.
+    perplexity: float | None = None  # None if there were no tokens to predict.
     bits_per_byte: float | None = None
     unknown_rate: float | None = None
 
 
 class ScoringRecord(StageRecord):
-    """A finished scoring. Only `input_files` is set if there was nothing to score: no model is looked up then."""
+    """The result of a finished scoring.
+
+    If there was nothing to score, only `input_files` is set, and the model was not looked up.
+    """
 
     input_files: int
-    left_out: tuple[LeftOut, ...] = ()  # files that were not read, or with changes
+    left_out: tuple[LeftOut, ...] = ()  # Files that were left out, or read with changes.
     key: str = ""
-    model: str = ""  # as full_reference() completes it, such as models:/NAME@champion
+    model: str = ""  # The reference as completed by full_reference(), such as models:/NAME@champion.
     model_folder: Path = Path()
     model_digest: str = ""
-    output: Path | None = None  # None: there was nothing to score
+    output: Path | None = None  # None if there was nothing to score.
     totals: Totals = Totals()
 
 
 @stage("scoring")
 def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_this_process) -> ScoringRecord:
-    """Score config.input, unless config.output already holds these scores.
+    """Score config.input, unless config.output already has these scores.
 
-    A resumed scoring gives the same output as an uninterrupted one; a Parquet file is identical byte for byte.
+    A resumed scoring gives the same output as an uninterrupted one. A Parquet file is even identical byte for byte.
     """
     inputs = find_inputs(config)
     files = inputs.files
@@ -112,7 +118,7 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
 
 
 def score_facts(config: ScoringConfig, files: tuple[InputFile, ...], model: FoundModel) -> dict[str, Any]:
-    """Return everything that the scores depend on."""
+    """Return everything on which the scores depend."""
     return {
         "stage": STAGE_VERSIONS["scoring"],
         "model_digest": model.digest,
@@ -141,12 +147,13 @@ def make_output(
     provenance: Provenance,
     open_engine: OpenEngine,
 ) -> None:
-    """Score the missing shards, then write them to the output."""
+    """Score the shards that are missing, and write all shards to the output."""
     folder = shards_folder(home, provenance["key"])
     if config.force:
         shutil.rmtree(folder, ignore_errors=True)
     home.make(folder)
-    for leftover in folder.rglob(".*"):  # partial writes of a killed run; this run holds the lock
+    # Remove partial files of a killed run. No other run writes here, because this run holds the lock.
+    for leftover in folder.rglob(".*"):
         leftover.unlink()
     shards = score_shards(folder, config, files, model, open_engine)
     with home.lock(f"scores-to-{digest_of(str(output))[:16]}"):
@@ -155,14 +162,14 @@ def make_output(
 
 @dataclass(frozen=True)
 class ShardScorer:
-    """Scores shards; picklable."""
+    """A callable that scores shards. It can be pickled."""
 
     model: FoundModel
     config: ScoringConfig
-    threads: int  # of torch
+    threads: int  # The number of threads that torch uses.
 
     def __call__(self, path: Path, documents: pa.Table) -> int:
-        """Write the scores of the documents, of INPUT_SCHEMA. Returns the number of their tokens."""
+        """Score documents of INPUT_SCHEMA, write the scores to `path`, and return the number of tokens."""
         torch.set_num_threads(self.threads)
         score = cached_scorer(self.model, self.config)
         scores = score(documents)
@@ -178,7 +185,7 @@ def cached_scorer(model: FoundModel, config: ScoringConfig) -> Scorer:
 def score_shards(
     folder: Path, config: ScoringConfig, files: tuple[InputFile, ...], model: FoundModel, open_engine: OpenEngine
 ) -> list[Path]:
-    """Write one file for each shard, in order. Existing ones are kept."""
+    """Write one file per shard, and return the paths in order. Existing files are kept."""
     shards: list[Path] = []
     start, tokens = time.monotonic(), 0
     growth = shard_growth(total_bytes(files))
@@ -202,12 +209,12 @@ def score_shards(
             tokens += scored_tokens
             progress.facts(f"{tokens / (time.monotonic() - start):,.0f} tokens/s")
             progress.update(len(documents))
-    cached_scorer.cache_clear()  # a long-lived process keeps no model
+    cached_scorer.cache_clear()  # Free the model's memory, since the process may be long-lived.
     return shards
 
 
 def worthwhile_processes(config: ScoringConfig, files: tuple[InputFile, ...]) -> int:
-    """Return the number of processes that are worth their start: one for a GPU."""
+    """Return the number of processes whose scoring outweighs their start-up time. For a GPU it is one."""
     if choose_device(config.device).type != "cpu":
         return 1
     return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS

@@ -1,4 +1,4 @@
-"""Steps of a datatrove pipeline (extra: datatrove): a filter and a statistic of bits per byte."""
+"""Steps of a datatrove pipeline (extra: datatrove), which filter documents and collect statistics by bits per byte."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ NO_SCORE = "nothing_to_score"
 
 
 class BitsPerByteFilter(BaseFilter):
-    """Keep documents between two limits of bits per byte, which is stored in their metadata as `bits_per_byte`.
+    """A filter that keeps documents between two limits of bits per byte.
 
-    Documents without a score are dropped.
+    The value is stored in the documents' metadata as `bits_per_byte`. Documents without a score are dropped.
     """
 
     name = "rnnlm bits per byte"
@@ -43,7 +43,7 @@ class BitsPerByteFilter(BaseFilter):
         return [self.verdict(value) for value in bits]
 
     def verdict(self, bits_per_byte: float | None) -> bool | tuple[bool, str]:
-        """Return True, or False with the reason."""
+        """Return True to keep a document, or False and the reason to drop it."""
         if bits_per_byte is None:
             return False, NO_SCORE
         if bits_per_byte < self.lowest:
@@ -54,12 +54,15 @@ class BitsPerByteFilter(BaseFilter):
 
 
 class BitsPerByteStats(BaseStats):
-    """The statistic `bits_per_byte`; of a document that the filter has scored, the stored one. 0 without a score."""
+    """The statistic `bits_per_byte`, which is 0 for documents without a score.
+
+    If the filter has already scored a document, the stored value is used.
+    """
 
     name = "rnnlm bits per byte"
 
     def __init__(self, output_folder: DataFolderLike, model: str | None = None, **settings: Any) -> None:
-        """Prepare the step. settings: those of datatrove's BaseStats."""
+        """Load the scorer. `settings` are passed to datatrove's BaseStats."""
         super().__init__(output_folder, **settings)
         self.scorer = batch_scorer(model)
 

@@ -1,4 +1,7 @@
-"""Read the documents of the inputs one by one and gather them into shards. Memory holds one shard, not the input."""
+"""Read the documents of the inputs one by one and gather them into shards.
+
+At most one shard is in memory at a time.
+"""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,38 +24,38 @@ from rnnlm.sequences.corpus_shards import SHARD_BYTES, shard_bytes
 from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.storage.sql_statements import literal, statement
 
-SHARD_CHARACTERS = 2 << 20  # a shard ends with the document that reaches it
+SHARD_CHARACTERS = 2 << 20  # A shard ends with the document that reaches this size.
 LARGEST_GROWTH = 16
 TABLE_ROWS_AT_ONCE = 1_024
 COLUMN_HINT = "give the text column as scoring.column (--column), the id column as scoring.id_column (--id-column)"
-# Settings of DuckDB. One thread: rows come in the table's order, and torch has the other cores.
+# Settings of DuckDB. With a single thread, rows arrive in the table's order, and torch can use the other cores.
 READ_SETTINGS: dict[str, Any] = {
     "memory_limit": "512MiB",
     "threads": 1,
     "preserve_insertion_order": True,
-    "autoinstall_known_extensions": False,  # extensions are downloaded
+    "autoinstall_known_extensions": False,  # Do not download extensions.
     "autoload_known_extensions": False,
 }
 
 
 class InputDocument(NamedTuple):
-    number: int  # from 0, over all inputs
-    source: str  # the file
-    place: int  # from 0, within the file: its line, paragraph or row
+    number: int  # Number over all inputs, from 0.
+    source: str  # The file that has the document.
+    place: int  # Number of the line, paragraph or row within the file, from 0.
     id: str | None
-    text: str | None  # None: a null in the table
+    text: str | None  # None for a null in the table.
 
 
-INPUT_SCHEMA = pa.schema(  # the columns of InputDocument
+INPUT_SCHEMA = pa.schema(  # The columns of InputDocument.
     [("number", pa.int64()), ("source", pa.string()), ("place", pa.int64()), ("id", pa.string()), ("text", pa.string())]
 )
-Cell = tuple[str | None, str | None]  # id and text
+Cell = tuple[str | None, str | None]  # A pair of id and text.
 
 
 def read_documents(files: Iterable[InputFile], config: ScoringConfig) -> Iterator[InputDocument]:
     """Yield all documents of the files, always in the same order.
 
-    Raise CorpusError if one is unreadable or lacks a column.
+    Raise CorpusError if a file is unreadable or lacks a column.
     """
     number = 0
     for file in files:
@@ -66,19 +69,18 @@ def read_documents(files: Iterable[InputFile], config: ScoringConfig) -> Iterato
 
 
 def shard_growth(input_bytes: int) -> int:
-    """Return how many times larger than a small input's its shards are.
+    """Return the factor by which the shards of an input are larger than those of a small input.
 
-    One of 1 GiB has twice the size, of 64 GiB 16 times.
-
-    So a large input has thousands of shards, not millions. Beyond that they would take too much memory.
+    The factor is 2 for an input of 1 GiB and 16 for 64 GiB. A large input therefore has thousands of shards rather than
+    millions. The factor has an upper limit, because each shard must fit into memory.
     """
     return max(1, min(LARGEST_GROWTH, shard_bytes(input_bytes) // SHARD_BYTES))
 
 
 def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int = 1) -> Iterator[pa.Table]:
-    """Yield consecutive documents, up to shard_documents or about SHARD_CHARACTERS, times growth. None is ever cut.
+    """Yield shards of consecutive whole documents, as tables of INPUT_SCHEMA.
 
-    Each is a table of INPUT_SCHEMA.
+    A shard ends at shard_documents or about SHARD_CHARACTERS, both multiplied by `growth`.
     """
     shard: list[InputDocument] = []
     characters = 0
@@ -93,7 +95,7 @@ def in_shards(found: Iterator[InputDocument], config: ScoringConfig, growth: int
 
 
 def documents_table(documents: Sequence[InputDocument]) -> pa.Table:
-    """Make a table of INPUT_SCHEMA."""
+    """Return the documents as a table of INPUT_SCHEMA."""
     columns = zip(*documents, strict=True) if documents else [()] * len(INPUT_SCHEMA)
     return pa.table([*map(pa.array, columns, INPUT_SCHEMA.types)], schema=INPUT_SCHEMA)
 
@@ -109,7 +111,10 @@ def text_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 
 
 def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
-    """Yield one document for each row of a table, in order. A column within objects or structs is named `data.body`."""
+    """Yield one document for each row of a table, in order.
+
+    A column in nested objects or structs is named `data.body`.
+    """
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     try:
         for text, *ids in table_rows(file, wanted):
@@ -119,7 +124,7 @@ def table_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 
 
 def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None, ...]]:
-    """Yield the columns' cells of each row as text. Raise NoColumnError if the table lacks a column."""
+    """Yield the cells of the given columns for each row, as text. Raise NoColumnError if the table lacks a column."""
     with file_reader(file) as reader, reader.opener.outermost(reader.files[0]) as table:
         for where, cells in reader.rows(table, file.kind, columns, sparse=True):
             texts = (cell_text(cell, where) for cell in cells)
@@ -127,10 +132,13 @@ def table_rows(file: InputFile, columns: list[str]) -> Iterator[tuple[str | None
 
 
 def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
-    """Yield one document for each row of the configured query's result, in order. NUL becomes U+FFFD, as in text."""
+    """Yield one document for each row of the configured query's result, in order.
+
+    NUL becomes U+FFFD, as in text files.
+    """
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     with open_database(file.path) as connection:
-        assert config.query is not None  # ScoringConfig validates it
+        assert config.query is not None  # ScoringConfig has validated this.
         found = run_query(connection, config.query)
         for column in wanted:
             if column not in found.columns:
@@ -155,10 +163,12 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 
 
 def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
-    """Return the result of a query, which must be one select over the database's own tables, or raise CorpusError.
+    """Return the result of a query, which must be a single select on tables of this database.
 
-    The configuration is locked first: no other files but a dataset's parts, no network, no extensions, no variables of
-    this program.
+    Otherwise raise CorpusError.
+
+    The database's configuration is locked before the query runs. The query cannot read files other than a dataset's
+    parts, nor use the network, extensions or this program's Python variables.
     """
     for name in ("scoring/lock_replacements", "scoring/lock_access", "scoring/lock_configuration"):
         connection.execute(statement(name))
@@ -171,9 +181,9 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckD
 
 
 def allow_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Let queries read `shifted_sequences` of a large dataset, a view of the files in folder/parts."""
+    """Let queries read `shifted_sequences` of a large dataset, which is a view of the files in folder/parts."""
     locate_parts(connection, folder)
-    # DuckDB compares names as the view has them, which is escaped.
+    # DuckDB compares file names with their spelling in the view, which is escaped.
     allowed = sorted({str(folder / "parts"), literal(folder / "parts")})
     connection.execute(statement("scoring/allow_parts"), {"folders": allowed})
 
@@ -188,6 +198,6 @@ def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         ):
             allow_parts(connection, path.resolve().parent)
             yield connection
-    except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow passes on DuckDB's errors
+    except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow passes errors of DuckDB on as its own.
         cause = str(error).strip().splitlines()[0][:300]
         raise CorpusError(f"{path}: the query failed: {cause};\ncorrect scoring.query (--query)") from error

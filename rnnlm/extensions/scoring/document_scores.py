@@ -1,4 +1,4 @@
-"""Score a shard of documents: a table of what each costs under the model, and its most surprising tokens."""
+"""Score a shard of documents, which gives a table of losses and of the tokens with the highest loss."""
 
 from collections.abc import Iterator
 
@@ -18,35 +18,38 @@ from rnnlm.sequences.segmentation import ends
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
 TOKEN_TYPE = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
-TOKENS_TYPE = pa.list_(pa.field("element", TOKEN_TYPE))  # Parquet's name, so that a file read back has this type
-# Grain: one row per document, in the order of the inputs.
+# Parquet's own field name, so that the type stays the same when a file is read back.
+TOKENS_TYPE = pa.list_(pa.field("element", TOKEN_TYPE))
+# One row per document, in the order of the inputs.
 SCORES_SCHEMA = pa.schema(
     [
-        ("document", pa.int64()),  # from 0, over all inputs
-        ("source", pa.string()),  # the file it came from
-        ("place", pa.int64()),  # from 0, within that file: its line, paragraph or row
-        ("id", pa.string()),  # of the input's id column; null without one
-        ("tokens", pa.int64()),  # predicted, each line's <eos> among them
-        ("bytes", pa.int64()),  # UTF-8, line ends included, the last one too
-        ("log_probability", pa.float64()),  # natural logarithm, of the tokens together
-        ("perplexity", pa.float64()),  # per token; null where nothing is predicted
-        ("bits_per_byte", pa.float64()),  # a word that the vocabulary lacks at 8 bits a byte on top of its <unk>
-        ("unknown_rate", pa.float64()),  # share of the tokens that stand for such a word
-        ("surprising", TOKENS_TYPE),  # the most surprising first; place: from 0, among the document's tokens
-        ("text", pa.string()),  # without its last line end; null where it is not kept
+        ("document", pa.int64()),  # Number over all inputs, from 0.
+        ("source", pa.string()),  # The file that has the document.
+        ("place", pa.int64()),  # Number of the line, paragraph or row within the file, from 0.
+        ("id", pa.string()),  # The value of the input's id column, or null without one.
+        ("tokens", pa.int64()),  # The number of predicted tokens, including an <eos> per line.
+        ("bytes", pa.int64()),  # UTF-8 bytes, including all line ends and the last one.
+        ("log_probability", pa.float64()),  # The natural logarithm for all tokens together.
+        ("perplexity", pa.float64()),  # Perplexity per token, or null if there are no tokens.
+        # For a word outside the vocabulary, 8 bits per byte are added to the loss of its <unk>.
+        ("bits_per_byte", pa.float64()),
+        ("unknown_rate", pa.float64()),  # The fraction of tokens that stand for a word outside the vocabulary.
+        # Tokens with the highest loss first. Their `place` counts the document's tokens from 0.
+        ("surprising", TOKENS_TYPE),
+        ("text", pa.string()),  # The text without its last line end, or null if texts are not kept.
     ]
 )
 
 
 def chosen_tail_dtype(config: ScoringConfig) -> torch.dtype:
-    """Return the precision of products with rare classes: as set, or what suits the device."""
+    """Return the configured precision of matrix products with rare classes, or the device's default for `auto`."""
     if config.precision != "auto":
         return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
     return tail_dtype(choose_device(config.device))
 
 
 class Scorer:
-    """Scores shards. The same shard gives the same table, bit by bit, on the same machine."""
+    """A scorer of shards. On the same machine, the same shard always gives the same table, bit by bit."""
 
     def __init__(
         self, model: LanguageModel, tokenizer: TextTokenizer, cut: SequencesConfig, config: ScoringConfig
@@ -56,9 +59,9 @@ class Scorer:
         self.pieces = pa.array(tokenizer.pieces(range(tokenizer.vocabulary_size)), pa.string())
 
     def __call__(self, shard: pa.Table, known_nll: Iterator[float] | None = None) -> pa.Table:
-        """Score a shard: a table of SCORES_SCHEMA, one row for each document.
+        """Score a shard of INPUT_SCHEMA, and return a table of SCORES_SCHEMA with one row per document.
 
-        shard: of INPUT_SCHEMA. known_nll: see document_losses.
+        `known_nll` is explained in document_losses.
         """
         texts = [with_line_end(text or "") for text in shard["text"].to_pylist()]
         losses = document_losses(
@@ -82,14 +85,16 @@ class Scorer:
 
 
 def surprising(losses: DocumentLosses, pieces: pa.Array, count: int) -> pa.Array:
-    """Return the `count` most expensive tokens of each document, the first of equals.
+    """Return the `count` tokens with the highest loss of each document. Among equal tokens, earlier ones come first.
 
-    pieces: each token id's spelling.
+    `pieces` has the spelling of each token id.
     """
     firsts = ends(losses.tokens)
     owners = np.repeat(np.arange(len(losses)), losses.tokens)
-    nats = np.maximum(losses.nll_nats, 0) + np.float32(0)  # no -0.0: the bits of positive floats ascend as they do
-    dearest = np.argsort((owners << 32) - nats.view(np.int32), kind="stable")  # document by document, as the tokens are
+    # Adding 0 turns -0.0 into 0.0. The bit patterns of floats that are not negative have the same order as the floats.
+    nats = np.maximum(losses.nll_nats, 0) + np.float32(0)
+    # Sorted by document and then by loss, the highest first.
+    dearest = np.argsort((owners << 32) - nats.view(np.int32), kind="stable")
     chosen = dearest[np.arange(len(dearest)) - firsts[owners] < count]
     tokens = pa.StructArray.from_arrays(
         [

@@ -1,4 +1,4 @@
-"""The drift of scored texts: how far their bits per byte are from those of the model's own validation text."""
+"""Measure drift: the distance of scored texts from the model's validation text, by their bits per byte."""
 
 import math
 from itertools import accumulate
@@ -19,28 +19,29 @@ from rnnlm.storage.records import NightEvent, Record
 from rnnlm.storage.sql_statements import literal, statement
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
-PLOTTED_LEVELS = [0.005, 0.995]  # quantiles at the ends of the plot's bins
+PLOTTED_LEVELS = [0.005, 0.995]  # The quantiles at the two ends of the plot.
 BINS = 40
-CHANCE = 0.001  # probability that two samples of one distribution are farther apart than `noise`
+CHANCE = 0.001  # The probability that two samples of the same distribution are farther apart than `noise`.
 
 
 class Distributions(Record):
-    """Bits per byte of the scored documents beside those of the reference."""
+    """The distributions of bits per byte in the scored documents and in the reference."""
 
-    documents: int  # scored ones with a predicted token
+    documents: int  # The number of scored documents that have a predicted token.
     reference_documents: int
-    distance: float  # Kolmogorov-Smirnov: 0 the same, 1 no overlap
-    noise: float  # distance that samples of these sizes reach by chance
-    quantiles: TableRows  # level, scored, reference
-    bins: TableRows  # bin, low, scored, reference
+    # The Kolmogorov-Smirnov distance, from 0 for equal distributions to 1 for distributions without overlap.
+    distance: float
+    noise: float  # The distance that samples of these sizes may reach by chance.
+    quantiles: TableRows  # The columns level, scored and reference.
+    bins: TableRows  # The columns bin, low, scored and reference.
     bin_width: float
 
 
 class Drift(Record):
     drifted: bool = False
     threshold: float
-    distributions: Distributions | None = None  # None: not compared
-    reason: str = ""  # why not compared
+    distributions: Distributions | None = None  # None if the scores were not compared.
+    reason: str = ""  # Why the scores were not compared.
     picture: Path | None = None
 
 
@@ -49,13 +50,14 @@ class ScoredRecord(Record):
 
     scoring: ScoringRecord
     drift: Drift
-    strange: tuple[StrangeDocument, ...] = ()  # the strangest documents, as many as asked for
+    strange: tuple[StrangeDocument, ...] = ()  # The strangest documents, as many as were requested.
 
 
 def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> Drift:
-    """Compare the scores with the model's reference, with a plot. Drifted: beyond both threshold and noise.
+    """Compare the scores with the model's reference scores, and plot both distributions.
 
-    A missing reference is a reason, not an error: the scores are valid without it.
+    The scores have drifted if the distance exceeds both the threshold and the noise. If there is no reference, the
+    result has the reason, but no error is raised, because the scores themselves are valid.
     """
     if scoring.output is None or not scoring.totals.tokens:
         return Drift(threshold=config.drift_threshold, reason="nothing was scored")
@@ -78,7 +80,7 @@ def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> 
 
 
 def drift_events(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) -> tuple[NightEvent, ...]:
-    """Return SCORES_DRIFTED about the model, if there is drift."""
+    """Return the event SCORES_DRIFTED about the model if the scores have drifted, else no event."""
     found = drift.distributions
     if not drift.drifted or found is None:
         return ()
@@ -108,7 +110,7 @@ def drift_events(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) ->
 
 
 def distributions(output: Path, reference: Path) -> Distributions:
-    """Compare in SQL; the output must have a predicted token."""
+    """Compare the scores of the output with the reference, in SQL. The output must have a predicted token."""
     with reading_scores(output) as connection:
         connection.execute(statement("scoring/create_shares"))
         connection.execute(statement("scoring/insert_shares"), {"reference": literal(reference)})
@@ -125,15 +127,15 @@ def distributions(output: Path, reference: Path) -> Distributions:
 def chance_distance(first: int, second: int) -> float:
     """Return the distance that two samples of one continuous distribution exceed with probability CHANCE.
 
-    sqrt(-ln(CHANCE / 2) / 2) * sqrt((n + m) / (n m)), which holds for large samples (Smirnov 1948).
+    It is sqrt(-ln(CHANCE / 2) / 2) * sqrt((n + m) / (n m)), an approximation for large samples (Smirnov 1948).
     """
     return math.sqrt(-math.log(CHANCE / 2) / 2) * math.sqrt((first + second) / (first * second))
 
 
 def draw_distributions(found: Distributions, unit: str, picture: Path) -> None:
-    """Draw the share of documents in each bin and, below, the cumulative share, on which the distance is read.
+    """Plot the fraction of documents in each bin and, below, the cumulative fraction, which shows the distance.
 
-    The first and the last bin include everything beyond them.
+    The first and the last bin include all values beyond them.
     """
     figure, (above, below) = new_figure((8, 5.2), rows=2, sharex=True, height_ratios=(3, 2))
     edges = [row["low"] for row in found.bins] + [found.bins[-1]["low"] + found.bin_width]

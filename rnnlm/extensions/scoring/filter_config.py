@@ -1,4 +1,4 @@
-"""Options of `rnnlm filter`: those of `rnnlm score`, and which documents to keep."""
+"""Options of `rnnlm filter`: the options of `rnnlm score`, and conditions for the documents to keep."""
 
 from typing import Annotated
 
@@ -8,13 +8,15 @@ from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 
 
 class FilterConfig(ScoringConfig):
-    """Settings of a filter, which keeps or drops texts by their scores."""
+    """Settings of a filter that keeps or drops texts by their scores."""
 
     input: str = Field(
         min_length=1, description="Texts to filter: a file, folder or glob (text, csv, tsv, jsonl, Parquet)."
     )
-    output: str = Field(min_length=1, description="Folder for the kept documents: the names and formats of the input.")
-    dropped: str | None = Field(None, min_length=1, description="Folder for the dropped documents, with the reasons.")
+    output: str = Field(
+        min_length=1, description="Folder for the kept documents. Names and formats are those of the input files."
+    )
+    dropped: str | None = Field(None, min_length=1, description="Folder for the dropped documents and the reasons.")
     keep: str | None = Field(
         None,
         min_length=1,
@@ -23,10 +25,10 @@ class FilterConfig(ScoringConfig):
     keep_quantiles: tuple[Annotated[float, Field(ge=0.0, le=1.0)], ...] = Field(
         (),
         max_length=2,
-        description="Two levels: keep what lies between these quantiles of the validation text's bits per byte.",
+        description="Keep documents between two quantiles of the validation text's bits per byte; give both levels.",
     )
     keep_share: float | None = Field(
-        None, gt=0.0, lt=1.0, description="Keep this share of the documents: those with the fewest bits per byte."
+        None, gt=0.0, lt=1.0, description="Keep this fraction of the documents, those with the fewest bits per byte."
     )
 
     @model_validator(mode="after")
@@ -34,7 +36,7 @@ class FilterConfig(ScoringConfig):
         if self.query is not None:
             raise ValueError("a filter reads files; for a database write the condition into a query over rnnlm score")
         if not (self.keep or self.keep_quantiles or self.keep_share):
-            raise ValueError("give keep, keep_quantiles or keep_share; of several, all must hold")
+            raise ValueError("give keep, keep_quantiles or keep_share; if several are given, all must hold")
         if self.keep_quantiles and not (
             len(self.keep_quantiles) == 2 and self.keep_quantiles[0] < self.keep_quantiles[1]
         ):

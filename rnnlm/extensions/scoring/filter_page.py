@@ -5,7 +5,7 @@ from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.text_filter import FilterRecord
 from rnnlm.reports.page import Page, left_out_tables
 
-BAR_WIDTH = 36  # characters of the longest bar
+BAR_WIDTH = 36  # The length of the longest bar in characters.
 EXAMPLE_WIDTH = 60
 
 
@@ -34,7 +34,7 @@ def filter_page(config: FilterConfig, found: FilterRecord) -> Page:
 
 
 def count_rows(found: FilterRecord) -> TableRows:
-    """Return one row for each reason, the kept documents first."""
+    """Return one row for the kept documents and one for each reason to drop documents."""
     documents, size = (sum(row[name] for row in found.counts) for name in ("documents", "bytes"))
     return [
         {
@@ -50,7 +50,7 @@ def count_rows(found: FilterRecord) -> TableRows:
 
 
 def histogram(bins: TableRows) -> TableRows:
-    """Return a bar for every two bins."""
+    """Return the rows of a text histogram, in which each bar combines two bins."""
     pairs = list(zip(bins[::2], bins[1::2], strict=True))
     bars = [(one["low"], one["scored"] + two["scored"], one["reference"] + two["reference"]) for one, two in pairs]
     scale = BAR_WIDTH / max((kept + dropped for _, kept, dropped in bars), default=1)

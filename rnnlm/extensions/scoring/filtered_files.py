@@ -1,4 +1,4 @@
-"""Write the kept and the dropped documents of one input file in its own format and compression."""
+"""Write the kept and the dropped documents of an input file in the format and compression of the input."""
 
 import bz2
 import gzip
@@ -41,39 +41,40 @@ from rnnlm.storage.home import atomic_file, digest_of, expanded
 SCORE, REASON = (
     "bits_per_byte",
     "reason",
-)  # columns that the output adds; the values of those of these names are replaced
-SCORE_DIGITS = 6  # of the score, in text formats
+)  # Columns that are added to the output. If the input has columns of these names, their values are replaced.
+SCORE_DIGITS = 6  # Digits of the score in text formats.
 ADDED = (pa.field(SCORE, pa.float64()), pa.field(REASON, pa.string()))
-json_of = json.JSONEncoder().encode  # in ASCII, which every encoding of a table of JSON has
+json_of = json.JSONEncoder().encode  # The JSON is pure ASCII, which all encodings of JSON files can represent.
 T = TypeVar("T")
 
 
 class Verdict(NamedTuple):
     source: str
     bits_per_byte: float | None
-    reason: str | None  # why the document is dropped; None: it is kept
+    reason: str | None  # The reason for dropping the document, or None to keep it.
 
     def columns(self) -> dict[str, Any]:
-        """Return the added columns: the score and, of a dropped document, the reason."""
+        """Return the added columns: the score and, if the document is dropped, the reason."""
         score = None if self.bits_per_byte is None else round(self.bits_per_byte, SCORE_DIGITS)
-        score = score if score is None or math.isfinite(score) else None  # JSON has no other numbers
+        score = score if score is None or math.isfinite(score) else None  # JSON cannot represent infinity and NaN.
         return {SCORE: score} if self.reason is None else {SCORE: score, REASON: self.reason}
 
 
-Verdicts = Iterator[Verdict]  # on the documents of one file, in order
+Verdicts = Iterator[Verdict]  # The verdicts on the documents of one file, in order.
 
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """A folder that gets a file for each input file."""
+    """An output folder that gets one file for each input file."""
 
     folder: Path
-    above: Path  # the folder that holds all input files
+    above: Path  # The deepest folder that has all input files.
 
     def target(self, file: InputFile, *, as_json: bool = False) -> Path:
-        """Return the file's name, in the same subfolder. as_json: NAME.jsonl, in the same compression.
+        """Return the path of the output for a file, in the same subfolder.
 
-        Of a name that becomes too long for a file, the beginning and a digest stay.
+        If `as_json`, the name becomes NAME.jsonl, with the suffix of the same compression. If that name is too long for
+        the file system, it is shortened to its beginning and a digest.
         """
         path = self.folder / file.path.resolve().relative_to(self.above)
         if as_json:
@@ -86,7 +87,7 @@ class OutputFolder:
 
 
 def output_folder(name: str, files: Sequence[InputFile], option: str) -> OutputFolder:
-    """Return the folder for filtered files. Raise ConfigError if it is a file, or holds the inputs themselves."""
+    """Return the folder for filtered files. Raise ConfigError if it is a file or the folder of the inputs."""
     folder = expanded(name).resolve()
     parents = [file.path.resolve().parent for file in files]
     above = Path(os.path.commonpath(parents)) if parents else folder
@@ -100,11 +101,11 @@ def output_folder(name: str, files: Sequence[InputFile], option: str) -> OutputF
 def filter_file(
     file: InputFile, config: ScoringConfig, verdicts: Verdicts, kept: OutputFolder, dropped: OutputFolder | None
 ) -> None:
-    """Copy each document of the file, as it stands, to one of the folders, with its score.
+    """Copy each document of the file byte for byte to one of the folders, and add its score.
 
-    Plain text has no columns: its kept documents are copied, its dropped ones become JSON Lines. Blank lines of tables,
-    which are no documents, are kept. An existing file is replaced, atomically. CorpusError if there is not one verdict
-    for each document.
+    Plain text has no columns for a score. Its kept documents are copied without one, and its dropped documents are
+    written as JSON Lines. Blank lines of tables, which are not documents, are kept. An existing output file is replaced
+    atomically. Raise CorpusError if the number of verdicts differs from that of the documents.
     """
     as_json = file.kind == "text"
     with (
@@ -156,7 +157,7 @@ def changed(label: str) -> CorpusError:
 
 
 def matched(lines: Iterator[str], as_read: Iterator[str], label: str) -> Iterator[tuple[str, str]]:
-    """Yield each line as it stands, and as it was read for scoring."""
+    """Yield each original line together with its text as it was read for scoring."""
     try:
         yield from zip(lines, as_read, strict=True)
     except ValueError:
@@ -164,11 +165,11 @@ def matched(lines: Iterator[str], as_read: Iterator[str], label: str) -> Iterato
 
 
 def documents_in(both: Iterator[tuple[str, str]], config: ScoringConfig) -> Iterator[tuple[str, str]]:
-    """Yield the documents of a plain text, as they stand and as they were read."""
+    """Yield each document of a plain text, in its original form and as it was read for scoring."""
     if config.document == "line":
         yield from both
         return
-    waiting: deque[str] = deque()  # lines as they stand of the paragraphs to come
+    waiting: deque[str] = deque()  # The original lines of paragraphs that are not complete yet.
 
     def as_read() -> Iterator[bytes]:
         for line, read in both:
@@ -232,7 +233,7 @@ def filter_csv(
 
 
 def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path, drop: Path) -> None:
-    """Filter a Parquet file row group by row group."""
+    """Filter a Parquet file, one row group at a time."""
     with pq.ParquetFile(table) as source, ExitStack() as files:
         metadata = source.metadata
         groups = metadata.num_row_groups
@@ -251,12 +252,12 @@ def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path,
             reasons = pa.array([one.reason for one in found], pa.string())
             writers[0].write_table(with_columns(rows, ADDED[:1], [scores]).filter(reasons.is_null()))
             writers[1].write_table(with_columns(rows, ADDED, [scores, reasons]).filter(reasons.is_valid()))
-        next(decided, None)  # raises an error if there are more verdicts than rows
+        next(decided, None)  # This raises an error if there are more verdicts than rows.
 
 
 @contextmanager
 def atomic_output(final: Path | None) -> Iterator[Path]:
-    """Give a path to write to, which becomes `final`. What is written for None is discarded."""
+    """Yield a temporary path, which is renamed to `final` at the end. If `final` is None, the output is discarded."""
     if final is None:
         yield Path(os.devnull)
         return
@@ -270,7 +271,7 @@ def atomic_output(final: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def text_writer(path: Path, compression: str | None, script: Script) -> Iterator[TextIO]:
-    """Give a file in a compression of compression_of(). The same text gives the same bytes."""
+    """Yield a text file that is written with the given compression. The same text always gives the same bytes."""
     with path.open("wb") as file:
         raw: Any = file
         if compression == "gzip":

@@ -1,4 +1,4 @@
-"""The input files of a bulk scoring, and the kind of each, which its content decides."""
+"""Find the input files of a scoring, and detect the kind of each file from its content."""
 
 import glob
 import tempfile
@@ -25,32 +25,33 @@ from rnnlm.storage.home import expanded
 from rnnlm.storage.records import LeftOut
 
 Kind = Literal["text", "csv", "tsv", "jsonl", "parquet", "query"]
-BEGINNING_BYTES = 64 << 10  # of a file, which decide what it is
+BEGINNING_BYTES = 64 << 10  # The number of bytes from which the kind of a file is detected.
 
 
 @dataclass(frozen=True)
 class InputFile:
     path: Path
     kind: Kind
-    encoding: str = "utf-8"  # of text, as its beginning shows
-    dialect: Dialect | None = None  # of csv and tsv
+    encoding: str = "utf-8"  # The encoding of a text, as detected from its beginning.
+    dialect: Dialect | None = None  # The dialect of a csv or tsv file.
 
     @property
     def label(self) -> str:
-        """The path in messages and in the output."""
+        """The path as shown in messages and in the output."""
         return readable_path(self.path)
 
 
 @dataclass(frozen=True)
 class Inputs:
-    files: tuple[InputFile, ...]  # sorted by name
-    left_out: tuple[LeftOut, ...] = ()  # files that are not read, or with changes
+    files: tuple[InputFile, ...]  # The files, sorted by name.
+    left_out: tuple[LeftOut, ...] = ()  # Files that are left out, or read with changes.
 
 
 def find_inputs(config: ScoringConfig) -> Inputs:
     """Find the files that config.input names.
 
-    Raise CorpusError if there are none, unless they may be missing, and if none of the files there are text or tables.
+    Raise CorpusError if none of the files is a text or a table. Also raise it if there are no files at all, unless
+    config.may_be_missing is set.
     """
     if config.may_be_missing and not any_files(config.input):
         return Inputs(())
@@ -60,7 +61,7 @@ def find_inputs(config: ScoringConfig) -> Inputs:
 
 
 def readable_inputs(name: str, encoding: str = "utf-8", quoting: Quoting | Literal["auto"] = "auto") -> Inputs:
-    """Find the texts and tables among the files of a name. Raise CorpusError if there are none."""
+    """Find the texts and tables among the files that match a name. Raise CorpusError if there are none."""
     found = named_files(name)
     files: list[InputFile] = []
     left_out = list(found.left_out)
@@ -81,7 +82,7 @@ def readable_inputs(name: str, encoding: str = "utf-8", quoting: Quoting | Liter
 
 
 def any_files(name: str) -> bool:
-    """Return True if anything is there: the file, a file directly in the folder, or a match of the glob."""
+    """Return True if the file exists, if the folder directly has a file, or if the glob has a match."""
     path = expanded(name)
     if path.is_dir():
         return any(one.is_file() and not one.name.startswith(".") for one in path.iterdir())
@@ -89,7 +90,7 @@ def any_files(name: str) -> bool:
 
 
 def named_files(name: str) -> Found:
-    """Find a file, the files directly in a folder, or the matches of a glob, if their names may be of text."""
+    """Return a file, the files directly in a folder, or the matches of a glob, if their names may be those of texts."""
     path = expanded(name)
     if path.is_file():
         return Found((path,))
@@ -103,15 +104,15 @@ def named_files(name: str) -> Found:
 def examined(
     path: Path, encoding: str = "utf-8", quoting: Quoting | Literal["auto"] = "auto"
 ) -> tuple[InputFile, list[LeftOut]]:
-    """Return the file with what its content says, and notes on how it is read.
+    """Return the file with the kind and encoding found in its content, and notes on how it is read.
 
-    Raise DocumentError if it is an archive or a document, EncodingError if its bytes are no text.
+    Raise DocumentError if it is an archive or a document, and EncodingError if its bytes are not text.
     """
     with file_reader(InputFile(path, "text", encoding)) as reader, reader.opener.outermost(reader.files[0]) as opened:
         if archive_kind(opened.head, opened.plain_name):
             raise DocumentError("is an archive; unpack it and give its files")
         kind = detect_format(opened.head, opened.plain_name)
-        if kind in ("markdown", "rst"):  # without conversion: their lines are text
+        if kind in ("markdown", "rst"):  # Markdown and rst are not converted. Their lines are scored as plain text.
             kind = "text"
         if kind not in get_args(Kind):
             raise DocumentError(f"is a document ({kind}), which rnnlm run reads and scoring does not; save it as .txt")
@@ -126,9 +127,10 @@ def examined(
 
 @contextmanager
 def file_reader(file: InputFile) -> Iterator[TextReader]:
-    """Give a reader of a text or a table, which may be compressed.
+    """Yield a reader of a text or a table, which may be compressed.
 
-    NUL, half a surrogate pair and bytes of no encoding become U+FFFD: scores are there to find such text.
+    NUL, unpaired surrogates and bytes that cannot be decoded become U+FFFD instead of an error, because scoring is
+    meant to find such damaged text.
     """
     with tempfile.TemporaryDirectory(prefix="rnnlm-score-") as scratch:
         source = SourceFile(file.path, file.label, file.path.name)
@@ -144,16 +146,16 @@ def file_reader(file: InputFile) -> Iterator[TextReader]:
 
 
 def table(file: InputFile, row: str) -> InputFile:
-    """Return the file, a table with one `row` (such as "pair") per row. Raise CorpusError if it is text."""
+    """Return the file if it is a table, else raise CorpusError. `row` says what each row is, such as "pair"."""
     if file.kind == "text":
         raise CorpusError(f"{file.label}: expected a table (JSON Lines, csv, tsv or Parquet) with one {row} per row")
     return file
 
 
 def input_states(files: tuple[InputFile, ...]) -> list[Any]:
-    """Return path, size and modification time of each file, to detect changed inputs.
+    """Return path, size and modification time of each file, from which changes of the inputs are detected.
 
-    A database's newest rows may be in the write-ahead log beside it.
+    For a database, the write-ahead log next to it is included, because the newest rows may be there.
     """
     paths = [file.path for file in files]
     logs = [Path(f"{file.path}.wal") for file in files if file.kind == "query"]

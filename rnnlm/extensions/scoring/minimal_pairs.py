@@ -1,6 +1,7 @@
-"""Pairs of a good and a bad sentence, of which a model should give the good one the higher probability.
+"""Test if a model gives the good sentence of a pair a higher probability than the bad one.
 
-Linzen, Dupoux and Goldberg (2016); BLiMP (Warstadt and others 2020), whose files are read as they are.
+The method is that of Linzen, Dupoux and Goldberg (2016). The files of BLiMP (Warstadt and others 2020) can be read
+directly.
 """
 
 import math
@@ -16,8 +17,9 @@ from rnnlm.extensions.scoring.input_files import InputFile, readable_inputs, tab
 from rnnlm.storage.records import Record
 
 PAIRS_AT_ONCE = 2_048
-GROUP_COLUMNS = ("UID", "field", "linguistics_term")  # of BLiMP; the first that a file has, else its name
-NORMAL_95 = 1.959964  # the normal distribution's quantile 0.975
+# Columns of BLiMP. The first one that a file has gives the group. Without any, the file's name does.
+GROUP_COLUMNS = ("UID", "field", "linguistics_term")
+NORMAL_95 = 1.959964  # The 0.975 quantile of the normal distribution.
 
 
 class SentencePair(NamedTuple):
@@ -27,28 +29,32 @@ class SentencePair(NamedTuple):
 
 
 class PairAccuracy(Record):
-    """The accuracy on one group of pairs, or on all of them."""
+    """The accuracy on one group of pairs, or on all pairs."""
 
     group: str
     pairs: int
-    right: int  # pairs whose good sentence is more probable; ties are wrong
+    right: int  # Pairs whose good sentence is more probable. Ties are wrong.
     accuracy: float
-    low: float  # 95 % interval (Wilson 1927)
+    low: float  # The bounds of the 95 % interval (Wilson 1927).
     high: float
-    shorter_right: int  # pairs that "the sentence with fewer bytes is good" decides rightly
+    shorter_right: int  # Pairs whose good sentence has fewer bytes, as a baseline.
 
 
 class PairScores(Record):
     model: str
     total: PairAccuracy
-    groups: tuple[PairAccuracy, ...]  # by name
+    groups: tuple[PairAccuracy, ...]  # Sorted by name.
 
 
 def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: str | None) -> PairScores:
-    """Return the accuracy by group. good, bad: the columns of the sentences. Raise CorpusError if a file lacks them."""
+    """Return the accuracy of each group of pairs and of all pairs.
+
+    `good` and `bad` are the columns of the two sentences. Raise CorpusError if a file lacks them.
+    """
     counts: dict[
         str, list[int]
-    ] = {}  # by group: pairs, pairs ranked right, and those of them whose good sentence is shorter
+        # For each group: the number of pairs, of pairs ranked correctly, and of pairs whose good sentence is shorter.
+    ] = {}
     pairs = (pair for file in readable_inputs(source).files for pair in read_pairs(file, good, bad, group))
     while batch := list(islice(pairs, PAIRS_AT_ONCE)):
         scores = scorer.log_probabilities([text for pair in batch for text in (pair.good, pair.bad)])
@@ -64,7 +70,7 @@ def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: st
 
 
 def read_pairs(file: InputFile, good: str, bad: str, group: str | None) -> Iterator[SentencePair]:
-    """Yield the pairs of a table. Without `group` the first of GROUP_COLUMNS that it has names the group."""
+    """Yield the pairs of a table. Without `group`, the first of GROUP_COLUMNS in the table gives the group."""
     column = group or first_column(table(file, "pair"), GROUP_COLUMNS)
     try:
         for number, (good_text, bad_text, *name) in enumerate(table_rows(file, [good, bad, *filter(None, [column])])):
@@ -76,7 +82,7 @@ def read_pairs(file: InputFile, good: str, bad: str, group: str | None) -> Itera
 
 
 def first_column(file: InputFile, columns: tuple[str, ...]) -> str | None:
-    """Return the first of the columns that the table has."""
+    """Return the first of the given columns that the table has, or None."""
     for column in columns:
         try:
             next(table_rows(file, [column]), None)
@@ -100,7 +106,10 @@ def pair_accuracy(group: str, pairs: int, right: int, shorter_right: int) -> Pai
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a proportion (Wilson 1927). Unlike the normal one it holds near 0 and 1."""
+    """Return the 95 % interval of a proportion (Wilson 1927).
+
+    Unlike the normal interval, it is accurate for proportions near 0 and 1.
+    """
     share, spread = successes / trials, NORMAL_95**2 / trials
     centre = (share + spread / 2) / (1 + spread)
     half = math.sqrt(spread * (share * (1 - share) + spread / 4)) / (1 + spread)

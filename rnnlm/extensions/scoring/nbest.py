@@ -1,4 +1,4 @@
-"""Rescore n-best lists: of the texts that a recognizer proposes, choose the best with a language model's help."""
+"""Rescore n-best lists: combine a recognizer's scores with those of a language model to choose the best text."""
 
 import math
 from collections.abc import Iterator
@@ -19,24 +19,24 @@ HYPOTHESES_AT_ONCE = 4_096
 
 
 class Hypothesis(NamedTuple):
-    id: str  # of its list
+    id: str  # The id of the n-best list.
     text: str
-    score: float  # the recognizer's, in nats; higher is better
+    score: float  # The recognizer's score in nats. Higher is better.
 
 
 class RescoredText(Record):
-    """The best hypothesis of a list."""
+    """The best hypothesis of an n-best list."""
 
     id: str
     text: str
-    score: float  # the recognizer's
-    log_probability: float  # the model's, natural logarithm
-    total: float  # score + weight * log_probability
-    first: str  # the text that the recognizer alone prefers
+    score: float  # The recognizer's score.
+    log_probability: float  # The natural logarithm of the model's probability.
+    total: float  # The sum score + weight * log_probability.
+    first: str  # The text with the best score of the recognizer alone.
 
 
 def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[RescoredText]:
-    """Return the best hypothesis of each list, in the order of the file. The first one wins a tie."""
+    """Return the best hypothesis of each list, in the order of the file. In a tie, the first hypothesis is chosen."""
     if not math.isfinite(weight):
         raise ConfigError(f"--weight {weight}: expected a finite number")
     best: dict[str, RescoredText] = {}
@@ -54,7 +54,7 @@ def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[Rescor
 def read_hypotheses(path: Path) -> Iterator[Hypothesis]:
     """Yield the rows of a table with the columns id, text and score.
 
-    Raise CorpusError for a score that is no number.
+    Raise CorpusError if a score is not a number.
     """
     for file in readable_inputs(str(path)).files:
         rows = table_rows(table(file, "hypothesis"), ["id", "text", "score"])
@@ -66,7 +66,7 @@ def read_hypotheses(path: Path) -> Iterator[Hypothesis]:
 
 
 def finite(score: str | None, where: str) -> float:
-    """Return the number that is spelled. Raise CorpusError if there is none, or none to rank by, such as NaN."""
+    """Return the score as a number. Raise CorpusError if it is not a finite number."""
     found = printable(score or "nothing")
     try:
         number = float(score or "")

@@ -1,10 +1,10 @@
-"""Reference scores: those of a model's own validation text, with which scored texts are compared.
+"""Compute reference scores: the scores of a model's own validation text, with which scored texts are compared.
 
-The validation split, not the training split: text that the model has learnt from costs less than new text of the same
-kind. Held-out text costs as much as new text.
+The training text would be no suitable reference, because a model has a lower loss on text that it was trained on than
+on new text of the same kind. Held-out text has the same loss as new text.
 
-They are stored with the model (MODEL/reference/line.parquet, paragraph.parquet) and so travel with a registered
-version; for a model without them they are computed once and stored in the home.
+The reference scores are stored in the model's folder (MODEL/reference/line.parquet and paragraph.parquet), so that a
+registered version includes them. For a model without them, they are computed once and stored in the rnnlm home.
 """
 
 import itertools
@@ -36,17 +36,20 @@ Unit = Literal["line", "paragraph"]
 DOCUMENT_UNITS: tuple[Unit, ...] = get_args(Unit)
 FOLDER = "reference"
 REFERENCE_VERSION = str(STAGE_VERSIONS["reference-scores"]).encode()
-# Limits on the reference, which is spread evenly over the validation split.
+# The largest size of the reference, which is sampled evenly from the validation split.
 REFERENCE_DOCUMENTS = 10_000
-REFERENCE_BYTES = 100_000  # only if the model has to score them, and with at least about ENOUGH_DOCUMENTS
-ENOUGH_DOCUMENTS = 500  # by chance the distance is then at most 1.95 / sqrt(500) = 0.09, half the drift threshold
+# This limit applies only if the model still has to score the text, and never reduces the sample below about
+# ENOUGH_DOCUMENTS.
+REFERENCE_BYTES = 100_000
+# With this many documents, the distance by chance is at most 1.95 / sqrt(500) = 0.09, half the drift threshold.
+ENOUGH_DOCUMENTS = 500
 VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
 
 
 def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force: bool = False) -> list[Path]:
-    """Store the scores of the run's validation text in both units beside its model, unless they exist.
+    """Store the scores of the run's validation text in the model's folder, by line and by paragraph, unless they exist.
 
-    The losses of the run's evaluation are used if whole lines are scored independently there too.
+    The losses of the run's evaluation are reused if the dataset's rows are whole lines, each scored independently.
     """
     model = model_in(run.model_folder, run.run_id)
     batch_size = EvaluationConfig().batch_size
@@ -61,9 +64,9 @@ def keep_references(home: Home, dataset: DatasetRecord, run: RunRecord, *, force
 
 
 def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
-    """Find the file of a model's reference scores, computed if it is missing.
+    """Return the file with a model's reference scores, which are computed if the file is missing.
 
-    Raise DatasetError without its dataset.
+    Raise DatasetError if they must be computed but the model's dataset is missing.
     """
     model = find_model(home, reference)
     stored = model.folder / FOLDER / f"{unit}.parquet"
@@ -85,7 +88,7 @@ def find_reference(home: Home, reference: str | None, unit: Unit) -> Path:
 
 
 def is_reference(path: Path, model: FoundModel) -> bool:
-    """Return True for scores of this model, made by this version of the code."""
+    """Return True if the file has scores of this model, made by the current version of the code."""
     if not path.is_file():
         return False
     try:
@@ -98,7 +101,10 @@ def is_reference(path: Path, model: FoundModel) -> bool:
 def write_reference(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, path: Path, nll_nats: np.ndarray | None = None
 ) -> None:
-    """Write a table of SCORES_SCHEMA without texts and surprising tokens. nll_nats: the split's losses, if known."""
+    """Write a table of SCORES_SCHEMA without texts and surprising tokens.
+
+    `nll_nats` are the losses of the validation split, if they are already known.
+    """
     config = ScoringConfig(input="-", document=unit, keep_text=False, surprising_tokens=0)
     score = model.load(config)
     schema = SCORES_SCHEMA.with_metadata({VERSION_KEY: REFERENCE_VERSION, MODEL_KEY: model.digest.encode()})
@@ -114,9 +120,9 @@ def write_reference(
 def validation_texts(
     home: Home, dataset: DatasetRecord, model: FoundModel, unit: Unit, *, known: bool = False
 ) -> tuple[Iterator[str], int]:
-    """Return non-blank lines or whole documents, and n if it is only every n-th of them.
+    """Return an iterator over non-blank lines or whole documents, and n if only every n-th of them is used.
 
-    known: their losses are known, so REFERENCE_BYTES does not apply.
+    If their losses are already `known`, the limit REFERENCE_BYTES does not apply.
     """
     corpus = inside(home.corpora, model.origin.corpus_digest[:16])
     with connect(dataset) as connection:
@@ -134,7 +140,7 @@ def validation_texts(
 
 
 def sampled_every(count: int, byte_count: int) -> int:
-    """Return n, to take every n-th of `count` documents as the reference. 1 takes all."""
+    """Return n to sample every n-th of `count` documents for the reference. With n = 1, all are used."""
     for_bytes = min(-(-byte_count // REFERENCE_BYTES), count // ENOUGH_DOCUMENTS)
     return max(1, -(-count // REFERENCE_DOCUMENTS), for_bytes)
 

@@ -1,6 +1,6 @@
-"""Write shards to one output, atomically: a Parquet file, or the table `scores` of a DuckDB file.
+"""Write shards of scores atomically to a Parquet file, or to the table `scores` of a DuckDB file.
 
-Either records what made it (its provenance), so that the same scoring is recognised and skipped.
+The output also has its provenance, by which a repeated scoring is recognized and skipped.
 """
 
 import json
@@ -22,16 +22,18 @@ from rnnlm.storage.contained_paths import LONGEST_PART_BYTES
 from rnnlm.storage.home import atomic_file, expanded, partial_beginning, remove_partials
 from rnnlm.storage.sql_statements import literal, statement
 
-PROVENANCE = b"rnnlm"  # the key in a Parquet file's metadata
+PROVENANCE = b"rnnlm"  # The key of the provenance in a Parquet file's metadata.
 SCORES_SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
-REPEATED_TEXTS = ["source", "surprising.list.element.token"]  # columns that Parquet stores as a dictionary
+# Columns with many repeated values, which Parquet encodes with a dictionary.
+REPEATED_TEXTS = ["source", "surprising.list.element.token"]
 Provenance = dict[str, Any]
 
 
 def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> None:
-    """Fail before hours of scoring, not after.
+    """Raise an error if the output cannot be written, before hours of scoring rather than after.
 
-    HomeError if the output cannot be written, ConfigError if it would replace an input or another program's table.
+    Raise HomeError if the path is not writable, and ConfigError if writing would replace an input or the table of
+    another program.
     """
     folder = expanded(output).resolve().parent
     try:
@@ -67,9 +69,9 @@ def refuse_foreign_table(connection: duckdb.DuckDBPyConnection, output: Path) ->
 
 
 def write_output(output: Path, shards: list[Path], provenance: Provenance) -> None:
-    """Write all shards in order; an existing file (or table) is replaced.
+    """Write all shards in order. An existing file or table is replaced.
 
-    Call it under the output's lock: partial files of a killed run are removed first.
+    The caller must hold the output's lock, because partial files of a killed run are removed first.
     """
     remove_partials(output)
     try:
@@ -82,7 +84,7 @@ def write_output(output: Path, shards: list[Path], provenance: Provenance) -> No
 
 
 def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> None:
-    """Write one row group for each shard."""
+    """Write the shards to a Parquet file with one row group per shard."""
     schema = SCORES_SCHEMA.with_metadata({PROVENANCE: json.dumps(provenance, sort_keys=True)})
     with (
         atomic_file(output) as partial,
@@ -93,7 +95,10 @@ def write_parquet(output: Path, shards: list[Path], provenance: Provenance) -> N
 
 
 def write_database(output: Path, shards: list[Path], provenance: Provenance) -> None:
-    """Write the scores in one transaction: if it is killed the file is unchanged. Other tables are never touched."""
+    """Write the scores in one transaction, so that an interruption leaves the file unchanged.
+
+    Other tables of the database are never changed.
+    """
     with connected(output, read_only=False) as connection:
         refuse_foreign_table(connection, output)
         connection.begin()
@@ -108,7 +113,7 @@ def write_database(output: Path, shards: list[Path], provenance: Provenance) -> 
 
 
 def read_provenance(output: Path) -> Provenance | None:
-    """Read how the output was made; None if there is no output of rnnlm."""
+    """Return the provenance of an output, or None if there is no output of rnnlm."""
     if not output.is_file():
         return None
     try:
@@ -124,7 +129,7 @@ def read_provenance(output: Path) -> Provenance | None:
 
 @contextmanager
 def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection with the output as `scores`, which spills beside the output."""
+    """Yield a connection in which the output is `scores`. DuckDB writes its temporary files to the output's folder."""
     if output.suffix == ".parquet":
         with duckdb.connect(config=SCORES_SETTINGS | {"temp_directory": str(spill_of(output))}) as connection:
             connection.read_parquet(literal(output)).create_view("scores")
@@ -136,7 +141,7 @@ def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def connected(database: Path, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection. Raise HomeError if another program has the file open, or it is not a DuckDB file."""
+    """Yield a connection. Raise HomeError if another program has the file open or if it is not a DuckDB file."""
     try:
         connection = duckdb.connect(
             str(database),
@@ -153,13 +158,16 @@ def connected(database: Path, *, read_only: bool = True) -> Iterator[duckdb.Duck
 
 
 def read_shard(path: Path) -> pa.Table:
-    """Read one file: given a path, Arrow would take folder names for partition columns."""
+    """Read a shard.
+
+    The file is opened directly, because Arrow would interpret folder names in a path as partition columns.
+    """
     with pq.ParquetFile(path) as file:
         return file.read(use_threads=False)
 
 
 def write_shard(path: Path, table: pa.Table) -> None:
-    """Write atomically, in a compression that is quick: the shard is read once and removed."""
+    """Write a shard atomically, with fast compression, because it is read only once and then removed."""
     with atomic_file(path) as partial:
         pq.write_table(table, partial, compression="lz4", use_dictionary=REPEATED_TEXTS)
 

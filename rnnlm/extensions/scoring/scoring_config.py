@@ -1,4 +1,4 @@
-"""Options of `rnnlm score` and of the deployment `score`; not a stage of the pipeline."""
+"""Options of `rnnlm score` and of the deployment `score`. They are not part of the pipeline's configuration."""
 
 from typing import Any, Literal
 
@@ -8,7 +8,7 @@ from rnnlm.config import SCORED_ROWS, SHARD_DOCUMENTS, CorpusConfig, EngineConfi
 
 
 class ScoringConfig(EngineConfig):
-    """Texts scored in bulk."""
+    """Settings for scoring many texts."""
 
     input: str = Field(
         min_length=1,
@@ -25,41 +25,57 @@ class ScoringConfig(EngineConfig):
         "Default: the champion of the only registered model.",
     )
     query: str | None = Field(
-        None, min_length=1, description="For a DuckDB file: a select with one document per row, ending in an order by."
+        None,
+        min_length=1,
+        description="A select on a DuckDB file with one document per row. It must end in an order by.",
     )
     column: str = Field("text", min_length=1, description="Column with the text, in a table or query.")
     id_column: str | None = Field(None, min_length=1, description="Column copied to the output's column `id`.")
     encoding: str = Field(
-        "utf-8", min_length=1, description="Text encoding of the files; for other bytes it is guessed file by file."
+        "utf-8",
+        min_length=1,
+        description="Text encoding of the files. For bytes that are invalid in it, the encoding is guessed for each "
+        "file.",
     )
     quoting: Literal["auto", "doubled", "backslash", "none"] = Field(
-        "auto", description="How csv and tsv files mark cells with delimiters, as corpus.quoting. auto: by measurement."
+        "auto",
+        description="How csv and tsv files quote cells that have delimiters, as in corpus.quoting. auto: detected from "
+        "the file.",
     )
     document: Literal["line", "paragraph"] = Field(
         "line", description="What counts as a document, in text files and in the validation text for drift."
     )
-    keep_text: bool = Field(True, description="Whether the output holds the texts; --no-text leaves them out.")
-    surprising_tokens: int = Field(5, ge=0, le=1_000, description="Highest-loss tokens stored per document.")
-    top: int = Field(0, ge=0, le=1_000, description="How many of the strangest documents to list.")
+    keep_text: bool = Field(True, description="Store the texts in the output. --no-text leaves them out.")
+    surprising_tokens: int = Field(
+        5, ge=0, le=1_000, description="Number of tokens with the highest loss to store per document."
+    )
+    top: int = Field(0, ge=0, le=1_000, description="Number of the strangest documents to list.")
     batch_size: int = Field(
-        SCORED_ROWS, ge=1, le=65_536, description="Rows scored together; changes results by rounding only."
+        SCORED_ROWS, ge=1, le=65_536, description="Number of rows per batch. It affects only rounding."
     )
     shard_documents: int = Field(
         SHARD_DOCUMENTS,
         ge=1,
         le=1_000_000,
-        description="Documents per shard, the most that a killed run scores again; more for an input of 1 GiB or more.",
+        description="Number of documents per shard. A run that was killed repeats at most one shard. Shards are larger "
+        "for an input of 1 GiB or more.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
         "auto", description="Where to compute. auto: a GPU if there is one, but on Ray the CPU."
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="Precision of products with rare classes; auto: bfloat16 if the processor has it."
+        "auto",
+        description="Precision of matrix products with rare classes. auto: bfloat16 if the processor supports it.",
     )
     drift_threshold: float = Field(
-        0.2, gt=0.0, le=1.0, description="Kolmogorov-Smirnov distance above which a Prefect event is emitted."
+        0.2,
+        gt=0.0,
+        le=1.0,
+        description="Kolmogorov-Smirnov distance from the validation text above which a Prefect event is emitted.",
     )
-    may_be_missing: bool = Field(False, description="Accept an input that does not exist yet, for schedules.")
+    may_be_missing: bool = Field(
+        False, description="Do nothing if the input does not exist yet, which is useful in schedules."
+    )
     force: bool = Field(False, description="Score again even if the output exists.")
 
     def subject(self) -> tuple[CorpusConfig, str]:
@@ -80,9 +96,9 @@ class ScoringConfig(EngineConfig):
     @model_validator(mode="before")
     @classmethod
     def ray_scores_on_cpus(cls, values: Any) -> Any:
-        """Choose the CPU for Ray.
+        """Choose the CPU if the engine is Ray.
 
-        Its pieces ask the cluster for CPU cores, and this machine may have another device.
+        The tasks on the Ray cluster request CPU cores, and its machines may not have the same devices as this one.
         """
         if isinstance(values, dict) and values.get("engine") == "ray":
             if values.get("device", "auto") not in ("auto", "cpu"):

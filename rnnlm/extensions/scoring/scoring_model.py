@@ -1,4 +1,4 @@
-"""Find the scoring model by any of its names, identify it by its bytes, and load it."""
+"""Find the scoring model by any kind of reference, identify it by its digest, and load it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +16,15 @@ from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE, load_tokenizer
 
 @dataclass(frozen=True)
 class FoundModel:
-    """A model's folder, not loaded yet."""
+    """A model that was found but is not loaded yet."""
 
-    reference: str  # as full_reference() completes it, such as models:/NAME@champion
+    reference: str  # The reference as completed by full_reference(), such as models:/NAME@champion.
     folder: Path
-    digest: str  # sha256 of model, tokenizer and how text is cut
+    digest: str  # The sha256 of the model, its tokenizer, and the settings that cut text into rows.
     origin: TrainingProvenance
 
     def load(self, config: ScoringConfig) -> Scorer:
-        """Load the model on the configured device, with its tokenizer."""
+        """Load the model and its tokenizer on the configured device."""
         model = load_model(self.folder, str(choose_device(config.device)))
         return Scorer(model, load_tokenizer(self.folder), self.origin.cut, config)
 

@@ -1,4 +1,4 @@
-"""The report on a bulk scoring."""
+"""The report on a scoring."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ DISTANCE_NOTE = (
 )
 
 
-EXCERPT_WIDTH = 48  # characters
+EXCERPT_WIDTH = 48  # Characters per excerpt.
 
 
 def scoring_page(config: ScoringConfig, scored: ScoredRecord) -> Page:
@@ -68,7 +68,7 @@ def drift_line(drift: Drift) -> str:
 
 
 def quantile_rows(found: Distributions) -> TableRows:
-    """Return bits per byte, one row for each level."""
+    """Return a table of bits per byte with one row per quantile level."""
     return [
         {
             "of the documents": f"{row['level']:.0%}",
@@ -80,7 +80,7 @@ def quantile_rows(found: Distributions) -> TableRows:
 
 
 def strange_rows(strange: tuple[StrangeDocument, ...], unit: str) -> TableRows:
-    """Return one row for each way of being strange. Lines, paragraphs and rows are numbered from 1."""
+    """Return one row for each kind of strange document. Lines, paragraphs and rows are numbered from 1."""
     several = len({document.source for document in strange}) > 1
     return [
         {
@@ -99,7 +99,7 @@ def usual_size(size: float) -> str:
 
 
 def excerpt(text: str, marks: tuple[tuple[int, int], ...], width: int) -> str:
-    """Return about `width` characters of the text around its first mark. Marked ranges are in »guillemets«."""
+    """Return about `width` characters of the text around its first marked range. Ranges are in »guillemets«."""
     parts, end = [], 0
     for start, stop in marks:
         parts += [visible(text[end:start]), "»", visible(text[start:stop]), "«"]

@@ -1,7 +1,7 @@
-"""Rows as they stand in a file, and the same rows with added or replaced values: every other byte stays.
+"""Copy the rows of a file with added or replaced values, while every other byte stays unchanged.
 
-Bytes are carried through text of one character for each of them (or, in UTF-16 and UTF-32, for each of their units),
-so that bytes that are not text in the file's encoding come out as they went in.
+The bytes are decoded with a codec that maps each byte to one character (in UTF-16 and UTF-32, each code unit). Bytes
+that are invalid in the file's encoding therefore come out unchanged.
 """
 
 import codecs
@@ -24,15 +24,15 @@ JSON_SPACE = " \t\r\n"
 
 
 class Script(NamedTuple):
-    """How a file's bytes are carried as text, and its byte-order mark as such text."""
+    """The codec that maps a file's bytes to text and back, and the byte-order mark as such text."""
 
-    encoding: str  # of the file
-    codec: str  # of the carrying text
+    encoding: str  # The encoding of the file.
+    codec: str  # The codec that maps the bytes to text.
     errors: str
     mark: str = ""
 
     def lines(self, opened: OpenFile, label: str) -> Iterator[str]:
-        """Yield the lines after the byte-order mark with their line ends, divided where reading divides them."""
+        """Yield the lines after the byte-order mark, including line ends, divided as in reading for scores."""
         reader = io.TextIOWrapper(opened, self.codec, self.errors, newline="")
         try:
             reader.read(len(self.mark))
@@ -41,7 +41,10 @@ class Script(NamedTuple):
             raise CorpusError(f"{label}: cannot be copied ({error.reason}); convert it to UTF-8") from error
 
     def carried(self, text: str) -> str:
-        """Return the text as it is written to the file. Characters that its encoding lacks become escapes."""
+        """Return the text in the form that `codec` encodes to the file's encoding.
+
+        Characters that the file's encoding lacks become escapes.
+        """
         if self.codec != "latin-1":
             return text
         return text.encode(self.encoding, "backslashreplace").decode("latin-1")
@@ -51,28 +54,34 @@ JSON_SCRIPT = Script("utf-8", "utf-8", "strict")
 
 
 def script_of(file: InputFile, head: bytes) -> Script:
-    """Return the script of a file. Raise CorpusError for an encoding whose line ends are not as in ASCII.
+    """Return the script of a file, whose first bytes are `head`.
 
-    head: the file's first bytes.
+    Raise CorpusError if line ends in the file's encoding differ from those in ASCII.
     """
     mark = next((mark for mark in BYTE_ORDER_MARKS if head.startswith(mark)), b"")
-    count = 2 if mark and head.startswith(mark * 2) else 1  # of two joined files; reading leaves out both
+    # Two joined files may leave two marks, both of which the reader skips.
+    count = 2 if mark and head.startswith(mark * 2) else 1
     wide = re.fullmatch(r"utf-(?:16|32)(?:-[lb]e)?", codecs.lookup(file.encoding).name)
     if wide:
         codec = wide[0]
-        if not codec.endswith("e"):  # the mark tells the order of bytes
+        if not codec.endswith("e"):  # The byte-order mark shows the byte order.
             codec += "-be" if mark in (codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE) else "-le"
         return Script(file.encoding, codec, "surrogatepass", (mark * count).decode(codec))
-    encoding = "utf-8" if is_utf_8(file.encoding) else file.encoding  # utf-8-sig would begin each cell with a mark
+    # With utf-8-sig, each encoded cell would begin with a byte-order mark.
+    encoding = "utf-8" if is_utf_8(file.encoding) else file.encoding
     if "\r\n".encode(encoding) != b"\r\n":
         raise CorpusError(f"{file.label}: is in {file.encoding}, in which it cannot be copied; convert it to UTF-8")
     return Script(encoding, "latin-1", "strict", (mark * count).decode("latin-1"))
 
 
 def with_members(line: str, members: Mapping[str, str]) -> str:
-    """Put members, whose values are JSON, into the line of a JSON object: in the places of theirs, or at the end."""
+    """Insert members into the line of a JSON object. Members that it already has are replaced in place.
+
+    The values of `members` are JSON.
+    """
     added = dict(members)
-    if any(name in line for name in members) or "\\u" in line:  # else it has none of these names
+    # Otherwise the object cannot have members of these names.
+    if any(name in line for name in members) or "\\u" in line:
         parts, end = [], 0
         for name, start, stop in member_values(line):
             if name in members:
@@ -87,7 +96,7 @@ def with_members(line: str, members: Mapping[str, str]) -> str:
 
 
 def member_values(line: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the name of each member of a JSON object, and where its value begins and ends.
+    """Yield the name of each member of a JSON object, and the start and end of its value in the line.
 
     Members of nested objects are not yielded.
     """
@@ -107,7 +116,7 @@ def member_values(line: str) -> Iterator[tuple[str, int, int]]:
 
 
 def with_cells(record: str, heads: list[str], values: Mapping[str, str], dialect: Dialect) -> str:
-    """Put cells into a row of a csv file: in the columns of these names, or after the last heading.
+    """Insert cells into a row of a csv file, in the columns of these names or else after the last heading.
 
     A row that is too short is filled with empty cells. Cells beyond the last heading stay at the end.
     """
@@ -121,7 +130,7 @@ def with_cells(record: str, heads: list[str], values: Mapping[str, str], dialect
 
 
 def with_columns(rows: pa.Table, fields: Sequence[pa.Field], columns: Sequence[pa.Array]) -> pa.Table:
-    """Return the rows with these columns: in the places of columns of their names, or at the end."""
+    """Return the rows with these columns added. Columns of the same names are replaced in place."""
     schema = schema_with(rows.schema, fields)
     added = {field.name: column for field, column in zip(fields, columns, strict=True)}
     own = [*rows.columns, *[None] * (len(schema) - rows.num_columns)]
@@ -131,7 +140,7 @@ def with_columns(rows: pa.Table, fields: Sequence[pa.Field], columns: Sequence[p
 
 
 def schema_with(schema: pa.Schema, fields: Sequence[pa.Field]) -> pa.Schema:
-    """Return the schema with these fields: in the places of fields of their names, or at the end."""
+    """Return the schema with these fields added. Fields of the same names are replaced in place."""
     for field in fields:
         places = schema.get_all_field_indices(field.name)
         for place in places:

@@ -1,7 +1,8 @@
-"""Find the strangest documents of a scoring, by the model's opinion of their wording and by the size of their numbers.
+"""Find the strangest documents of a scoring, by the loss of their wording and by the size of their numbers.
 
-A model reads a number as a few tokens and hardly knows how large it is, so numbers are judged apart from the wording.
-Both are measured in median deviations (Hampel 1974), so that one list can hold both.
+To a model, a number is a few tokens, which hardly express its size. Numbers are therefore compared separately from the
+wording. Both kinds of deviation are measured in median absolute deviations (Hampel 1974), so that they can be ranked in
+one list.
 """
 
 from functools import lru_cache
@@ -18,35 +19,39 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import WORD, load_tokenizer
 
-SAMPLED_DOCUMENTS = 100_000  # the usual sizes of numbers are those of about so many
-LEAST_DEVIATIONS = 3.0  # documents closer to the usual are never listed
-MARKED_SHARE = 0.5  # of the bits of the most surprising token: tokens that cost more than this share are marked
+SAMPLED_DOCUMENTS = 100_000  # The usual sizes of numbers are computed from about this many documents.
+LEAST_DEVIATIONS = 3.0  # Documents with smaller deviations are never listed.
+MARKED_SHARE = 0.5  # Tokens with more than this fraction of the highest token loss are marked.
 
 
 class UnusualNumber(Record):
-    """A number far from the usual size in its field."""
+    """A number far from the usual size of the numbers in the same field."""
 
-    number: str  # as in the text
-    field: str  # the words around it, with digits and identifiers masked
-    usual: float  # the median
+    number: str  # The number as written in the text.
+    field: str  # The words around the number, with digits and identifiers masked.
+    usual: float  # The median of the field's numbers.
 
 
 class StrangeDocument(Record):
-    """A document that stands for all that are strange in the same way."""
+    """A document that represents all documents that are strange in the same way."""
 
     source: str
-    place: int  # from 0, within the source: its line, paragraph or row
+    place: int  # Number of the line, paragraph or row within the source, from 0.
     id: str | None
     text: str
     bits_per_byte: float
-    deviations: float  # of its bits per byte, or of the number
-    documents: int  # how many documents are strange in this way
-    number: UnusualNumber | None  # None: its wording is strange
-    marks: tuple[tuple[int, int], ...]  # (start, end) in the text, in order: the number, or the most surprising words
+    deviations: float  # The deviation of the bits per byte, or of the number.
+    documents: int  # The number of documents that are strange in this way.
+    number: UnusualNumber | None  # None if the wording is strange.
+    # Ranges (start, end) in the text, in order: those of the number, or of the words with the highest loss.
+    marks: tuple[tuple[int, int], ...]
 
 
 def find_strange_documents(scoring: ScoringRecord, count: int) -> tuple[StrangeDocument, ...]:
-    """Return the strangest documents first. The output must hold the texts. It is empty if nothing was scored."""
+    """Return the strangest documents, the strangest first. The output must include the texts.
+
+    The result is empty if nothing was scored.
+    """
     if scoring.output is None:
         return ()
     with reading_scores(scoring.output) as connection:
@@ -60,7 +65,7 @@ def find_strange_documents(scoring: ScoringRecord, count: int) -> tuple[StrangeD
 
 def strange_document(row: dict[str, Any], model_folder: Path) -> StrangeDocument:
     number, surprising = row.pop("number"), row.pop("surprising")
-    text = with_line_end(row.pop("text")).removesuffix("\n")  # as the model reads it
+    text = with_line_end(row.pop("text")).removesuffix("\n")  # The text as the model reads it.
     if number is None:
         return StrangeDocument(**row, text=text, number=None, marks=surprising_marks(text, surprising, model_folder))
     start = number_start(text, number["place"], number["number"])
@@ -70,13 +75,13 @@ def strange_document(row: dict[str, Any], model_folder: Path) -> StrangeDocument
 
 
 def number_start(text: str, place: int, number: str) -> int:
-    """Return where the number of the word at `place`, from 1, begins."""
+    """Return the index where the number begins in the word at `place`, which counts from 1."""
     words = text.split(" ")
     return sum(len(word) + 1 for word in words[: place - 1]) + words[place - 1].find(number)
 
 
 def surprising_marks(text: str, surprising: list[dict[str, Any]], model_folder: Path) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of the words with a token that costs nearly as much as the most surprising one."""
+    """Return the ranges of all words that have a token with at least MARKED_SHARE of the highest loss."""
     if not surprising:
         return ()
     positions = list(token_positions(*reader_of(model_folder), with_line_end(text)))
@@ -88,5 +93,5 @@ def surprising_marks(text: str, surprising: list[dict[str, Any]], model_folder: 
 
 @lru_cache(maxsize=1)
 def reader_of(model_folder: Path) -> tuple[Any, Any]:
-    """Return the tokenizer of a model, and how it cuts text into rows."""
+    """Return the tokenizer of a model, and the settings that cut text into rows."""
     return load_tokenizer(model_folder), read_training_provenance(model_folder).cut

@@ -1,7 +1,7 @@
-"""Keep or drop documents by their scores, and write them as they came: same files, same formats, same columns.
+"""Keep or drop documents by their scores, and write them with the same file names, formats and columns.
 
-The scores are those of `rnnlm score`, in NAME.scores.parquet beside the output folder NAME: another threshold takes
-seconds, and a killed filter resumes there. Each file of the output is written atomically.
+The scores are those of `rnnlm score`, in NAME.scores.parquet next to the output folder NAME. They are reused, so that
+another threshold takes seconds and an interrupted filter continues from there. Each output file is written atomically.
 """
 
 import math
@@ -34,7 +34,7 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import literal, statement
 
 HISTOGRAM_BINS = 40
-EXAMPLES_A_SIDE = 10  # on each side of the line
+EXAMPLES_A_SIDE = 10  # The number of examples on each side of the threshold.
 NOTHING_TO_SCORE = "nothing to score"
 VERDICTS_AT_ONCE = 10_000
 NO_VERDICTS: tuple[str, Iterator[Verdict]] = ("", iter(()))
@@ -44,27 +44,28 @@ class FilterRecord(Record):
     """The result of a filter."""
 
     scoring: ScoringRecord
-    output: Path | None = None  # None: there was nothing to filter
+    output: Path | None = None  # None if there was nothing to filter.
     dropped: Path | None = None
-    rules: tuple[str, ...] = ()  # SQL conditions, which all hold for a kept document
-    counts: TableRows = []  # reason (None: kept), documents, bytes
-    kept_examples: TableRows = []  # source, place, bits_per_byte, reason, text
+    rules: tuple[str, ...] = ()  # SQL conditions, all of which hold for a kept document.
+    counts: TableRows = []  # The columns reason (None if kept), documents and bytes.
+    kept_examples: TableRows = []  # The columns source, place, bits_per_byte, reason and text.
     dropped_examples: TableRows = []
-    bins: TableRows = []  # bin, low, scored (kept), reference (dropped)
+    bins: TableRows = []  # The columns bin, low, scored (kept) and reference (dropped).
     picture: Path | None = None
 
 
 def scoring_of(config: FilterConfig) -> ScoringConfig:
-    """Return the scoring that decides."""
+    """Return the configuration of the scoring on which the filter is based."""
     folder = expanded(config.output)
     settings = config.model_dump(include=set(ScoringConfig.model_fields))
     return ScoringConfig(**settings | {"output": str(folder.with_name(f"{folder.name}.scores.parquet"))})
 
 
 def check_filter(config: FilterConfig) -> None:
-    """Fail before hours of scoring.
+    """Raise an error for a wrong configuration, before hours of scoring.
 
-    ConfigError for a condition that is no SQL, for a folder that holds the input, and for a JSON list.
+    Raise ConfigError if the condition is not valid SQL, if an output folder is that of the input, or if a JSON file
+    contains a list.
     """
     empty = SCORES_SCHEMA.empty_table()
     if config.keep is not None:
@@ -87,7 +88,7 @@ def check_filter(config: FilterConfig) -> None:
 
 
 def has_an_object_per_line(file: InputFile) -> bool:
-    """Return True if the first line that is not blank is an object, or if the file is empty."""
+    """Return True if the first line that is not blank is a JSON object, or if there is none."""
     with file_reader(file) as reader:
         lines = single_lines(without_long_lines(reader.pieces_of_file(reader.files[0]), file.label, *JSON_ADVICE))
         line = next((line for line in lines if not line.isspace()), "{}")
@@ -98,13 +99,13 @@ def has_an_object_per_line(file: InputFile) -> bool:
 
 
 def output_folders(config: FilterConfig, files: Sequence[InputFile]) -> tuple[OutputFolder, OutputFolder | None]:
-    """Return the folders of the kept and of the dropped documents."""
+    """Return the folder of the kept and the folder of the dropped documents."""
     dropped = output_folder(config.dropped, files, "--dropped") if config.dropped else None
     return output_folder(config.output, files, "--output"), dropped
 
 
 def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> FilterRecord:
-    """Write the kept and the dropped documents of a scored input. Each folder gets a file for each input file."""
+    """Write the kept and the dropped documents of a scored input, with one file per input file in each folder."""
     if scoring.output is None:
         return FilterRecord(scoring=scoring)
     files = find_inputs(config).files
@@ -130,7 +131,7 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
             if source == file.label:
                 filter_file(file, config, verdicts, kept, dropped)
                 source, verdicts = next(by_source, NO_VERDICTS)
-            else:  # the file has no document
+            else:  # The file has no document.
                 filter_file(file, config, iter(()), kept, dropped)
     folder = work_folder(home, scoring.key)
     home.make(folder)
@@ -143,7 +144,7 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
 def find_rules(
     home: Home, config: FilterConfig, scoring: ScoringRecord, connection: duckdb.DuckDBPyConnection
 ) -> tuple[str, ...]:
-    """Return the conditions that all must hold, with thresholds rounded outwards to four digits."""
+    """Return the conditions of the filter, all of which must hold. Thresholds are rounded outwards to four digits."""
     rules = [config.keep] if config.keep else []
     if config.keep_quantiles:
         reference = find_reference(home, str(scoring.model_folder), config.document)
@@ -157,7 +158,7 @@ def find_rules(
 
 
 def decide(connection: duckdb.DuckDBPyConnection, rules: tuple[str, ...]) -> None:
-    """Fill the table `decisions`."""
+    """Fill the table `decisions` with each document's reason to be dropped, or null."""
     reason = CaseExpression(SQLExpression("tokens = 0"), ConstantExpression(NOTHING_TO_SCORE))
     for rule in rules:
         reason = reason.when(SQLExpression(f"({rule}) is not true"), ConstantExpression(f"not {rule}"))
@@ -167,7 +168,7 @@ def decide(connection: duckdb.DuckDBPyConnection, rules: tuple[str, ...]) -> Non
 
 
 def verdicts_by_source(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Iterator[Verdict]]]:
-    """Yield the verdicts on the documents of each file that has any, in the order of the files and documents."""
+    """Yield the verdicts on the documents of each file that has documents, in the order of files and documents."""
     found = connection.table("decisions").select("source", "bits_per_byte", "reason")
     batches = found.to_arrow_reader(VERDICTS_AT_ONCE)
     decided = (Verdict(*row) for batch in batches for row in zip(*map(pa.Array.to_pylist, batch.columns), strict=True))
@@ -177,7 +178,7 @@ def verdicts_by_source(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[
 def count_bins(connection: duckdb.DuckDBPyConnection) -> TableRows:
     """Count kept and dropped documents by bits per byte, between the quantiles 0.005 and 0.995.
 
-    [] without a scored one.
+    The result is empty if no document has a score.
     """
     connection.execute(statement("scoring/create_decided_shares"))
     ends = table(connection, "scoring/measure_decided_ends", {"levels": PLOTTED_LEVELS})[0]["ends"]
@@ -188,7 +189,7 @@ def count_bins(connection: duckdb.DuckDBPyConnection) -> TableRows:
 
 
 def draw_decisions(bins: TableRows, picture: Path) -> None:
-    """Draw a histogram of the bits per byte. The first and the last bin include everything beyond them."""
+    """Plot a histogram of the bits per byte. The first and the last bin include all values beyond them."""
     figure, (axes,) = new_figure((8, 3.6))
     if bins:
         width = bins[1]["low"] - bins[0]["low"]

@@ -1,4 +1,4 @@
-"""Render the OpenAPI document as a plain HTML page, without scripts, for screens of any width."""
+"""Render the OpenAPI document as a plain HTML page without scripts, for screens of any width."""
 
 import json
 import re
@@ -7,9 +7,9 @@ from typing import Any
 
 from rnnlm.display.templates import render
 
-TOKEN_HEADER = "Authorization: Bearer $RNNLM_SERVE_TOKEN"  # the shell inserts the token
+TOKEN_HEADER = "Authorization: Bearer $RNNLM_SERVE_TOKEN"  # The shell replaces the variable with the token.
 JSON_HEADER = "Content-Type: application/json"
-BOUND_WORDS = {  # of a JSON schema
+BOUND_WORDS = {  # Keywords of a JSON schema, and the words for them on the page.
     "minimum": "at least",
     "exclusiveMinimum": "more than",
     "maximum": "at most",
@@ -19,9 +19,9 @@ BOUND_WORDS = {  # of a JSON schema
 
 
 def api_page(document: dict[str, Any], address: str) -> str:
-    """Write each route with commands to copy, then each message with its fields and their bounds.
+    """Return a page with each route and its example commands, and each message with its fields and their bounds.
 
-    address: of the service, such as http://127.0.0.1:8000.
+    `address` is the service's address, such as http://127.0.0.1:8000.
     """
     return render(
         "extensions/serving/api_page.html.jinja",
@@ -37,12 +37,12 @@ def api_page(document: dict[str, Any], address: str) -> str:
 
 
 def code_parts(text: str) -> list[tuple[str, bool]]:
-    """Return the parts of a docstring, each with whether it stands between backticks."""
+    """Split a docstring at backticks. Each part comes with a flag that is True for text between backticks."""
     return [(part, index % 2 == 1) for index, part in enumerate(re.split("`([^`]+)`", text))]
 
 
 def curl_command(url: str, request: Any, with_token: bool) -> str:
-    """Return a command for the shell. request: the JSON to send; None: a GET."""
+    """Return a curl command for the shell. `request` is the JSON to send, or None for a GET request."""
     lines = [f"curl -s{'N' * bool(request and request.get('stream'))} {shlex.quote(url)}"]
     if with_token:
         lines.append(f'-H "{TOKEN_HEADER}"')

@@ -1,4 +1,4 @@
-"""HTTP routes of the service. service.py computes the answers; middleware.py guards the routes."""
+"""The HTTP routes of the service. model_service.py computes the answers, and middleware.py guards the routes."""
 
 import asyncio
 import contextlib
@@ -54,13 +54,15 @@ from rnnlm.runtime.own_origin import OwnOrigin
 
 logger = logging.getLogger(__name__)
 PAGE = Path(__file__).parent / "pages"
-# Scripts only from this host and none inline: text written by a model or a user cannot become a script.
+# Scripts are loaded only from this host, and inline scripts are forbidden. Text written by a model or a user therefore
+# cannot run as a script.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-CLIENT_CLOSED = 499  # not a standard status: nginx logs it for a client that closed the connection
-PAGES = frozenset(("/", "/serve.js", "/docs", "/openapi.json", "/health", "/ready"))  # public: they reveal no text
+CLIENT_CLOSED = 499  # This status is not standard. nginx logs it if a client has closed the connection.
+# These paths need no token, because they reveal no text.
+PAGES = frozenset(("/", "/serve.js", "/docs", "/openapi.json", "/health", "/ready"))
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "invalid JSON, or a Host header that is not this service's"},
     401: {"model": Problem, "description": "missing or wrong token"},
@@ -69,7 +71,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "body too large"},
     503: {"model": Problem, "description": "too busy; retry after Retry-After seconds"},
 }
-# Title → request, for the OpenAPI document; the API page shows them as commands.
+# Example requests by title, for the OpenAPI document. The API page shows them as commands.
 GENERATE_EXAMPLES: dict[str, Any] = {
     "a text": {"value": {"prompt": "the", "maximum_tokens": 20, "temperature": 0.8, "seed": 1}},
     "token by token": {"value": {"prompt": "the", "stream": True}},
@@ -87,7 +89,7 @@ STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-strea
 
 
 def build_app(service: Service) -> FastAPI:
-    """Build the application of one service, which starts and stops the service's threads."""
+    """Build the application of a service. It starts and stops the service's threads."""
     config = service.config
 
     @contextlib.asynccontextmanager
@@ -100,25 +102,27 @@ def build_app(service: Service) -> FastAPI:
         title="rnnlm",
         description="Continue, score and explain text with a recurrent language model.",
         version=importlib.metadata.version("rnnlm"),
-        docs_url=None,  # FastAPI's pages load scripts from a CDN; ours works offline
+        docs_url=None,  # The pages of FastAPI load scripts from a CDN. The service's own page also works offline.
         redoc_url=None,
         lifespan=lifespan,
-        dependencies=[Depends(HTTPBearer(auto_error=False))] if config.token else [],  # for the OpenAPI document
+        # This only declares the token in the OpenAPI document.
+        dependencies=[Depends(HTTPBearer(auto_error=False))] if config.token else [],
     )
     metrics = Metrics(service)
     add_model_routes(app, service)
     add_information_routes(app, service, metrics)
     app.add_exception_handler(RequestValidationError, refused)
     app.add_exception_handler(BusyError, busy)
-    app.add_exception_handler(StarletteHTTPException, not_served)  # also of routes that do not exist
+    app.add_exception_handler(StarletteHTTPException, not_served)  # This also handles routes that do not exist.
     app.add_exception_handler(Exception, failed)
-    # The last one added runs first.
+    # The middleware that is added last runs first.
     app.add_middleware(HeadAsGet)
     app.add_middleware(BoundedBody, maximum_bytes=config.maximum_body_bytes, maximum_seconds=config.maximum_seconds)
     if config.token:
         app.add_middleware(BearerToken, token=config.token.get_secret_value(), open_paths=PAGES)
     elif config.is_loopback:
-        app.add_middleware(OwnOrigin)  # the token keeps other sites' pages out by itself
+        # With a token this is not needed, because pages of other sites do not have the token.
+        app.add_middleware(OwnOrigin)
     names = allowed_hosts(config.host, config.is_loopback)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     paths = frozenset(route.path for route in app.routes if isinstance(route, Route))
@@ -131,7 +135,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
     async def generate(
         request: Annotated[GenerateRequest, Body(openapi_examples=GENERATE_EXAMPLES)], client: Request
     ) -> Any:
-        """Continue a prompt; with `stream`, send an event per token."""
+        """Continue a prompt. With `stream`, send an event per token."""
         stream = service.generate(request)
         if request.stream:
             return StreamingResponse(events(stream.parts()), media_type="text/event-stream")
@@ -142,14 +146,17 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
 
     @app.post("/score", response_model=Scored | ScoredTexts, responses=PROBLEMS)
     async def score(request: Annotated[ScoreRequest, Body(openapi_examples=SCORE_EXAMPLES)], client: Request) -> Any:
-        """Score a text, token by token. A list of texts gets a list of scores, in its order, under `texts`."""
+        """Score a text, token by token.
+
+        For a list of texts, return a list of scores in the same order under `texts`.
+        """
         return await while_connected(client, service.score(request))
 
     @app.post("/explain", response_model=Explained, responses=PROBLEMS)
     async def explain(
         request: Annotated[ExplainRequest, Body(openapi_examples=EXPLAIN_EXAMPLES)], client: Request
     ) -> Any:
-        """Explain a short text: what the model reads and predicts at each step, its state, probabilities and loss."""
+        """Explain a short text: what the model reads and predicts at each step, with state and probabilities."""
         return await while_connected(client, service.explain(request))
 
     @app.post("/v1/completions", response_model=Completion, responses=PROBLEMS | STREAMED | {404: {"model": Problem}})
@@ -166,12 +173,12 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/models", responses={401: PROBLEMS[401]})
     async def models() -> ModelList:
-        """List the served model as OpenAI's API does."""
+        """List the served model in the format of OpenAI's API."""
         return served_models(service.current)
 
     @app.get("/v1/models/{name:path}", responses={401: PROBLEMS[401], 404: {"model": Problem}})
     async def one_model(name: str) -> ModelEntry:
-        """Say that a model is served, as OpenAI's API does."""
+        """Return the entry of the served model in the format of OpenAI's API."""
         return served_model(service.current, name)
 
 
@@ -181,10 +188,10 @@ async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel])
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
-            # FastAPI would validate the message again, field by field.
+            # Serialize directly, because FastAPI would first validate the message again, field by field.
             text = await asyncio.to_thread(task.result().model_dump_json)
             return Response(text, media_type="application/json")
-        return Response(status_code=CLIENT_CLOSED)  # for the metrics only
+        return Response(status_code=CLIENT_CLOSED)  # The client is gone, so only the metrics see this response.
     finally:
         for each in (task, gone):
             each.cancel()
@@ -192,13 +199,13 @@ async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel])
 
 
 async def disconnected(client: Request) -> None:
-    """Return when the client has disconnected. Its body has been read before."""
+    """Return when the client has disconnected. The request's body must have been read already."""
     while (await client.receive())["type"] != "http.disconnect":
         pass
 
 
 async def events(parts: AsyncGenerator[BaseModel, None], end: str = "") -> AsyncIterator[str]:
-    """Yield server-sent events `data: {…}`, one for each part. An error on the way is sent as a Problem."""
+    """Yield a server-sent event `data: {…}` for each part. An error in between is sent as a Problem."""
     try:
         async with contextlib.aclosing(parts):
             async for part in parts:
@@ -216,12 +223,12 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
     @app.get("/health")
     async def health() -> Health:
-        """Say that the process is alive."""
+        """Return that the process is alive."""
         return Health()
 
     @app.get("/ready", responses={503: PROBLEMS[503]})
     async def ready() -> Readiness:
-        """Say whether the service can answer, and with which model."""
+        """Return whether the service can answer, and with which model."""
         if not service.batcher.is_alive:
             raise HTTPException(503, "the batcher has stopped")
         current, reloader = service.current, service.reloader
@@ -233,7 +240,7 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
     @app.get("/model", responses={401: PROBLEMS[401]})
     async def model() -> ModelFacts:
-        """Describe the model: its corpus, size and test scores, and a prompt to try it with."""
+        """Describe the model by its corpus, size and test scores, with a prompt to try it."""
         return service.current.facts
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, 401: PROBLEMS[401]})
@@ -256,14 +263,17 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Answer 422 without the input, which may be long, secret or not valid JSON (NaN, say)."""
+    """Answer with status 422, without repeating the input.
+
+    The input may be long, secret, or not valid JSON (for example NaN).
+    """
     assert isinstance(error, RequestValidationError)
     detail = [{name: problem[name] for name in ("loc", "msg", "type")} for problem in error.errors()]
     return problem(request, 422, detail, "; ".join(f"{field_of(one['loc'])}: {one['msg']}" for one in detail))
 
 
 def field_of(place: tuple[int | str, ...]) -> int | str:
-    """Return the field of the body in which a problem is. Outside of fields, the last part of the place names it."""
+    """Return the field of the body in which a problem is, or else the last part of the problem's location."""
     return place[1] if place[0] == "body" and len(place) > 1 and isinstance(place[1], str) else place[-1]
 
 
@@ -283,10 +293,10 @@ async def not_served(request: Request, error: Exception) -> Response:
 def problem(
     request: Request, status: int, detail: Any, message: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """Answer with an error. On OpenAI's paths it is also under `error`, where its clients look for a message."""
+    """Answer with an error. On OpenAI's paths, the message is also under `error`, where OpenAI's clients expect it."""
     body = {"detail": detail}
     if request.url.path.startswith("/v1/"):
         kind = "invalid_request_error" if status < 500 else "server_error"
         body["error"] = {"message": message, "type": kind, "param": None, "code": None}
-    # As ASCII: an unknown field's name may hold a lone surrogate, which UTF-8 cannot encode.
+    # The JSON is ASCII, because the name of an unknown field may have an unpaired surrogate, which UTF-8 cannot encode.
     return Response(json.dumps(body), status_code=status, headers=headers, media_type="application/json")

@@ -1,4 +1,4 @@
-"""A request of OpenAI's completions API: its fields, as clients send them."""
+"""The fields of a request in OpenAI's completions API."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,14 +8,14 @@ from pydantic_core import PydanticCustomError
 from rnnlm.config import Seed, Temperature, TopP
 from rnnlm.extensions.serving.messages import MAXIMUM_PROMPT, MAXIMUM_TOKENS
 
-MAXIMUM_CHOICES = 128  # of one request
+MAXIMUM_CHOICES = 128  # The limit for one request.
 
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAXIMUM_PROMPT)]
 TextPrompt = Annotated[str, Field(max_length=MAXIMUM_PROMPT)]
 
 
 def check_zero(value: float) -> float:
-    """Refuse a number other than 0."""
+    """Return the number if it is 0, else raise a validation error."""
     if value:
         raise PydanticCustomError(
             "unsupported", "expected 0: other numbers would change the text, and are not supported"
@@ -27,7 +27,7 @@ Zero = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 0}), A
 
 
 class FieldsOrDefaults(BaseModel):
-    """A field that is null has its default: many clients send null for what their user has not set."""
+    """A message in which a null field gets its default, because many clients send null for fields that are not set."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, frozen=True)
 
@@ -48,25 +48,27 @@ class CompletionRequest(FieldsOrDefaults):
 
     model: str = Field("", description="the served model's label or registered name; empty: the served one")
     prompt: TextPrompt | TokenIds | Annotated[list[TextPrompt], Field(min_length=1)] | list[TokenIds] = ""
-    max_tokens: int = Field(16, ge=0, le=MAXIMUM_TOKENS, description="0 scores an echoed prompt only")
+    max_tokens: int = Field(16, ge=0, le=MAXIMUM_TOKENS, description="0: only score the echoed prompt")
     temperature: Temperature = 1.0
     top_p: TopP = 1.0
     n: int = Field(1, ge=1, le=MAXIMUM_CHOICES)
-    seed: Seed | None = Field(None, description="null: another text each time")
-    stop: str | list[str] | None = Field(None, description="end the text before any of these")
+    seed: Seed | None = Field(None, description="null: a different text each time")
+    stop: str | list[str] | None = Field(None, description="strings before which the text ends")
     stream: bool = False
-    echo: bool = Field(False, description="begin with the prompt")
+    echo: bool = Field(False, description="begin the text with the prompt")
     logprobs: int | None = Field(None, ge=0, le=10, description="most probable tokens to list with each token")
     stream_options: StreamOptions = StreamOptions()
     best_of: int = Field(1, ge=1, le=1)
     frequency_penalty: Zero = 0
     presence_penalty: Zero = 0
-    logit_bias: dict[str, Zero] = Field({}, description="it would change the text, so only 0 is taken")
+    logit_bias: dict[str, Zero] = Field(
+        {}, description="only 0 is accepted, because other values would change the text"
+    )
     suffix: Literal[""] = ""
 
     @property
     def prompts(self) -> list[str | list[int]]:
-        """Each is a text or a list of token ids."""
+        """The prompts, each of which is a text or a list of token ids."""
         if isinstance(self.prompt, str):
             return [self.prompt]
         if not self.prompt:
@@ -76,6 +78,6 @@ class CompletionRequest(FieldsOrDefaults):
 
     @property
     def stops(self) -> list[str]:
-        """Return the stop strings without empty ones, which stop nothing."""
+        """The stop strings, without empty ones."""
         given = [self.stop] if isinstance(self.stop, str) else self.stop or []
         return [text for text in given if text]

@@ -1,7 +1,8 @@
-"""OpenAI's completions API, as far as it makes sense for a language model without instructions.
+"""OpenAI's completions API, as far as it applies to a language model without instructions.
 
-Existing clients work with `base_url=http://…/v1`. Prompts are texts or lists of token ids; `echo` with `logprobs`
-scores them. Fields of the API that this service does not have are ignored, unless they would change the text.
+Existing clients work with `base_url=http://…/v1`. Prompts are texts or lists of token ids. `echo` together with
+`logprobs` scores them. Fields of the API that this service does not support are ignored, unless they would change the
+text.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ FINISH_REASONS: dict[str, Literal["stop", "length"]] = {"end": "stop", "length":
 
 
 class Logprobs(BaseModel):
-    """One entry per token, without a prompt's own `<bos>`."""
+    """Lists with one entry per token. The `<bos>` of a prompt is left out."""
 
     tokens: list[str] = []
     token_logprobs: list[float | None] = []
@@ -71,7 +72,7 @@ class ModelList(BaseModel):
 
 
 def served_names(loaded: LoadedModel) -> list[str]:
-    """Return the label and, of a registered version, the model's name."""
+    """Return the label of the served model and, if it is a registered version, the model's registered name."""
     registered = loaded.label.startswith("models:/")
     return [loaded.label.split("/")[1], loaded.label] if registered else [loaded.label]
 
@@ -81,7 +82,7 @@ def served_models(loaded: LoadedModel) -> ModelList:
 
 
 def served_model(loaded: LoadedModel, name: str) -> ModelEntry:
-    """Return the entry of the served model. Raise HTTPException for another model's name."""
+    """Return the entry of the served model. Raise HTTPException for the name of another model."""
     check_served(loaded, name)
     return ModelEntry(id=name)
 
@@ -93,14 +94,14 @@ def check_served(loaded: LoadedModel, name: str) -> None:
 
 
 class ChoiceWriter:
-    """Writes one choice: the echoed prompt, then the model's text up to a stop."""
+    """A writer of one choice, which consists of the echoed prompt and the model's text up to a stop string."""
 
     def __init__(
         self, service: Service, loaded: LoadedModel, request: CompletionRequest, prompt: str | list[int], index: int
     ) -> None:
-        """Prepare a choice.
+        """Prepare a choice and submit its prompt.
 
-        Raise HTTPException for token ids that the model does not have, BusyError if the queue is full.
+        Raise HTTPException for token ids that the model does not have, and BusyError if the queue is full.
         """
         self.loaded = loaded
         self.service, self.request, self.index = service, request, index
@@ -111,8 +112,8 @@ class ChoiceWriter:
                 raise HTTPException(422, f"token ids are below {loaded.tokenizer.vocabulary_size}")
             self.prompt_ids = [token_id for token_id in prompt if token_id != loaded.tokenizer.bos_id]
         self.prompt = prompt if isinstance(prompt, str) else loaded.tokenizer.decode(self.prompt_ids)
-        self.written = 0  # tokens
-        self.length = 0  # characters of the tokens so far
+        self.written = 0  # Number of generated tokens.
+        self.length = 0  # Number of characters of all tokens so far.
         seed = secrets.randbelow(SEEDS) if request.seed is None else request.seed
         self.stream: GenerationStream | None = None
         if request.max_tokens:
@@ -128,7 +129,7 @@ class ChoiceWriter:
             self.stream = service.generate(wanted, self.prompt_ids, loaded)
 
     async def parts(self) -> AsyncGenerator[Choice, None]:
-        """Yield the choice in parts. The last one has the finish reason."""
+        """Yield the choice in parts. The last part has the finish reason."""
         if self.request.echo:
             yield Choice(index=self.index, text=self.prompt, logprobs=await self.prompt_logprobs())
         if self.stream is None:
@@ -186,13 +187,13 @@ class ChoiceWriter:
 
 
 class StopText:
-    """Text up to the first of some stops. What may be the beginning of a stop is held back."""
+    """A text that ends at the first stop string. Characters that may begin a stop string are held back."""
 
     def __init__(self, stops: list[str]) -> None:
         self.stops, self.rest, self.stopped = stops, "", False
 
     def add(self, text: str) -> str:
-        """Add text; return the part of it that can be shown now."""
+        """Add text, and return the part of the text that can be sent now."""
         self.rest += text
         found = [place for place in (self.rest.find(stop) for stop in self.stops) if place >= 0]
         if found:
@@ -210,9 +211,9 @@ def joined(parts: list[Logprobs]) -> Logprobs:
 
 
 def writers(service: Service, request: CompletionRequest) -> list[ChoiceWriter]:
-    """Submit all choices to the model that is current now. Return a writer for each.
+    """Submit all choices of a request to the current model, and return a writer for each.
 
-    HTTPException for another model's name or too many choices.
+    Raise HTTPException if another model is requested or there are too many choices.
     """
     loaded = service.current
     if request.model:
@@ -237,7 +238,7 @@ def empty_completion(made: list[ChoiceWriter]) -> Completion:
 
 
 async def complete(made: list[ChoiceWriter]) -> Completion:
-    """Return the whole answer. Cancelling it takes the prompts out of the batch."""
+    """Return the whole answer. If this is cancelled, the prompts are removed from the batch."""
     tasks = [asyncio.create_task(whole_choice(writer)) for writer in made]
     try:
         choices = await asyncio.gather(*tasks)
@@ -249,7 +250,7 @@ async def complete(made: list[ChoiceWriter]) -> Completion:
 
 
 def usage_of(made: list[ChoiceWriter]) -> Usage:
-    """Return the tokens of all choices, once they are written."""
+    """Return the number of tokens in all choices, which must be complete."""
     prompt_tokens, written = sum(len(one.prompt_ids) for one in made), sum(one.written for one in made)
     return Usage(prompt_tokens=prompt_tokens, completion_tokens=written, total_tokens=prompt_tokens + written)
 
@@ -263,7 +264,7 @@ async def whole_choice(writer: ChoiceWriter) -> Choice:
 
 
 async def completion_events(made: list[ChoiceWriter]) -> AsyncGenerator[Completion, None]:
-    """Yield a Completion for each part, choice by choice, then one with the usage if the request asks for it."""
+    """Yield a Completion for each part of each choice and, if requested, a last one with the usage."""
     completion = empty_completion(made)
     try:
         for writer in made:

@@ -6,19 +6,20 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature, TopK, TopP
 
-MAXIMUM_PROMPT = 20_000  # characters
-MAXIMUM_TEXT = 100_000  # characters to score, of all texts of a request
-MAXIMUM_TEXTS = 1_000  # of one request: each has an answer of its own, however short it is
-MAXIMUM_EXPLAINED = 500  # characters to explain: each step has a long answer
-UNITS_SHOWN = 64  # of the state that an explanation shows
-MAXIMUM_TOKENS = 2_000  # generated for one prompt
+MAXIMUM_PROMPT = 20_000  # The limit in characters.
+MAXIMUM_TEXT = 100_000  # The limit in characters for all texts of a request together.
+# The limit for one request. Even short texts need an answer each, so characters alone do not limit the work.
+MAXIMUM_TEXTS = 1_000
+MAXIMUM_EXPLAINED = 500  # The limit in characters. It is low, because each step has a long answer.
+UNITS_SHOWN = 64  # The number of units of the state in an explanation.
+MAXIMUM_TOKENS = 2_000  # The limit of generated tokens for one prompt.
 SAMPLING_DEFAULTS = GenerationConfig()
 
 Alternatives = Annotated[int, Field(ge=0, le=10, description="most probable tokens to list with each token")]
 
 
 class Message(BaseModel):
-    # strict: "5" is not a number. NaN and infinity are not JSON.
+    # In strict mode, "5" is not accepted as a number. NaN and infinity are not valid JSON.
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
@@ -35,11 +36,17 @@ class GenerateRequest(Message):
     seed: Seed = SAMPLING_DEFAULTS.seed
     unknown: bool = Field(SAMPLING_DEFAULTS.unknown, description="whether the text may contain <unk>")
     alternatives: Alternatives = 0
-    stream: bool = Field(False, description="send server-sent events: a Token each, then a Generated without tokens")
+    stream: bool = Field(
+        False, description="send server-sent events: a Token for each token, then a Generated without tokens"
+    )
 
 
 def text_form(value: Any) -> str:
-    """Return the tag of one text or a list, so that an error names the list's item and not the other form, too."""
+    """Return the tag of a single text or a list.
+
+    With a tag, a validation error names the wrong item of a list, and does not also report that the value is not a
+    single text.
+    """
     return "list" if isinstance(value, list) else "text"
 
 
@@ -51,7 +58,7 @@ TextOrTexts = Annotated[
 
 
 class ScoreRequest(Message):
-    """A text to score, or a list of texts that are scored apart from each other."""
+    """A text to score, or a list of texts that are scored independently."""
 
     text: TextOrTexts = Field(
         description=f"one text, or up to {MAXIMUM_TEXTS:,} of up to {MAXIMUM_TEXT:,} characters together"
@@ -85,19 +92,21 @@ class Alternative(Message):
 
 
 class Token(Message):
-    """One token with its surprisal: minus the natural logarithm of its probability, before any sampling."""
+    """A token with its surprisal, the negative natural logarithm of its probability before any sampling."""
 
-    text: str = Field(description="what it adds to the text; empty while a character is incomplete")
+    text: str = Field(description="the text that the token adds; empty while a character is incomplete")
     token_id: int
     surprisal_nats: float
-    alternatives: list[Alternative] = Field(description="most probable first; may include the token itself")
+    alternatives: list[Alternative] = Field(
+        description="the most probable tokens in descending order; may include the token itself"
+    )
 
 
-Finish = Literal["end", "length", "time"]  # <eos>, maximum_tokens, or the service's limit on seconds
+Finish = Literal["end", "length", "time"]  # The reasons are <eos>, maximum_tokens, and the service's time limit.
 
 
 class Span(Message):
-    """A part of a text."""
+    """A range of characters in a text."""
 
     start: int = Field(description="index of its first character, in code points")
     end: int = Field(description="index after its last character")
@@ -110,7 +119,7 @@ class Generated(Message):
     text: str
     finish: Finish
     unknown_words: list[str] = Field(description="words of the prompt that the model does not know and reads as <unk>")
-    unknown_spans: list[Span] = Field(description="where they are in the prompt")
+    unknown_spans: list[Span] = Field(description="ranges of the unknown words in the prompt")
     tokens: list[Token]
 
 
@@ -123,37 +132,44 @@ class TextSums(Message):
     model: str
     log_probability_nats: float
     perplexity: float | None
-    bits_per_byte: float | None = Field(description="an unknown word costs 8 bits per byte on top of its <unk>")
-    byte_count: int = Field(description="of the text in UTF-8, with one for the end of its last line")
+    bits_per_byte: float | None = Field(
+        description="for an unknown word, 8 bits per byte are added to the loss of its <unk>"
+    )
+    byte_count: int = Field(description="UTF-8 bytes of the text, including one for the end of its last line")
     unknown_tokens: int
 
 
 class Scored(TextSums):
-    """Sums over the whole text, computed as by `rnnlm evaluate`. null if there is nothing to score."""
+    """The scores of a whole text, computed as by `rnnlm evaluate`. Values are null if there is nothing to score."""
 
     tokens: list[ScoredToken]
 
 
 class ScoredTexts(Message):
-    """The answer to a list: each text's own score, as if it had been sent alone."""
+    """The answer to a list of texts. Each text has the same score as if it had been sent alone."""
 
     texts: list[Scored] = Field(description="in the order of the request")
 
 
 class ExplainedToken(ScoredToken):
-    """One shifted pair: the model reads the input and predicts the token after it, which has the fields of Token."""
+    """A step in which the model reads the input and predicts the next token.
+
+    The fields of Token are about the next token.
+    """
 
     input_text: str = Field(description="the token that the model reads")
     input_id: int
-    starts_row: bool = Field(description="whether the state before it is zero")
-    rank: int = Field(description="of the predicted token; 1: the most probable one")
+    starts_row: bool = Field(description="whether the state before the input is zero")
+    rank: int = Field(description="rank of the predicted token; 1 is the most probable token")
     unknown: bool = Field(description="whether the predicted token is an unknown word, read as <unk>")
-    spelling_bits: float = Field(description="what it costs, besides its surprisal, to restore an unknown word")
-    state: list[list[float]] = Field(description="after the input: of each layer, bottom first, the units listed")
+    spelling_bits: float = Field(description="bits for the spelling of an unknown word, in addition to the surprisal")
+    state: list[list[float]] = Field(
+        description="the state after the input, as the values of `units` in each layer, bottom first"
+    )
 
 
 class Explained(TextSums):
-    """Sums over the whole text, as in Scored, and each step."""
+    """The scores of a whole text, as in Scored, and each step."""
 
     hidden_size: int = Field(description="units of each layer's state")
     units: list[int] = Field(description=f"units shown of each layer's state; at most {UNITS_SHOWN} in all layers")
@@ -161,7 +177,7 @@ class Explained(TextSums):
 
 
 class ModelFacts(Message):
-    """Facts about the model. null: not known here."""
+    """A description of the model. Values that the service cannot find are null."""
 
     model: str
     corpus: str | None = Field(description="name of the training corpus")
@@ -170,10 +186,10 @@ class ModelFacts(Message):
     vocabulary_size: int
     layers: int
     hidden_size: int = Field(description="units per layer")
-    weights: int = Field(description="trained numbers")
-    perplexity: float | None = Field(description="on the corpus's test split")
-    bits_per_byte: float | None = Field(description="on the corpus's test split")
-    example_prompt: str = Field(description="an opening from held-out text of the corpus; empty if none is known")
+    weights: int = Field(description="number of trained weights")
+    perplexity: float | None = Field(description="perplexity on the test split of the corpus")
+    bits_per_byte: float | None = Field(description="bits per byte on the test split of the corpus")
+    example_prompt: str = Field(description="the beginning of held-out text of the corpus; empty if there is none")
 
 
 class Health(Message):
@@ -185,7 +201,7 @@ class Readiness(Message):
     model: str
     vocabulary_size: int
     following_problem: str | None = Field(
-        None, description="why the last checks for a newer model failed; null if they did not"
+        None, description="why the last checks for a newer model failed; null if they succeeded"
     )
 
 

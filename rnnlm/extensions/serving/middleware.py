@@ -1,4 +1,4 @@
-"""Middleware in front of the routes: allowed hosts and the bearer token."""
+"""Middleware in front of the routes, which checks allowed hosts and the bearer token."""
 
 import hmac
 
@@ -11,14 +11,14 @@ from rnnlm.runtime.own_origin import LOOPBACK_NAMES, problem
 def allowed_hosts(host: str, is_loopback: bool) -> list[str]:
     """Return the names that a request's Host header may have.
 
-    On loopback only loopback's own names, which defeats DNS rebinding. A public address may have any name; there the
-    token keeps others out.
+    On a loopback address, only names of loopback are allowed, which prevents DNS rebinding. On a public address, any
+    name is allowed, because the token protects the service.
     """
     return [*LOOPBACK_NAMES, f"[{host}]" if ":" in host else host] if is_loopback else ["*"]
 
 
 class BearerToken:
-    """Answer 401 without `Authorization: Bearer TOKEN`, except on the open paths."""
+    """Middleware that answers 401 without `Authorization: Bearer TOKEN`, except on the open paths."""
 
     def __init__(self, app: ASGIApp, token: str, open_paths: frozenset[str]) -> None:
         self.app, self.token, self.open_paths = app, token.encode(), open_paths
@@ -28,7 +28,7 @@ class BearerToken:
             await self.app(scope, receive, send)
             return
         scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
-        # In constant time: the duration must not reveal how many characters match.
+        # Compare in constant time, because the duration of a comparison would reveal how many characters match.
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token):
             await self.app(scope, receive, send)
             return
@@ -37,7 +37,10 @@ class BearerToken:
 
 
 class HeadAsGet:
-    """Answer HEAD as GET, without the body: monitors and proxies ask so whether a service is there."""
+    """Middleware that answers HEAD requests, which monitors and proxies send as health checks.
+
+    The answer is that of a GET request without the body.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

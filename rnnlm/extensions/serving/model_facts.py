@@ -1,7 +1,7 @@
-"""Facts about a served model: its corpus, size and test scores, and a prompt to try it with.
+"""Describe a served model by its corpus, size and test scores, with a prompt to try it.
 
-A registered version has its corpus and scores in its tags. A run has them in its folder, and so does a registered
-version whose run is in this home.
+For a registered version, corpus and scores are in its tags. For a run, they are in its folder. This also holds for a
+registered version whose run is in this home.
 """
 
 import math
@@ -21,9 +21,9 @@ from rnnlm.tokenizers.text_tokenizer import SPECIAL_TOKENS, UNK, TextTokenizer
 def read_model_facts(
     home: Home, label: str, folder: Path, model: LanguageModel, tokenizer: TextTokenizer
 ) -> ModelFacts:
-    """Collect facts about a model. Those that cannot be found are None or empty.
+    """Return a description of the model. Values that cannot be found are None or empty.
 
-    label: models:/NAME/3 or a folder; folder: the model's.
+    `label` is models:/NAME/3 or a folder, and `folder` is the folder of the model.
     """
     tags = registered_version(home, label).facts if label.startswith("models:/") else {}
     run = inside(home.runs, tags["run_id"]) if "run_id" in tags else folder.parent
@@ -46,7 +46,7 @@ def read_model_facts(
 
 
 def held_out_scores(run: Path) -> dict[str, Any]:
-    """Return the SplitScore of the run's test split, or {} if the run was not evaluated."""
+    """Return the SplitScore of the run's test split as a dictionary, which is empty if the run was not evaluated."""
     evaluation = read_stored_json(run / "evaluation.json")
     return evaluation.get("test", {}) if isinstance(evaluation, dict) else {}
 
@@ -59,7 +59,7 @@ def corpus_bytes(home: Home, provenance: dict[str, Any]) -> int | None:
 
 
 def example_prompt(run: Path, tokenizer: TextTokenizer) -> str:
-    """Return the first prompt of the run's samples that the tokenizer knows in full, or "" if there is none."""
+    """Return the first prompt of the run's samples without unknown words, or "" if there is none."""
     samples = read_stored_json(run / "samples.json")
     prompts = [str(sample.get("prompt", "")) for sample in samples] if isinstance(samples, list) else []
     known = (prompt for prompt in prompts if SPECIAL_TOKENS[UNK] not in prompt and not tokenizer.unknown_words(prompt))

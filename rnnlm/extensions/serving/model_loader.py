@@ -1,4 +1,4 @@
-"""Load the model that a service answers with, by folder or by registry alias."""
+"""Load the model that a service answers with, from a folder or by a registry alias."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,25 +18,25 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity
+@dataclass(frozen=True, eq=False)  # Models are compared by identity.
 class LoadedModel:
-    """A loaded model, which never changes: a request keeps the one that it started with."""
+    """A loaded model, which never changes. A request keeps the model with which it started."""
 
-    label: str  # models:/NAME/3, or the folder
+    label: str  # models:/NAME/3, or the folder.
     model: LanguageModel
     tokenizer: TextTokenizer
-    cut: SequencesConfig  # how its training text was split into rows; texts to score are split the same way
+    cut: SequencesConfig  # How the training text was split into rows. Texts to score are split in the same way.
     facts: ModelFacts
 
     @cached_property
     def weights(self) -> InferenceWeights:
-        """Weights laid out for single steps, built once for all prompts."""
+        """The weights in a layout for single steps. They are prepared once for all prompts."""
         return InferenceWeights(self.model)
 
 
 @dataclass(frozen=True)
 class ModelReference:
-    """A reference to the model to serve: a fixed folder, or the version that an alias names at the moment."""
+    """A reference to the model to serve, which is a fixed folder or the version that an alias currently names."""
 
     home: Home
     folder: Path | None = None
@@ -44,7 +44,7 @@ class ModelReference:
     alias: str = ""
 
     def label(self) -> str:
-        """Return LoadedModel.label of the current model. Raise ModelError if the alias names no version."""
+        """Return the label of the current model (see LoadedModel). Raise ModelError if no version has the alias."""
         if self.folder is not None:
             return str(self.folder)
         version = None if is_empty(self.home) else find_version(self.home, self.name, self.alias, None)
@@ -54,8 +54,8 @@ class ModelReference:
 
 
 def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
-    """Find the model that full_reference() names. Raise ModelError if there is no such model, or several."""
-    if wanted is not None and expanded(wanted).is_dir():  # the registry need not be there
+    """Find the model that full_reference() names. Raise ModelError if no model or more than one matches."""
+    if wanted is not None and expanded(wanted).is_dir():  # For a folder, no registry is needed.
         return ModelReference(home, folder=model_folder(home, wanted))
     reference = full_reference(home, wanted)
     if reference.startswith("models:/") and "@" in reference:
@@ -65,7 +65,7 @@ def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
 
 
 def load_served_model(home: Home, label: str) -> LoadedModel:
-    """Load the model of a ModelReference.label(). ModelError if it cannot be loaded."""
+    """Load the model with this label (see ModelReference.label). Raise ModelError if it cannot be loaded."""
     folder = model_folder(home, label)
     model, tokenizer = load_model(folder), load_tokenizer(folder)
     cut = read_training_provenance(folder).cut

@@ -1,4 +1,4 @@
-"""The service without HTTP: the current model, the batcher for prompts, and a queue for texts to score."""
+"""The service without HTTP: the current model, the batcher of prompts, and the queue of texts to score."""
 
 import asyncio
 import contextlib
@@ -29,12 +29,12 @@ from rnnlm.generation.sampling import Sampling, text_sampling
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 AnswerT = TypeVar("AnswerT")
-Check = Callable[[], None]  # called now and then; its exceptions end the work
+Check = Callable[[], None]  # A function that is called regularly during the work, and ends it by raising an exception.
 
 
 class Service:
     def __init__(self, reference: ModelReference, config: ServingConfig) -> None:
-        """Load the model. ModelError or TrackingError if that fails."""
+        """Load the model. Raise ModelError or TrackingError if that fails."""
         self.config = config
         self.reloader = ModelReloader(reference, config.poll_seconds)
         self.batcher = Batcher(config.maximum_running, config.maximum_waiting)
@@ -54,18 +54,18 @@ class Service:
         self.batcher.close()
 
     async def score(self, request: ScoreRequest) -> Scored | ScoredTexts:
-        """Score a text. Raise BusyError as in_turn() does."""
+        """Score a text or a list of texts. Raise BusyError under the conditions of in_turn()."""
         return await self.in_turn(lambda loaded, check: score_request(loaded, request, check), len(request.texts))
 
     async def explain(self, request: ExplainRequest) -> Explained:
-        """Explain a text. Raise BusyError as in_turn() does."""
+        """Explain a text. Raise BusyError under the conditions of in_turn()."""
         return await self.in_turn(lambda loaded, check: explain_text(loaded, request, check))
 
     async def in_turn(self, work_on_text: Callable[[LoadedModel, Check], AnswerT], text_count: int = 1) -> AnswerT:
-        """Score or explain one text, or one list of texts, at a time, in a thread, while prompts continue.
+        """Run work on one text, or one list of texts, at a time. It runs in a thread, so that prompts continue.
 
-        BusyError if waiting or working takes longer than maximum_seconds. On cancellation it leaves the queue or stops
-        before the next window or step of its text.
+        Raise BusyError if waiting or working takes longer than maximum_seconds. If this is cancelled, the work leaves
+        the queue or stops before the next window or step of its text.
         """
         loaded, seconds = self.current, self.config.maximum_seconds
         deadline = time.monotonic() + seconds
@@ -88,8 +88,10 @@ class Service:
                 raise BusyError(f"not scored within {seconds:g} s; send less text")
 
         def ended(work: "asyncio.Future[AnswerT]") -> None:
-            work.exception()  # retrieve it, even if no task awaits the work any more
-            self._scoring.release()  # only now: two texts would share the processor
+            # Retrieve the exception, so that asyncio does not warn if no task awaits the work any more.
+            work.exception()
+            # The lock is released only when the work has ended, because two texts would compete for the processor.
+            self._scoring.release()
 
         work = asyncio.get_running_loop().run_in_executor(None, work_on_text, loaded, check)
         work.add_done_callback(ended)
@@ -103,15 +105,16 @@ class Service:
     def generate(
         self, request: GenerateRequest, prompt_ids: list[int] | None = None, loaded: LoadedModel | None = None
     ) -> "GenerationStream":
-        """Submit a prompt; BusyError if the queue is full.
+        """Submit a prompt. Raise BusyError if the queue is full.
 
-        prompt_ids: its token ids, instead of its text. loaded: the model whose ids they are; None: the current one.
+        If `prompt_ids` are given, they replace the text of the prompt, and `loaded` must be the model to which they
+        belong. Without `loaded`, the current model is used.
         """
         return GenerationStream(self, request, prompt_ids, loaded or self.current)
 
 
 class GenerationStream:
-    """A submitted prompt, seen from the event loop, with the model that continues it."""
+    """A submitted prompt as seen from the event loop, with the model that continues it."""
 
     def __init__(
         self, service: Service, request: GenerateRequest, prompt_ids: list[int] | None, loaded: LoadedModel
@@ -123,7 +126,7 @@ class GenerationStream:
         loop = asyncio.get_running_loop()
 
         def on_event(event: SampledToken | Finish | Exception) -> None:
-            with contextlib.suppress(RuntimeError):  # the event loop is closed
+            with contextlib.suppress(RuntimeError):  # The event loop may be closed already.
                 loop.call_soon_threadsafe(self._events.put_nowait, event)
 
         self._prompt_ids = loaded.tokenizer.encode(request.prompt) if prompt_ids is None else prompt_ids
@@ -142,9 +145,10 @@ class GenerationStream:
         service.batcher.submit(self._job)
 
     async def parts(self) -> AsyncGenerator[Token | Generated, None]:
-        """Yield each token, then a Generated without tokens. Closing the generator removes the prompt from the batch.
+        """Yield each token, and at the end a Generated without tokens.
 
-        BusyError if no token was sampled in time; errors of the batcher are re-raised.
+        Closing the generator removes the prompt from the batch. Raise BusyError if no token was sampled in time. Errors
+        of the batcher are raised again.
         """
         decoder, ids = IncrementalDecoder(self.loaded.tokenizer, self._prompt_ids), list[int]()
         try:
@@ -167,7 +171,7 @@ class GenerationStream:
             raise BusyError(f"not started within {self.maximum_seconds:g} s; retry later")
         yield Generated(
             model=self.loaded.label,
-            text=self.loaded.tokenizer.decode(ids).strip(),  # as `rnnlm generate` prints it
+            text=self.loaded.tokenizer.decode(ids).strip(),  # The same text as `rnnlm generate` prints.
             finish=event,
             unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),
             unknown_spans=unknown_spans(self.loaded.tokenizer, self.prompt),
@@ -179,7 +183,7 @@ class GenerationStream:
         self._job.over = True
 
     async def result(self) -> Generated:
-        """Return all of parts() in one message."""
+        """Return all results of parts() in one message."""
         tokens: list[Token] = []
         async for part in self.parts():
             if isinstance(part, Generated):
@@ -189,7 +193,7 @@ class GenerationStream:
 
 
 def unknown_spans(tokenizer: TextTokenizer, text: str) -> list[Span]:
-    """Return where the tokenizer's unknown_words() are in the text."""
+    """Return the ranges of the text that the tokenizer reads as unknown words."""
     return [
         Span(start=start, end=end)
         for token_id, start, end in tokenizer.spans(text)

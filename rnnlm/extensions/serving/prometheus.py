@@ -14,7 +14,7 @@ BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 
 
 class ServiceMetrics(Collector):
-    """Metrics collected on request, so that sampling never waits for a counter."""
+    """Metrics that are read from the service on request, so that sampling never waits for the lock of a counter."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -41,7 +41,10 @@ class ServiceMetrics(Collector):
 
 
 class Metrics:
-    """A registry per service rather than the global one: two services in one process stay separate."""
+    """The metrics of one service, in a registry of their own.
+
+    The global registry would mix the metrics of two services in one process.
+    """
 
     def __init__(self, service: Service) -> None:
         self.registry = CollectorRegistry()
@@ -60,7 +63,7 @@ class Metrics:
 
 
 class MeasuringMiddleware:
-    """Count and time every request, including refused ones."""
+    """Middleware that counts and times every request, including refused ones."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, paths: frozenset[str]) -> None:
         self.app, self.metrics, self.paths = app, metrics, paths
@@ -80,7 +83,7 @@ class MeasuringMiddleware:
         try:
             await self.app(scope, receive, send_and_note)
         finally:
-            # One label for all unknown paths: a label for each would let clients fill the memory.
+            # All unknown paths share one label. With a label each, clients could fill the memory with labels.
             path = scope["path"] if scope["path"] in self.paths else "other"
             self.metrics.requests.labels(path, str(status)).inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - start)

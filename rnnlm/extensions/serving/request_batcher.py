@@ -1,6 +1,6 @@
-"""Continuous batching (Yu et al. 2022, Orca): a thread that continues all current prompts together.
+"""Continuous batching (Yu et al. 2022, Orca), in which one thread continues all current prompts together.
 
-Prompts join and leave between two steps, each with its own settings, time limit and model.
+Prompts join and leave the batch between two steps. Each prompt has its own settings, time limit and model.
 """
 
 import logging
@@ -19,40 +19,44 @@ from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.generation.sampling import Continuation, Continuations, Sampling, new_continuation
 
 logger = logging.getLogger(__name__)
-ROWS_IN_PRODUCTS = 8  # a multiple of 8: a prompt's text must not depend on the batch; see Continuations
+# This must be a multiple of 8, so that a prompt's text does not depend on the batch (see Continuations).
+ROWS_IN_PRODUCTS = 8
 
 
 @dataclass(frozen=True)
 class SampledToken:
-    """A new token, with the model's probabilities before any sampling."""
+    """A new token with the model's probabilities before any sampling."""
 
     token_id: int
     surprisal_nats: float
-    alternatives: tuple[tuple[int, float], ...]  # (token id, probability), most probable first
+    alternatives: tuple[tuple[int, float], ...]  # Pairs of token id and probability, the most probable first.
 
 
 class BusyError(Exception):
-    """The queue is full, or the service is shutting down."""
+    """The error when the queue is full, the time is over, or the service is shutting down."""
 
 
 class GenerationJob:
-    """One prompt. on_event is called in the batcher's thread: with each SampledToken, then a Finish or an exception."""
+    """A prompt to continue.
+
+    In the batcher's thread, on_event is called with each SampledToken, and at the end with a Finish or an exception.
+    """
 
     def __init__(
         self,
         loaded: LoadedModel,
-        prompt_ids: list[int],  # starts with <bos>
+        prompt_ids: list[int],  # The ids begin with <bos>.
         sampling: Sampling,
         alternatives: int,
-        deadline: float,  # of time.monotonic
+        deadline: float,  # A time of time.monotonic.
         on_event: Callable[[SampledToken | Finish | Exception], None],
     ) -> None:
         self.loaded, self.alternatives, self.deadline, self.on_event = loaded, alternatives, deadline, on_event
         self.continuation = new_continuation(prompt_ids, sampling, self.on_token)
-        self.over = False  # set by a client that left, or by the batcher when it ends
+        self.over = False  # Set when the client has left, or when the batcher has ended the job.
 
     def on_token(self, continuation: Continuation, logits: Tensor) -> None:
-        """Report the new token, and the end if it is the last."""
+        """Report the new token, and the end of the text if the token is the last one."""
         token_id = continuation.ids[-1]
         log_probabilities = logits.log_softmax(dim=-1)
         alternatives: tuple[tuple[int, float], ...] = ()
@@ -69,14 +73,15 @@ class GenerationJob:
 
 
 class Batcher:
-    """Call start() first, submit() from any thread, and close() at the end."""
+    """The batcher of all prompts. Call start() first, submit() from any thread, and close() at the end."""
 
     def __init__(self, maximum_running: int, maximum_waiting: int) -> None:
         self.maximum_running, self.maximum_waiting = maximum_running, maximum_waiting
         self.waiting: deque[GenerationJob] = deque()
         self.running: list[GenerationJob] = []
-        self.steps = self.tokens = 0  # model calls, and tokens sampled in them
-        self._batches: dict[LoadedModel, Continuations] = {}  # two models are in use for a while after a reload
+        self.steps = self.tokens = 0  # The numbers of model calls that sampled tokens, and of sampled tokens.
+        # The prompts by model. After a reload, two models are in use for a while.
+        self._batches: dict[LoadedModel, Continuations] = {}
         self._closed = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="rnnlm-batcher", daemon=True)
@@ -122,12 +127,12 @@ class Batcher:
             job.end(BusyError("the service is shutting down"))
 
     def _sweep(self) -> None:
-        """End jobs that are out of time, remove jobs that are over, and drop models that no job uses any more."""
+        """End jobs whose time is over, remove jobs that have ended, and drop models without jobs."""
         now = time.monotonic()
         for job in (*self.waiting, *self.running):
             if not job.over and now >= job.deadline:
                 job.end("time")
-            if job.over:  # read once: a client that leaves now is handled in the next sweep
+            if job.over:  # The flag is read only once. If the client leaves later, the next sweep removes the job.
                 job.continuation.done = True
         for continuations in self._batches.values():
             continuations.remove_done()
@@ -137,18 +142,18 @@ class Batcher:
         self._batches = {loaded: batch for loaded, batch in self._batches.items() if loaded in used}
 
     def _step(self) -> None:
-        """Sample one token for each prompt that has been read, and read a piece of one prompt that has not."""
+        """Sample a token for each prompt that is read completely, and read a part of one other prompt."""
         for loaded, continuations in self._batches.items():
             if continuations.running:
                 jobs = [job for job in self.running if job.loaded is loaded and not job.continuation.unread]
                 self._attempt(jobs, partial(self._advance, continuations))
-        # Only a piece of one prompt: a long prompt must not hold up the others.
+        # Only a part of one prompt is read per step, so that a long prompt does not delay the others.
         reader = next((job for job in self.running if job.continuation.unread), None)
         if reader is not None:
             self._attempt([reader], partial(self._read, reader))
 
     def _attempt(self, jobs: list[GenerationJob], work: Callable[[], None]) -> None:
-        """Do the work. A failure ends these jobs, not the thread."""
+        """Do the work for some jobs. If it fails, only these jobs end, and the thread continues."""
         try:
             work()
         except Exception as error:
@@ -163,7 +168,7 @@ class Batcher:
         self.steps, self.tokens = self.steps + 1, self.tokens + rows
 
     def _read(self, job: GenerationJob) -> None:
-        """Read a piece of the prompt; at its end the first token is sampled."""
+        """Read the next part of the prompt. At the end of the prompt, its first token is sampled."""
         loaded = job.loaded
         if loaded not in self._batches:
             self._batches[loaded] = Continuations(loaded.weights, loaded.tokenizer.eos_id, ROWS_IN_PRODUCTS)

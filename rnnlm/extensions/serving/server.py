@@ -1,4 +1,4 @@
-"""Listen, serve and shut down: the process behind `rnnlm serve`."""
+"""Listen, serve and shut down. This is the process of `rnnlm serve`."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,10 @@ from rnnlm.storage.home import Home
 
 
 def serve_model(home: Home, wanted: str | None, config: ServingConfig, announce: Callable[[str, str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, then finish running requests. Calls announce(address, model) once it listens.
+    """Serve until SIGTERM or Ctrl-C, and then finish running requests.
 
-    ConfigError if the address is not available; ModelError or TrackingError if the model is not.
+    announce(address, model) is called as soon as the service listens. Raise ConfigError if the address is not
+    available, and ModelError or TrackingError if the model is not.
     """
     service = Service(resolve_reference(home, wanted), config)
     with bound_socket(config) as listener, signals_ignored():
@@ -30,28 +31,28 @@ def serve_model(home: Home, wanted: str | None, config: ServingConfig, announce:
 
 
 def uvicorn_server(service: Service) -> uvicorn.Server:
-    """Make a server to run on a listening socket."""
+    """Return a server for a socket that already listens."""
     config = service.config
     protocol: Any = functools.partial(HeaderDeadlineProtocol, config.maximum_header_seconds)
     return uvicorn.Server(
         uvicorn.Config(
             build_app(service),
             http=protocol,
-            log_config=None,  # keep the process's own logging
+            log_config=None,  # Keep the logging of this process.
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=config.maximum_connections,  # more: 503
+            limit_concurrency=config.maximum_connections,  # Further connections get status 503.
             timeout_graceful_shutdown=config.drain_seconds,
         )
     )
 
 
 class HeaderDeadlineProtocol(H11Protocol):
-    """HTTP/1.1 that closes connections which do not send a request's headers in time; uvicorn has no such limit.
+    """HTTP/1.1 with a time limit for a request's headers, which uvicorn lacks.
 
-    Without it, as many idle connections as the server accepts would keep everyone else out. The time runs from the
-    connection, or from the end of a response, to the end of the next headers.
+    Without the limit, idle connections could occupy all connections that the server accepts. The time starts with the
+    connection or with the end of a response, and ends when the next headers are complete.
     """
 
     def __init__(self, maximum_header_seconds: float, *arguments: Any, **options: Any) -> None:
@@ -69,7 +70,7 @@ class HeaderDeadlineProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self.wait_for_headers()
-        super().on_response_complete()  # may begin the next request, which was sent already
+        super().on_response_complete()  # This may begin the next request if it has been received already.
         self.stop_if_headers_are_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -91,7 +92,7 @@ class HeaderDeadlineProtocol(H11Protocol):
 
 @contextlib.contextmanager
 def signals_ignored() -> Iterator[None]:
-    """Ignore the signal that uvicorn raises again after it has drained: nothing is left to end by then."""
+    """Ignore the signal that uvicorn raises again after it has shut down, because nothing is left to stop."""
     before = {name: signal.signal(name, lambda *_: None) for name in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield

@@ -1,6 +1,6 @@
-"""Options of `rnnlm serve`, and the socket that they name. Limits of a single request are in messages.py.
+"""Options of `rnnlm serve`, and the socket on which it listens. Limits of a single request are in messages.py.
 
-Imports nothing heavy: a taken port is reported before torch is imported.
+This module does not import torch, so that an occupied port is reported at once.
 """
 
 import contextlib
@@ -17,23 +17,32 @@ from rnnlm.errors import ConfigError
 
 
 class ServingConfig(Section):
-    """The HTTP service."""
+    """Settings of the HTTP service."""
 
-    host: str = Field("127.0.0.1", min_length=1, description="Address to listen at; all but loopback need a token.")
-    port: int = Field(8000, ge=0, le=65_535, description="Port to listen at; 0: any free port.")
+    host: str = Field(
+        "127.0.0.1", min_length=1, description="Address to listen on. All addresses except loopback need a token."
+    )
+    port: int = Field(8000, ge=0, le=65_535, description="Port to listen on. 0: any free port.")
     token: Annotated[SecretStr, Field(min_length=16)] | None = Field(
         None,
-        description="Bearer token that requests must carry; safer in RNNLM_SERVE_TOKEN, as other users see options.",
+        description="Bearer token that requests must send. RNNLM_SERVE_TOKEN is safer, because other users can see "
+        "options.",
     )
-    maximum_running: int = Field(32, ge=1, le=1_024, description="Prompts continued together.")
-    maximum_waiting: int = Field(256, ge=0, le=65_536, description="Prompts, and texts to score, in the queue.")
+    maximum_running: int = Field(
+        32, ge=1, le=1_024, description="Largest number of prompts that are continued at the same time."
+    )
+    maximum_waiting: int = Field(
+        256, ge=0, le=65_536, description="Largest number of waiting prompts, and of waiting texts to score."
+    )
     maximum_seconds: PositiveFloat = Field(
-        60.0, description="Seconds per request; a prompt out of time returns what is written so far."
+        60.0, description="Time limit of a request in seconds. A prompt then returns the text generated so far."
     )
-    maximum_body_bytes: PositiveInt = Field(1 << 20, description="Bytes in a request's body.")
-    maximum_connections: Size = Field(1_024, description="Open connections; more are refused with 503.")
+    maximum_body_bytes: PositiveInt = Field(1 << 20, description="Largest size of a request's body in bytes.")
+    maximum_connections: Size = Field(
+        1_024, description="Largest number of open connections. Further ones are refused with status 503."
+    )
     maximum_header_seconds: PositiveFloat = Field(
-        10.0, description="Seconds for a connection to send a request's headers; then it is closed."
+        10.0, description="Seconds after which a connection that has not sent a request's headers is closed."
     )
     poll_seconds: PositiveFloat = Field(2.0, description="Seconds between checks for a new champion.")
     drain_seconds: PositiveInt = Field(30, description="Seconds for running requests to finish after SIGTERM.")
@@ -57,7 +66,7 @@ class ServingConfig(Section):
 
 @contextlib.contextmanager
 def bound_socket(config: ServingConfig) -> Iterator[socket.socket]:
-    """Give a listening socket. Raise ConfigError if the address is not available."""
+    """Yield a listening socket. Raise ConfigError if the address is not available."""
     try:
         family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
         listener = socket.create_server((config.host, config.port), family=family, backlog=1_024)

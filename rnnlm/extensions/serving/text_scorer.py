@@ -36,17 +36,17 @@ from rnnlm.sequences.batches import EVALUATION_WINDOW
 from rnnlm.sequences.shift import shifted
 
 STATE_DECIMALS = 3
-TopTokens = list[tuple[int, float]]  # (token id, probability), most probable first
+TopTokens = list[tuple[int, float]]  # Pairs of token id and probability, the most probable first.
 
 
 def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
-    """Return a copy with the same weights that calls `check` before each window that it, or a network of it, reads.
+    """Return a copy of the model, with the same weights, that calls `check` before each window that a network reads.
 
-    An exception from `check` ends the work.
+    An exception of `check` ends the work.
     """
     checked = copy.copy(model)
     if isinstance(checked, Ensemble):
-        # Not average(): it would change the modules, which the copy shares with the model.
+        # average() is not used here, because it would change modules that the copy shares with the model.
         checked.averaged = [interruptible(network, check) for network in model.networks]
         return checked
 
@@ -61,11 +61,13 @@ def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageMo
 def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None]) -> Scored | ScoredTexts:
     """Score the text, or each text of the list.
 
-    check: called between windows of a text; its exceptions are re-raised, a BusyError with the text's index.
+    `check` is called between the windows of a text. Its exceptions are raised again, a BusyError with the index of the
+    text.
     """
     if isinstance(request.text, str):
         return score_text(loaded, request.text, request.alternatives, check)
-    # One at a time: products of several texts add up in another order, and a text's score would depend on the others.
+    # Texts are scored one at a time. In a batch, sums would be rounded differently, so that a text's score would depend
+    # on the other texts.
     scores = []
     for index, text in enumerate(request.text):
         try:
@@ -73,7 +75,8 @@ def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[]
         except BusyError as error:
             raise BusyError(f"text {index} of {len(request.text)}: {error}") from error
         except Exception as error:
-            error.add_note(f"text {index} of {len(request.text)}")  # in the log; the client gets no details
+            # The index is for the log. The client gets no details.
+            error.add_note(f"text {index} of {len(request.text)}")
             raise
     return ScoredTexts(texts=scores)
 
@@ -81,9 +84,9 @@ def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[]
 def score_text(
     loaded: LoadedModel, text: str, alternatives: int = 0, check: Callable[[], None] | None = None
 ) -> Scored:
-    """Score a text as document_losses() does, with each token's position in the text and its alternatives.
+    """Score a text as document_losses() does, with the position and the alternatives of each token.
 
-    check: called between windows of the text; its exceptions are re-raised.
+    `check` is called between the windows of the text, and its exceptions are raised again.
     """
     if check is not None:
         loaded = replace(loaded, model=interruptible(loaded.model, check))
@@ -112,7 +115,7 @@ def score_text(
 
 
 def sums_of_text(loaded: LoadedModel, loss: DocumentLoss) -> dict[str, Any]:
-    """Return the fields of an answer that speak of the whole text."""
+    """Return the fields of an answer that are about the whole text."""
     return {
         "model": loaded.label,
         "log_probability_nats": -loss.summed_nll_nats,
@@ -128,15 +131,15 @@ def named_alternatives(loaded: LoadedModel, top: TopTokens) -> list[Alternative]
 
 
 class Prediction(NamedTuple):
-    """The model's expectation at the place of a token."""
+    """The model's prediction for one token of the text."""
 
-    nll_nats: float  # of the token that is there
+    nll_nats: float  # The loss of the token that is in the text.
     top: TopTokens
 
 
 @torch.inference_mode()
 def predicted_tokens(loaded: LoadedModel, text: str, count: int) -> Iterator[Prediction]:
-    """Yield each scored token's loss with the `count` most probable tokens at its place, or all if there are fewer."""
+    """Yield the loss of each scored token and the `count` most probable tokens at its position."""
     for row in scored_rows(loaded.tokenizer, loaded.cut, text):
         target_ids = iter(shifted(row)[1].split(1))
         for logits in row_logits(loaded, row):
@@ -148,7 +151,7 @@ def predicted_tokens(loaded: LoadedModel, text: str, count: int) -> Iterator[Pre
 
 
 def row_logits(loaded: LoadedModel, row: Tensor) -> Iterator[Tensor]:
-    """Yield the logits of the tokens that follow each token of the row but the last, in pieces of (n, V)."""
+    """Yield the logits of all tokens of a row except the first, in parts of shape (n, V)."""
     input_ids, state = shifted(row)[0], None
     read = iter(histories(input_ids[None].numpy(), loaded.model.context_length)[0])
     for piece in input_ids.split(EVALUATION_WINDOW):
@@ -158,7 +161,10 @@ def row_logits(loaded: LoadedModel, row: Tensor) -> Iterator[Tensor]:
 
 
 class ScoredId(NamedTuple):
-    """A token of a list: its log-probability and those of the most probable tokens there, itself included, in nats."""
+    """The log-probabilities in nats of one token of a list and of the most probable tokens at its position.
+
+    The list of most probable tokens includes the token itself.
+    """
 
     log_probability: float
     top: TopTokens
@@ -166,7 +172,7 @@ class ScoredId(NamedTuple):
 
 @torch.inference_mode()
 def score_ids(loaded: LoadedModel, token_ids: list[int], count: int, check: Callable[[], None]) -> list[ScoredId]:
-    """Score token ids as one row after `<bos>`. check: as of score_text()."""
+    """Score token ids as one row after `<bos>`. `check` is explained in score_text()."""
     loaded = replace(loaded, model=interruptible(loaded.model, check))
     scores: list[ScoredId] = []
     expected = iter(token_ids)
@@ -180,11 +186,12 @@ def score_ids(loaded: LoadedModel, token_ids: list[int], count: int, check: Call
 
 
 def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[], None] | None = None) -> Explained:
-    """Explain a text. check: called before each step; its exceptions end the work."""
+    """Explain a text. `check` is called before each step, and an exception of it ends the work."""
     explanation = explain(loaded.model, loaded.tokenizer, loaded.cut, request.text, request.alternatives, check)
     _, layers, hidden_size = explanation.states.shape
     units = shown_units(layers, hidden_size)
-    states = explanation.states[:, :, units].astype(np.float64).round(STATE_DECIMALS)  # float32 has no short decimals
+    # Rounded float32 numbers would have many decimals in JSON.
+    states = explanation.states[:, :, units].astype(np.float64).round(STATE_DECIMALS)
     return Explained(
         **sums_of_text(loaded, explanation.loss),
         hidden_size=hidden_size,
@@ -211,6 +218,6 @@ def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[
 
 
 def shown_units(layers: int, hidden_size: int) -> list[int]:
-    """Return evenly spread units, the same of each layer."""
+    """Return evenly spaced units, which are the same for each layer."""
     count = min(hidden_size, max(1, UNITS_SHOWN // layers))
     return [int(unit) for unit in np.linspace(0, hidden_size - 1, count).round()]

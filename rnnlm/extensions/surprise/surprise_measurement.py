@@ -1,4 +1,4 @@
-"""Measure a run's surprise once: RUN/losses with both Parquet files, the tables of sql/surprise and the plots."""
+"""Measure a run's surprise once. RUN/losses then has two Parquet files, the tables of sql/surprise and plots."""
 
 import shutil
 from pathlib import Path
@@ -23,17 +23,18 @@ from rnnlm.storage.stages import stage_key, write_once
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 SPLIT: Split = "test"
-STORED_TOKENS = 10_000_000  # of a larger split about as many are stored, in whole sentences: some 100 MB
+# The approximate limit of stored tokens, about 100 MB. Of a larger split, a sample of whole sentences is stored.
+STORED_TOKENS = 10_000_000
 SENTENCES_SHOWN = 10
-MINIMUM_TOKENS = 5  # of a sentence among the worst
+MINIMUM_TOKENS = 5  # The length of the shortest sentence that may be listed among the worst.
 
 
 class SurpriseTables(Record):
-    """Tables as lists of rows; the headers in sql/surprise explain their columns."""
+    """The tables, as lists of rows. The headers of the queries in sql/surprise explain their columns."""
 
-    share: float = 1.0  # of the sentences: below 1, everything here is about a random sample of them
+    share: float = 1.0  # The fraction of sentences that were analysed. Below 1, all tables are about a random sample.
     tokens: int
-    nll_nats: float  # the sum
+    nll_nats: float  # The sum over all tokens.
     perplexity: float
     worst_sentences: TableRows
     by_position: TableRows
@@ -45,17 +46,17 @@ class Surprise(Record):
     """The contents of RUN/losses."""
 
     run_id: str
-    folder: Path  # tokens.parquet, sequences.parquet
+    folder: Path  # The folder with tokens.parquet and sequences.parquet.
     split: Split
     tables: SurpriseTables
     pictures: tuple[Path, ...]
-    skipped: bool  # the measurement was stored already
+    skipped: bool  # True if the measurement was already stored.
 
 
 def surprise_of_run(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: EvaluationConfig, *, force: bool = False
 ) -> Surprise:
-    """Store the losses of the run's model on the test split, and the tables over them.
+    """Store the token losses of the run's model on the test split, and the tables computed from them.
 
     If the split has more than STORED_TOKENS, only a random sample of the sentences is stored.
     """
@@ -87,7 +88,7 @@ def surprise_of_run(
 
 
 def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
-    """Do the same for a model's folder in a finished run whose dataset is in this home."""
+    """Do the same as surprise_of_run() for a model's folder in a finished run, whose dataset must be in this home."""
     folder = model_folder.parent
     facts, config = read_json(folder / "run.json"), read_json(folder / "config.json")
     if not isinstance(facts, dict) or config is None:
@@ -110,7 +111,7 @@ def query_surprise(folder: Path) -> SurpriseTables:
     of_tokens = {"tokens": literal(folder / TOKENS)}
     worst = {"sequences": literal(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
     spilled = folder / ".spilled"
-    # One thread sums in one order: the same files give the same figures to the last bit.
+    # A single thread always adds in the same order, so the same files give the same figures to the last bit.
     settings: dict[str, Any] = {"memory_limit": "512MiB", "temp_directory": str(spilled), "threads": 1}
     with duckdb.connect(config=settings) as connection:
         (totals,) = table(connection, "surprise/measure_split", of_tokens)

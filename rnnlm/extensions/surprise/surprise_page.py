@@ -16,7 +16,7 @@ DISTANCES = ("neither", "the token before", "the one before that")
 
 
 def surprise_tables(surprise: Surprise) -> dict[str, TableRows]:
-    """Return rows with formatted figures by their titles, in the order they are shown."""
+    """Return tables with formatted figures by title, in the order of the report."""
     measured = surprise.tables
     heading = f"{SPLIT_NAMES[surprise.split]} perplexity"
     return {

@@ -1,4 +1,4 @@
-"""Plot the loss by position in the sentence and by how often training has seen the token."""
+"""Plot the loss by position in the sentence, and by the token's frequency in the training split."""
 
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ MINIMUM_BUCKET_TOKENS = 30
 
 
 def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
-    """Draw each bucket as a step as wide as its positions, with ± two standard errors.
+    """Plot the mean loss of each bucket of positions, with ± two standard errors.
 
-    Buckets of few tokens, at the end of very long sentences, are left out: they are mostly noise.
+    Buckets with few tokens, which are at the end of very long sentences, are left out as mostly noise.
     """
     rows = [row for row in rows if row["tokens"] >= MINIMUM_BUCKET_TOKENS] or rows
     figure, (axes,) = new_figure((8, 3.7))
@@ -36,7 +36,7 @@ def draw_loss_by_position(rows: TableRows, mean: float, picture: Path) -> None:
 
 
 def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
-    """Draw the loss of each bucket and, below it, its shares of the tokens and of the summed loss."""
+    """Plot the loss of each bucket of frequencies and, below it, its fractions of the tokens and of the total loss."""
     figure, (loss, shares) = new_figure((8, 4.4), rows=2, sharex=True, height_ratios=(2, 1))
     set_titles(loss, "Loss by how often training predicts the token", y="loss, nats per token")
     places = range(len(rows))
@@ -71,7 +71,7 @@ def draw_loss_by_frequency(rows: TableRows, mean: float, picture: Path) -> None:
 
 
 def losses_and_errors(rows: TableRows) -> tuple[np.ndarray, np.ndarray]:
-    """Return nats per token and two standard errors, (buckets,) each."""
+    """Return the mean loss in nats per token and two standard errors, (buckets,) each."""
     losses, errors = ([row[column] for row in rows] for column in ("nll_nats_per_token", "standard_error"))
     return np.array(losses), 2 * np.array(errors)
 
@@ -81,7 +81,7 @@ def draw_mean(axes: Any, mean: float) -> None:
 
 
 def bucket_name(first: int, last: int) -> str:
-    """Return a text such as `never`, `1–3`, `64–255`, `4k–16k`."""
+    """Return the name of a bucket, such as `never`, `1–3`, `64–255` or `4k–16k`."""
     if first == 0:
         return "never"
     if last < 1 << 10:

@@ -1,7 +1,7 @@
 """Write losses to two Parquet files, one with a row per token and one with a row per sentence, chunk by chunk.
 
-A sentence is a line of the corpus: the rows of a long one are joined again, and a stream is split at each `<eos>`.
-Memory holds a chunk of tokens and the longest sentence.
+A sentence is a line of the corpus. The rows of a long line are joined again, and a stream is split at each `<eos>`. At
+most one chunk of tokens and the longest sentence are in memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,29 +16,29 @@ from rnnlm.storage.records import Split
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 TOKENS, SEQUENCES = "tokens.parquet", "sequences.parquet"
-TEXT_TOKENS = 512  # the text of a sentence is cut there; its losses are not
-# Grain: one row per predicted token, in the order of the text.
+TEXT_TOKENS = 512  # The text of a longer sentence is cut off, but its losses are complete.
+# One row per predicted token, in the order of the text.
 TOKENS_SCHEMA = pa.schema(
     [
         ("split", pa.string()),
-        ("sequence_id", pa.int64()),  # row of shifted_sequences
-        ("sentence_id", pa.int64()),  # from 0 within the split
-        ("position", pa.int64()),  # from 0 within the sentence
+        ("sequence_id", pa.int64()),  # The token's row in shifted_sequences.
+        ("sentence_id", pa.int64()),  # From 0 within the split.
+        ("position", pa.int64()),  # From 0 within the sentence.
         ("token_id", pa.int32()),
         ("previous_token_id", pa.int32()),
-        ("training_count", pa.int64()),  # how often the training split predicts the token
+        ("training_count", pa.int64()),  # The token's number of occurrences as a target in the training split.
         ("nll_nats", pa.float32()),
     ]
 )
-# Grain: one row per sentence.
+# One row per sentence.
 SEQUENCES_SCHEMA = pa.schema(
     [
         ("split", pa.string()),
         ("sentence_id", pa.int64()),
-        ("sequence_id", pa.int64()),  # row of shifted_sequences in which it begins
-        ("tokens", pa.int64()),  # predicted, <eos> among them
-        ("nll_nats", pa.float64()),  # summed over these tokens
-        ("perplexity", pa.float64()),  # per token
+        ("sequence_id", pa.int64()),  # The row in shifted_sequences in which the sentence begins.
+        ("tokens", pa.int64()),  # The number of predicted tokens, including <eos>.
+        ("nll_nats", pa.float64()),  # The sum over these tokens.
+        ("perplexity", pa.float64()),  # Perplexity per token.
         ("text", pa.string()),
     ]
 )
@@ -52,9 +52,10 @@ def write_token_losses(
     tokenizer: TextTokenizer,
     share: float = 1.0,
 ) -> None:
-    """Write tokens.parquet and sequences.parquet. chunks: (tokens,) TOKEN_LOSS each; training_counts: (vocabulary,).
+    """Write tokens.parquet and sequences.parquet.
 
-    share: below 1, about this share of the sentences is written. Which ones is random, and the same each time.
+    `chunks` are arrays of TOKEN_LOSS, (tokens,) each, and `training_counts` has the shape (vocabulary,). If `share` is
+    below 1, about this fraction of the sentences is written. The sample is random, but always the same.
     """
     first_sentence, draw = 0, np.random.default_rng(0)
     with (
@@ -99,7 +100,7 @@ def whole_sentences(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     waiting: list[np.ndarray] = []
     for chunk in chunks:
         starts = sentence_starts(chunk)
-        if len(starts):  # else the chunk is within a long sentence
+        if len(starts):  # Otherwise the whole chunk is inside a long sentence.
             complete = np.concatenate([*waiting, chunk[: starts[-1]]])
             if len(complete):
                 yield complete
@@ -110,5 +111,5 @@ def whole_sentences(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def sentence_starts(losses: np.ndarray) -> np.ndarray:
-    """Return the indices of the tokens that begin a sentence: after `<bos>`, or after the previous `<eos>`."""
+    """Return the indices of the tokens that begin a sentence, which follow `<bos>` or `<eos>`."""
     return np.flatnonzero(np.isin(losses["previous_token_id"], (BOS, EOS)))

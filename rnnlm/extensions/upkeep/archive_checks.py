@@ -1,6 +1,6 @@
-"""Checks of what a backup holds, before the first byte is written: an archive may come from anywhere.
+"""Check the contents of a backup before anything is written, because an archive may come from an untrusted source.
 
-A manifest with valid digests proves only that its maker wrote it.
+A manifest with valid digests does not prove that rnnlm made the archive.
 """
 
 import os
@@ -17,20 +17,21 @@ from rnnlm.storage.contained_paths import problem_of
 from rnnlm.tracking.stored_locations import LOCATIONS
 
 MLFLOW_DATABASE, PREFECT_DATABASE = "mlflow.db", "prefect/prefect.db"
-FOLDERS = ("artifacts", "corpora", "datasets", "descriptions", "runs", "starts")  # of a home: what backup.py keeps
-LONGEST_PATH_BYTES = 4_095  # of Linux
-HEADER_BYTES = 512  # of tar, before each file
+# Folders of a home that backup.py includes.
+FOLDERS = ("artifacts", "corpora", "datasets", "descriptions", "runs", "starts")
+LONGEST_PATH_BYTES = 4_095  # The limit on Linux.
+HEADER_BYTES = 512  # The size of tar's header before each file.
 DIGEST = re.compile("[0-9a-f]{64}")
-MLFLOW_TRIGGER = re.compile(  # the only one that MLflow makes
+MLFLOW_TRIGGER = re.compile(  # The only trigger that MLflow creates.
     r"create trigger prevent_secrets_aad_mutation before update on secrets for each row when [\w.!= ]+ "
     r"begin select raise\(abort, '[\w ()=]+'\); end;?"
 )
 PREFECT_TABLES = ("flow", "flow_run", "deployment")
-DATABASE_SECONDS = 600  # for one check, which a malicious schema can make arbitrarily slow
+DATABASE_SECONDS = 600  # The time limit for one check. A malicious schema can make checks arbitrarily slow.
 
 
 def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:
-    """Raise HomeError for a manifest that no backup has written. length: bytes of the archive."""
+    """Raise HomeError if the manifest cannot come from a backup. `length` is the size of the archive in bytes."""
     problem = problem_of_manifest(manifest, length)
     if problem is not None:
         raise HomeError(
@@ -62,7 +63,7 @@ def problem_of_manifest(manifest: Manifest, length: int) -> str | None:
 
 
 def problem_of_name(name: str, manifest: Manifest) -> str | None:
-    """Return the reason why backup.py writes no file of this name, or None."""
+    """Return the reason why backup.py would not write a file of this name, or None."""
     if (problem := problem_of(name)) is not None:
         return problem
     parts = name.split("/")
@@ -79,9 +80,9 @@ def problem_of_name(name: str, manifest: Manifest) -> str | None:
 
 
 def check_database(database: Path, name: str) -> None:
-    """Raise HomeError for a file that is no database of MLflow or Prefect, or runs something when it is written to.
+    """Raise HomeError if a file is not a database of MLflow or Prefect, or has triggers that run code on writing.
 
-    database: a copy of the file; name: in the archive.
+    `database` is a copy of the file, and `name` is its name in the archive.
     """
     with explained(name), closing(sqlite3.connect(f"{database.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
         bound_work(connection)
@@ -115,7 +116,7 @@ def explained(name: str) -> Iterator[None]:
 
 
 def bound_work(connection: sqlite3.Connection) -> None:
-    """End what takes longer than DATABASE_SECONDS, and take no value above 256 MB."""
+    """Interrupt statements after DATABASE_SECONDS, and limit values to 256 MB."""
     end = time.monotonic() + DATABASE_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > end, 100_000)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1 << 28)

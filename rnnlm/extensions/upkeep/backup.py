@@ -1,7 +1,7 @@
-"""Back up a home while it is in use: registry, metrics, all that registered versions need, corpora, Prefect's database.
+"""Back up a home while it is in use: registry, metrics, corpora, Prefect's database and files of registered versions.
 
-The databases are copied first, by SQLite's online backup. Every file that their rows name was complete before its row
-was written, and is never changed. So the files copied afterwards fit the databases.
+The databases are copied first, with SQLite's online backup. A file is complete before a database row names it, and is
+never changed afterwards. The files that are copied later are therefore consistent with the databases.
 """
 
 import os
@@ -44,16 +44,16 @@ class BackupRecord(Record):
     files: int
     bytes: int
     versions: tuple[str, ...]
-    damaged: tuple[str, ...]  # what was wrong with files of the home before
+    damaged: tuple[str, ...]  # Damage that the home's files already had.
     not_covered: tuple[str, ...]
     seconds: float
 
 
 def back_up(home: Home, folder: Path, own_prefect: str | None = None) -> BackupRecord:
-    """Write a new archive into `folder`, verified; others there are not touched.
+    """Write a new archive to `folder` and verify it. Other archives in the folder are not touched.
 
-    own_prefect: the address of this home's own Prefect server, whose database is in the backup. HomeError if the folder
-    is in the home, or the home has lost its registry.
+    `own_prefect` is the address of this home's own Prefect server, whose database is part of the backup. Raise
+    HomeError if the folder is inside the home, or if the home has lost its registry.
     """
     start = time.time()
     folder = expanded(folder).resolve()
@@ -105,7 +105,7 @@ def check_source(home: Home, folder: Path) -> None:
 
 
 def databases(home: Home) -> Iterator[str]:
-    """Yield the databases' paths in the home. A server's database has its own backups."""
+    """Yield the paths of the databases in the home. Databases of a server are left to the server's own backups."""
     if is_embedded(home) and home.mlflow_database.exists():
         yield MLFLOW_DATABASE
     if (home.root / PREFECT_DATABASE).exists():
@@ -127,7 +127,10 @@ def not_covered(home: Home, own_prefect: str | None = None) -> tuple[str, ...]:
 
 
 def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None:
-    """Add a consistent copy of a SQLite file that others may be writing to. Returns what is wrong with it, or None."""
+    """Add a consistent copy of a SQLite file that other processes may be writing to.
+
+    Return a description of damage in the database, or None.
+    """
     with tempfile.TemporaryDirectory(dir=Path(writer.stream.name).parent, prefix=".snapshot-") as temporary:
         snapshot = Path(temporary) / database.name
         try:
@@ -136,7 +139,8 @@ def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None
                 closing(sqlite3.connect(snapshot)) as target,
             ):
                 source.backup(target)
-                target.execute("pragma journal_mode = delete")  # one file, without a log beside it
+                # This mode gives a single file, without a log next to it.
+                target.execute("pragma journal_mode = delete")
                 (found,) = target.execute("pragma quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
             raise HomeError(
@@ -148,7 +152,7 @@ def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None
 
 
 def add_files(writer: ArchiveWriter, home: Home, inventory: Inventory) -> list[str]:
-    """Add the files that are kept. Returns what is wrong with them."""
+    """Add the files to back up, and return descriptions of damaged files."""
     damaged = []
     for path, expected in chosen_files(home, inventory):
         name = path.relative_to(home.root).as_posix()
@@ -170,10 +174,10 @@ def add_files(writer: ArchiveWriter, home: Home, inventory: Inventory) -> list[s
 
 
 def chosen_files(home: Home, inventory: Inventory) -> Iterator[tuple[Path, str | None]]:
-    """Yield the files to copy, each with its sha256 if a marker says it.
+    """Yield the files to copy, each with its sha256 if a COMPLETE marker has it, else None.
 
-    Those of registered versions and their lineage, all corpora, and the artifacts of all MLflow runs. Without an
-    embedded registry: all finished runs and what they need.
+    These are the files of registered versions and their lineage, all corpora, and the artifacts of all MLflow runs. If
+    the registry is not in the home, they are all finished runs and what they need.
     """
     chosen: dict[Key, str] = {}
     kinds = {"version", "corpus", "note", "mlflow-run"} | (set() if is_embedded(home) else {"run"})
@@ -187,11 +191,9 @@ def chosen_files(home: Home, inventory: Inventory) -> Iterator[tuple[Path, str |
 
 
 def files_below(path: Path) -> Iterator[tuple[Path, str | None]]:
-    """Yield the file, or all files of the folder, with their digests from the COMPLETE markers in it.
+    """Yield the file, or all files of the folder, with their digests from the folder's COMPLETE markers.
 
-    Missing files are yielded, too.
-
-    Hidden files are partial writes and are left out.
+    Files that a marker names are yielded even if they are missing. Hidden files are incomplete writes and are left out.
     """
     found = [path] if path.is_file() else []
     for folder, below, names in os.walk(path, followlinks=True):
@@ -203,5 +205,6 @@ def files_below(path: Path) -> Iterator[tuple[Path, str | None]]:
             try:
                 digests |= {marker.parent / name: digest for name, digest in read_marker(marker.parent).items()}
             except ValueError as error:
-                digests[marker] = str(error)  # no file has this sha256: the marker is reported as damaged
+                # No file has this text as its sha256, so the marker will be reported as damaged.
+                digests[marker] = str(error)
     yield from ((file, digests.get(file)) for file in sorted({*found, *digests}))

@@ -1,7 +1,8 @@
-"""A backup's file: a tar archive of a home's files, its manifest, and where the manifest is.
+"""The file of a backup, a tar archive with a home's files and a manifest.
 
-Each archive stands alone and is written once. `tar -x` unpacks it too. The manifest gives the place of every file, so
-that damage to one does not hide the next. It is stored twice, and the last lines say where.
+Each archive is self-contained and written once. `tar -x` can unpack it too. The manifest has the position of every
+file, so that files after a damaged one can still be found. It is stored twice, and the last lines of the archive have
+its positions.
 """
 
 import hashlib
@@ -23,31 +24,34 @@ SUFFIX = ".rnnlm-backup.tar"
 TRAILER = re.compile(rb"rnnlm-backup (\d{20}) (\d{20}) (\d{20}) ([0-9a-f]{64})\n")
 TRAILER_COPIES = 4
 READ_BYTES = 1 << 20
-LARGEST_MANIFEST_BYTES = 1 << 28  # enough for a million files
+LARGEST_MANIFEST_BYTES = 1 << 28  # Enough for a million files.
 
 
 class DamagedFileError(HomeError):
-    """A file of an archive differs from its sha256, or cannot be read."""
+    """The error when a file of an archive differs from its sha256 or cannot be read."""
 
 
 class BackedUpFile(Record):
     sha256: str
     bytes: int
-    offset: int  # of its first byte in the archive
+    offset: int  # The position of the first byte in the archive.
 
 
 class Manifest(Record):
     format: int
-    homes: tuple[Path, ...]  # where it was: paths in the databases begin with one of them
-    made: str  # ISO 8601, UTC
-    rnnlm: str  # version of the program
-    versions: tuple[str, ...]  # NAME/3
-    damaged: tuple[str, ...]  # what was wrong with files of the home before
-    files: dict[str, BackedUpFile]  # path in the home → content
+    homes: tuple[Path, ...]  # The paths of the home, with which paths in the databases begin.
+    made: str  # The time in ISO 8601, UTC.
+    rnnlm: str  # The version of rnnlm.
+    versions: tuple[str, ...]  # Registered versions such as NAME/3.
+    damaged: tuple[str, ...]  # Damage that the home's files already had.
+    files: dict[str, BackedUpFile]  # The files by their paths in the home.
 
 
 class HashingReader:
-    """Reads exactly `size` bytes for tarfile, and hashes them; zeros stand for what a shrinking file lacks."""
+    """A reader that gives tarfile exactly `size` bytes and hashes them.
+
+    If the file has shrunk, it is padded with zeros.
+    """
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self.stream, self.left, self.digest, self.whole = stream, size, hashlib.sha256(), True
@@ -63,7 +67,7 @@ class HashingReader:
 
 
 class ArchiveWriter:
-    """Appends files to a new archive."""
+    """A writer that appends files to a new archive."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
@@ -71,7 +75,7 @@ class ArchiveWriter:
         self.files: dict[str, BackedUpFile] = {}
 
     def add(self, name: str, path: Path) -> BackedUpFile | None:
-        """Append a file. None if it shrank meanwhile: it is then not one of the backup's files."""
+        """Append a file. If it shrinks meanwhile, return None and do not list it in the manifest."""
         with path.open("rb") as source:
             size = path.stat().st_size
             reader = HashingReader(source, size)
@@ -82,7 +86,7 @@ class ArchiveWriter:
         return self.files[name]
 
     def append(self, name: str, size: int, reader: "HashingReader | io.BytesIO") -> int:
-        """Append a file, and return the place of its first byte."""
+        """Append a file, and return the position of its first byte."""
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, 0o600
         self.tar.addfile(info, reader)  # type: ignore[arg-type]
@@ -98,7 +102,10 @@ class ArchiveWriter:
 
 
 def read_manifest(archive: Path) -> Manifest:
-    """Read the manifest. Raise HomeError if the file is no backup, was cut off, or both manifests in it are damaged."""
+    """Read the manifest.
+
+    Raise HomeError if the file is not a backup, if it was cut off, or if both copies of the manifest are damaged.
+    """
     if archive.is_dir():
         raise HomeError(f"{archive}: is a folder, expected the file of a backup; {listed(archive)}")
     if archive.exists() and not archive.is_file():
@@ -134,7 +141,7 @@ def listed(folder: Path) -> str:
 
 
 def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
-    """Yield the file's bytes, a piece at a time. Raise DamagedFileError, after the last one, if the sha256 differs."""
+    """Yield the bytes of a file in parts. After the last part, raise DamagedFileError if the sha256 differs."""
     digest, left = hashlib.sha256(), file.bytes
     try:
         with archive.open("rb") as stream:
@@ -143,14 +150,14 @@ def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
                 left -= len(data)
                 digest.update(data)
                 yield data
-    except OSError as error:  # a bad block: the other files may be sound
+    except OSError as error:  # A block of the disk is bad. Other files may still be readable.
         raise DamagedFileError(f"{archive}: cannot be read ({error.strerror})") from error
     if digest.hexdigest() != file.sha256:
         raise DamagedFileError(f"{archive}: a file in it differs from its sha256")
 
 
 def find_archive_damage(archive: Path, manifest: Manifest) -> tuple[str, ...]:
-    """Return the names of files that differ from their sha256."""
+    """Return the names of the files that differ from their sha256."""
     damaged = []
     for name, file in manifest.files.items():
         try:

@@ -1,4 +1,4 @@
-"""The inventory of a home: everything that can be kept or removed, its size, when it was used, and what it needs."""
+"""List everything in a home that can be kept or removed, with its size, last use, and what it needs."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,19 +13,20 @@ from rnnlm.storage.stages import COMPLETE
 from rnnlm.training.history import STARTED, TRACKING
 
 DERIVED = ("tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download")
-# In the order of their removal: what needs others goes before them, so a kill leaves nothing without what it needs.
+# Kinds of items in the order of their removal. An item is removed before the items that it needs, so that an
+# interruption leaves no item without them.
 ITEM_KINDS = (
     "version",
-    "model",  # files of a version, in artifacts/
+    "model",  # The files of a version in artifacts/.
     "run",
     "mlflow-run",
     "dataset",
     "description",
-    "start",  # of warm starts: copies of models, and decisions which of them a dataset's training begins with
+    "start",  # For warm starts: copies of models, and decisions about the model with which a dataset's training begins.
     "note",
     "corpus",
-    *DERIVED,  # can be made again
-    "leftover",  # of a killed process
+    *DERIVED,  # Items that can be computed or downloaded again.
+    "leftover",  # Files that a killed process left.
     "lock",
 )
 NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
@@ -34,16 +35,19 @@ NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
 class Inventory(Record):
     items: dict[Key, Item]
     versions: tuple[RegistryVersion, ...] = ()
-    pruned_runs: frozenset[str] = frozenset()  # see StoredModels
+    pruned_runs: frozenset[str] = frozenset()  # See StoredModels.
 
 
 def take_inventory(home: Home) -> Inventory:
-    """Read the registry first: what is registered later is newer than everything that is found to be removable."""
+    """List the items of a home.
+
+    The registry is read first, so that anything registered later is newer than the items found to be removable.
+    """
     store = read_store(home)
     items = {item.key: item for item in (*files_of(home), *store.items)}
     for version in store.versions:
         trained = items.get(("run", version.facts.get("run_id", "")))
-        # Whoever uses a run uses its version, too, because a stage that skips does so after finding the version.
+        # A use of the run counts as a use of the version too, because a skipped stage has found the version before.
         used = max(version.created_ms / 1000, trained.used if trained else 0.0)
         kind, name = version_key(version)
         items[kind, name] = Item(kind=kind, name=name, bytes=0, used=used, needs=lineage(version))
@@ -55,7 +59,7 @@ def version_key(version: RegistryVersion) -> Key:
 
 
 def lineage(version: RegistryVersion) -> tuple[Key, ...]:
-    """Return the items that a version needs to be loaded, shown, evaluated, explained, compared, and rolled back to."""
+    """Return the items that a version needs to be loaded, shown, evaluated, explained, compared and rolled back to."""
     named = (
         ("model", version.facts.get("logged_model_id", "")),
         ("mlflow-run", version.mlflow_run_id),
@@ -69,7 +73,8 @@ def lineage(version: RegistryVersion) -> tuple[Key, ...]:
 def files_of(home: Home) -> Iterator[Item]:
     """Yield the items that are files and folders of the home."""
     notes, decisions = notes_by_corpus(home), decisions_by_dataset(home)
-    needs: dict[str, Callable[[Path], Iterable[Key]]] = {  # kind → the function for its needs; others have none
+    # Functions that return the needs of an item, by kind. Other kinds need nothing.
+    needs: dict[str, Callable[[Path], Iterable[Key]]] = {
         "run": needs_of_run,
         "dataset": lambda path: needs_of_dataset(path, decisions.get(path.name, [])),
         "start": needs_of_start,
@@ -97,7 +102,7 @@ def files_of(home: Home) -> Iterator[Item]:
 
 
 def needs_of_run(path: Path) -> Iterator[Key]:
-    """Yield the run's dataset and its MLflow run, and while it is unfinished the model that it continues from."""
+    """Yield the run's dataset and MLflow run and, if the run is unfinished, the model from which it started."""
     started = read_json(path / STARTED) or {}
     if dataset := started.get("dataset_id"):
         yield ("dataset", dataset)
@@ -116,13 +121,13 @@ def needs_of_dataset(path: Path, decisions: list[Key]) -> Iterator[Key]:
 
 
 def needs_of_start(path: Path) -> Iterator[Key]:
-    """Yield the copied model that a decision names."""
+    """Yield the copy of the model that a decision names."""
     if path.suffix == ".json" and (start := (read_stored_json(path) or {}).get("start")):
         yield ("start", start["model_sha256"][:16])
 
 
 def notes_by_corpus(home: Home) -> dict[str, list[Key]]:
-    """Return the notes that name each corpus."""
+    """Return the notes about each corpus."""
     found: dict[str, list[Key]] = {}
     for path in entries(home.notes):
         digest = (read_json(path) or {}).get("digest", "")
@@ -141,16 +146,16 @@ def decisions_by_dataset(home: Home) -> dict[str, list[Key]]:
 
 
 def entries(folder: Path) -> list[Path]:
-    """Return the folder's entries, sorted, or none if it is missing."""
+    """Return the sorted entries of a folder, or none if the folder is missing."""
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def last_used(path: Path) -> float:
-    """Return the newest modification time of a file or folder and its direct entries. stages.mark_used sets it."""
+    """Return the newest modification time of a path and its direct entries, which stages.mark_used updates."""
     times = []
     for place in (path, *entries(path)):
         try:
             times.append(place.stat().st_mtime)
-        except FileNotFoundError:  # another process is writing here
+        except FileNotFoundError:  # Another process is writing here.
             times.append(time.time())
     return max(times)

@@ -1,9 +1,10 @@
-"""Remove from a home what its retention does not keep. Killed at any moment, it leaves a working home; run it again.
+"""Remove everything from a home that its retention rules do not keep.
 
-Registered versions go first, then their files in MLflow, then runs, datasets, corpora: nothing registered ever lacks
-its files. While it works, other processes may find a verified output and skip their stage. They mark the output as used
-(stages.mark_used) before they verify it. So each folder is renamed before it is deleted, under the lock of
-its writers, and is renamed back if it was used since the inventory was taken.
+If it is killed at any moment, the home still works, and the next prune continues. Registered versions are removed
+first, then their files in MLflow, then runs, datasets and corpora, so that no registered version ever lacks its files.
+Meanwhile, other processes may find an existing output and skip their stage. They mark the output as used
+(stages.mark_used) before they verify it. Each folder is therefore renamed before it is deleted, under its writers'
+lock, and renamed back if it was used after the inventory was taken.
 """
 
 import logging
@@ -24,8 +25,10 @@ from rnnlm.storage.stages import COMPLETE, replaced_path
 from rnnlm.tracking.mlflow_store import is_embedded, is_empty
 
 logger = logging.getLogger(__name__)
-UPKEEP_LOCK = "upkeep"  # held by prune and backup: what a backup is about to copy is not removed
-LOCKS = {place.kind: place.lock for place in PLACES if place.kind and place.lock}  # of an item's writers
+# Prune and backup hold this lock, so that prune does not remove files that a backup is about to copy.
+UPKEEP_LOCK = "upkeep"
+# The locks that the writers of each kind of item hold.
+LOCKS = {place.kind: place.lock for place in PLACES if place.kind and place.lock}
 
 
 class KindTotal(Record):
@@ -40,17 +43,17 @@ class PruneRecord(Record):
     dry_run: bool
     totals: tuple[KindTotal, ...]
     removed: tuple[Item, ...]
-    kept: dict[str, str]  # version → why
-    database_bytes: dict[str, int]  # mlflow.db and prefect.db, after it
+    kept: dict[str, str]  # The kept versions and why they are kept.
+    database_bytes: dict[str, int]  # The sizes of mlflow.db and prefect.db after the removal.
     seconds: float
 
 
 def prune_home(
     home: Home, config: RetentionConfig, in_use_since: float | None = None, now: float | None = None
 ) -> PruneRecord:
-    """Remove what `config` does not keep, or with config.dry_run only report it.
+    """Remove what `config` does not keep. With config.dry_run, only report it.
 
-    in_use_since: when the oldest living flow run of this home started; None: none lives.
+    `in_use_since` is the start time of the oldest running flow run of this home, or None if no flow run is running.
     """
     start = time.time()
     with home.lock(UPKEEP_LOCK):
@@ -91,7 +94,10 @@ def totals(items: Iterable[Item], removed: set[Key]) -> list[KindTotal]:
 
 
 def remove_planned(home: Home, inventory: Inventory, plan: RetentionPlan, config: RetentionConfig) -> list[Item]:
-    """Remove the planned items that are still unused. Items that a refused one needs are kept too."""
+    """Remove the planned items that are still unused.
+
+    If an item cannot be removed, the items that it needs are kept too.
+    """
     protected: set[Key] = set()
     deleted = remove_planned_versions(home, inventory, plan, config)
     removed: list[Item] = []
@@ -106,7 +112,7 @@ def remove_planned(home: Home, inventory: Inventory, plan: RetentionPlan, config
 
 
 def protect(item: Item, inventory: Inventory, protected: set[Key]) -> None:
-    """Add everything that the item needs, directly or through others."""
+    """Add everything that the item needs, directly or indirectly, to `protected`."""
     for key in item.needs:
         if key not in protected and key in inventory.items:
             protected.add(key)
@@ -114,7 +120,7 @@ def protect(item: Item, inventory: Inventory, protected: set[Key]) -> None:
 
 
 def remove_planned_versions(home: Home, inventory: Inventory, plan: RetentionPlan, config: RetentionConfig) -> set[Key]:
-    """Remove versions from the registry; returns the keys of those removed."""
+    """Remove versions from the registry, and return the keys of the removed versions."""
     planned = {item.key for item in plan.removed}
     names = {version.name for version in inventory.versions if version_key(version) in planned}
 
@@ -127,7 +133,7 @@ def remove_planned_versions(home: Home, inventory: Inventory, plan: RetentionPla
 def remove_item(home: Home, item: Item) -> bool:
     """Remove an item. Return False if a process holds its lock or has used it since the inventory was taken.
 
-    Versions are removed before, all of a registered model under one lock.
+    Versions are not removed here but before, because all versions of a registered model are removed under one lock.
     """
     if item.kind == "version":
         return False
@@ -149,10 +155,10 @@ def remove_item(home: Home, item: Item) -> bool:
 
 
 def remove_unused(path: Path, used: float) -> bool:
-    """Delete a file or folder unless it was used since `used`."""
+    """Delete a file or folder, unless it was used after the time `used`."""
     if last_used(path) > used:
         return False
-    aside = partial_path(path)  # where a later remove_partials, or prune, finds it after a kill
+    aside = partial_path(path)  # After an interruption, remove_partials or the next prune finds and deletes this path.
     try:
         path.replace(aside)
     except FileNotFoundError:
@@ -172,7 +178,10 @@ def delete(path: Path) -> None:
 
 
 def remove_leftover(home: Home, path: Path) -> bool:
-    """Delete what a killed process left, unless a living one works there. A folder set aside is put back if needed."""
+    """Delete the leftover of a killed process, unless a living process works there.
+
+    A folder that was set aside is renamed back if its replacement is missing.
+    """
     final = path.parent / path.name.removeprefix(".").rpartition(".")[0]
     lock = f"run-{final.name}" if path.parent == home.runs else f"{path.parent.name}-{final.name}"
     if path.name.startswith(".incoming-"):
@@ -182,7 +191,7 @@ def remove_leftover(home: Home, path: Path) -> bool:
             return False
         if path == replaced_path(final) and not (final / COMPLETE).exists():
             if final.exists():
-                return False  # a replacement of the item is being made
+                return False  # Another process is making a replacement of the item.
             path.replace(final)
             return True
         delete(path)
@@ -190,7 +199,10 @@ def remove_leftover(home: Home, path: Path) -> bool:
 
 
 def remove_lock(home: Home, item: Item) -> bool:
-    """Delete an old lock file while holding it: who waits for it notices, and makes it again."""
+    """Delete an old lock file while holding the lock.
+
+    A process that waits for the lock notices this and recreates the file.
+    """
     assert item.path is not None
     if item.path.suffix != ".lock":
         return False

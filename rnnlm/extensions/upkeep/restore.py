@@ -1,7 +1,8 @@
-"""Restore a backup into an empty home, also on another path or machine.
+"""Restore a backup into an empty home, possibly on another path or machine.
 
-MLflow stores absolute paths: they are rewritten for the new home before its database gets its name. The databases come
-last, so a killed restore leaves no home that looks complete; run it again. Damaged files of the archive are left out.
+MLflow stores absolute paths, which are rewritten for the new home before its database gets its final name. The
+databases are restored last, so that an interrupted restore does not look like a complete home. Running the restore
+again completes it. Damaged files of the archive are left out.
 """
 
 import os
@@ -23,23 +24,24 @@ from rnnlm.storage.home import Home, atomic_file, digest_of, expanded, file_dige
 from rnnlm.storage.records import Record
 from rnnlm.tracking.stored_locations import move_locations
 
-RESTORING = ".restoring.json"  # in a home whose restore was not finished
+RESTORING = ".restoring.json"  # This file marks a home whose restore is not complete.
 
 
 class RestoreRecord(Record):
     home: Path
     moved_from: Path
-    made: str  # when the backup was made
+    made: str  # The time when the backup was made.
     files: int
     bytes: int
-    left_out: tuple[str, ...]  # files that are damaged in the archive
-    damaged: tuple[str, ...]  # what was wrong with the home when it was backed up
+    left_out: tuple[str, ...]  # Files that are damaged in the archive.
+    damaged: tuple[str, ...]  # Damage that the home already had when it was backed up.
 
 
 def restore_home(home: Home, archive: Path) -> RestoreRecord:
-    """Write every sound file of the backup. HomeError if the home is not empty or the archive is no whole backup.
+    """Write every undamaged file of the backup to the home.
 
-    Everything is checked before the first byte is written: an archive may come from anywhere.
+    Raise HomeError if the home is not empty or the archive is not a complete backup. Everything is checked before the
+    first byte is written, because an archive may come from an untrusted source.
     """
     archive = expanded(archive).resolve()
     manifest = read_manifest(archive)
@@ -72,7 +74,10 @@ def restore_home(home: Home, archive: Path) -> RestoreRecord:
 
 
 def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
-    """Raise HomeError for a sound file that is no database as MLflow or Prefect make it. place: a folder for a copy."""
+    """Raise HomeError if an undamaged database file was not made by MLflow or Prefect.
+
+    Copies of the databases are written to a temporary folder in `place`.
+    """
     for name in (MLFLOW_DATABASE, PREFECT_DATABASE):
         if (file := manifest.files.get(name)) is None:
             continue
@@ -80,23 +85,27 @@ def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
             copy = Path(temporary) / "database"
             try:
                 write_pieces(archive, file, copy)
-            except DamagedFileError:  # a damaged file is left out later
+            except DamagedFileError:  # A damaged file is left out later.
                 continue
             check_database(copy, name)
 
 
 def nearest_folder(path: Path) -> Path:
-    """Return the folder, or the nearest one above it that exists."""
+    """Return the folder, or the nearest parent that exists."""
     return next(folder for folder in (path, *path.parents) if folder.is_dir())
 
 
 def restore_file(archive: Path, manifest: Manifest, file: BackedUpFile, target: Path, home: Home) -> None:
-    """Write one file, unless a killed restore has. DamagedFileError if the archive's copy has another sha256."""
+    """Write one file, unless an interrupted restore has already written it.
+
+    Raise DamagedFileError if the file in the archive has another sha256.
+    """
     if target.is_file() and target.stat().st_size == file.bytes and file_digest(target) == file.sha256:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     if target not in (home.root / MLFLOW_DATABASE, home.root / PREFECT_DATABASE):
-        # Not synced one by one, which takes minutes for many small files: the databases' names come after all.
+        # These files are not synced one by one, which would take minutes for many small files. os.sync() runs before
+        # the databases get their names.
         partial = partial_path(target)
         try:
             partial.touch(0o600)
@@ -121,7 +130,7 @@ def write_pieces(archive: Path, file: BackedUpFile, target: Path) -> None:
 
 
 def check_home(home: Home, identity: dict[str, str]) -> None:
-    """Raise HomeError if something is in the home, unless it is from an unfinished restore of the same backup."""
+    """Raise HomeError if the home is not empty, unless it has an unfinished restore of the same backup."""
     if read_json(home.root / RESTORING) == identity:
         return
     places = ("corpora", "datasets", "runs", "artifacts", MLFLOW_DATABASE, PREFECT_DATABASE)
@@ -138,6 +147,6 @@ def occupied(path: Path) -> bool:
 
 
 def in_order(manifest: Manifest) -> list[tuple[str, BackedUpFile]]:
-    """Return the files with the registry last: until then no model is listed."""
+    """Return the files with the registry's database last, so that no model is listed before its files exist."""
     last = (PREFECT_DATABASE, MLFLOW_DATABASE)
     return sorted(manifest.files.items(), key=lambda entry: last.index(entry[0]) + 1 if entry[0] in last else 0)

@@ -1,7 +1,7 @@
-"""The plan of a prune: which items of a home are kept, and why. Pure functions from an inventory.
+"""Plan a prune: which items of a home are kept, and why. All functions are pure and work on an inventory.
 
-Everything starts from roots (aliases, rollback targets, the newest versions and datasets, what is in use) and follows
-what they need. Items that are not reached are removed.
+The plan starts from roots: aliases, rollback targets, the newest versions and datasets, and items in use. It then
+follows what they need. Items that are not reached are removed.
 """
 
 from collections import defaultdict
@@ -16,21 +16,22 @@ from rnnlm.registry.stored_versions import Item, Key
 from rnnlm.storage.records import Record
 
 DAY_SECONDS = 24 * 3600.0
-# Kept for RetentionConfig.days without being needed.
+# Kinds that are kept for RetentionConfig.days even if nothing needs them.
 AGED = ("mlflow-run", *DERIVED, "lock")
 
 
 class RetentionPlan(Record):
-    kept: dict[Key, str]  # and why
-    removed: tuple[Item, ...]  # in the order of their removal
+    kept: dict[Key, str]  # The kept items, and why they are kept.
+    removed: tuple[Item, ...]  # The removed items in the order of their removal.
 
 
 def plan_retention(
     inventory: Inventory, config: RetentionConfig, now: float, in_use_since: float | None = None
 ) -> RetentionPlan:
-    """Plan what is kept.
+    """Plan which items are kept.
 
-    in_use_since: when the oldest living flow run started, which may read what was used since then.
+    `in_use_since` is the start time of the oldest running flow run. Items that were used after it are kept, because a
+    flow run may read them.
     """
     recent = recent_time(config, now, in_use_since)
     kept: dict[Key, str] = {}
@@ -41,13 +42,13 @@ def plan_retention(
 
 
 def recent_time(config: RetentionConfig, now: float, in_use_since: float | None) -> float:
-    """Return the time since which every used item is kept."""
+    """Return the time after which every used item is kept."""
     recent = now - config.recent_hours * 3600
     return recent if in_use_since is None else min(recent, in_use_since)
 
 
 def keep(key: Key, reason: str, inventory: Inventory, kept: dict[Key, str]) -> None:
-    """Keep the item and everything that it needs, directly or through others."""
+    """Keep the item and everything that it needs, directly or indirectly."""
     waiting = [(key, reason)]
     while waiting:
         current, why = waiting.pop()
@@ -88,7 +89,7 @@ def by_name(versions: Iterable[RegistryVersion]) -> dict[str, list[RegistryVersi
 
 
 def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) -> dict[int, str]:
-    """Return why versions of one registered model are kept, by their numbers."""
+    """Return the numbers of the versions of one registered model that are kept, each with the reason."""
     kept: dict[int, str] = {}
     for version in versions:
         if version.aliases:
@@ -102,10 +103,11 @@ def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) 
     if champion is not None and (best := best_champion(list(versions), champion)) is not None:
         kept.setdefault(best.number, "the best champion of the month")
         for change in read_history(versions):
-            if change.before == best.number:  # tells when its time as champion ended
+            # This version's change marks the end of the best version's time as champion.
+            if change.before == best.number:
                 kept.setdefault(change.version, f"it replaced version {best.number}")
-    # The next comparison with a champion is numbered after the highest so far, and asks for more evidence the higher it
-    # is. So the version with the highest number is not forgotten.
+    # Comparisons with a champion are numbered, and the evidence that a promotion needs grows with this number. The
+    # version with the highest number is therefore kept, so that numbering continues from it.
     for before in {champion, *chain}:
         compared = [version for version in versions if version.parent == before and version.comparison is not None]
         last = max(compared, key=lambda version: (version.comparison or 0, version.number), default=None)
@@ -115,7 +117,7 @@ def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) 
 
 
 def rollback_chain(versions: Sequence[RegistryVersion], champion: int | None, longest: int) -> list[int]:
-    """Return the versions that one, two, … rollbacks would make champion, at most `longest`."""
+    """Return the versions that one, two, … rollbacks would make champion, at most `longest` of them."""
     history = read_history(versions)
     living = {version.number for version in versions}
     chain: list[int] = []
@@ -134,7 +136,7 @@ def rollback_to(version: int) -> Change:
 def removable_versions(
     versions: Sequence[RegistryVersion], planned: Iterable[Item], config: RetentionConfig
 ) -> set[int]:
-    """Return the planned versions that may still be removed: an alias may have moved since the plan was made."""
+    """Return the planned versions that may still be removed, since an alias may have moved after the planning."""
     still = set(kept_versions(versions, config))
     keys = {item.key for item in planned}
     return {version.number for version in versions if version_key(version) in keys and version.number not in still}

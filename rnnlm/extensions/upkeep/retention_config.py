@@ -1,4 +1,4 @@
-"""Options of `rnnlm prune` and of the deployment `prune`; not a stage of the pipeline."""
+"""Options of `rnnlm prune` and of the deployment `prune`. They are not part of the pipeline's configuration."""
 
 from pydantic import Field
 
@@ -7,14 +7,17 @@ from rnnlm.storage.home import HISTORY_DAYS
 
 
 class RetentionConfig(Section):
-    """Rules for what a home keeps. Versions with an alias, and all that they need, are always kept."""
+    """Rules for what a home keeps. Versions with an alias, and everything that they need, are always kept."""
 
-    versions: int = Field(5, ge=1, le=1_000_000, description="Newest versions kept per registered model.")
+    versions: int = Field(5, ge=1, le=1_000_000, description="Number of newest versions to keep per registered model.")
     champions: int = Field(
-        3, ge=1, le=1_000_000, description="Previous champions kept per registered model, to roll back to."
+        3, ge=1, le=1_000_000, description="Number of previous champions to keep per registered model for rollbacks."
     )
     datasets: int = Field(
-        2, ge=1, le=1_000_000, description="Datasets kept per corpus, besides those of kept versions."
+        2,
+        ge=1,
+        le=1_000_000,
+        description="Number of datasets to keep per corpus, in addition to those of kept versions.",
     )
     days: int = Field(
         HISTORY_DAYS,
@@ -22,5 +25,7 @@ class RetentionConfig(Section):
         le=36_500,
         description="Days to keep histories of MLflow and Prefect, runs without a version, and caches.",
     )
-    recent_hours: float = Field(24.0, ge=0.0, le=876_000.0, description="Everything used in the last hours is kept.")
-    dry_run: bool = Field(False, description="Only report what would go, and remove nothing.")
+    recent_hours: float = Field(
+        24.0, ge=0.0, le=876_000.0, description="Keep everything that was used in this number of last hours."
+    )
+    dry_run: bool = Field(False, description="Only report what would be removed, without removing it.")

@@ -1,4 +1,4 @@
-"""Reports of prune, backup and restore."""
+"""The reports of prune, backup and restore."""
 
 from rnnlm.display.text_layout import TableRows, columns, fact_lines
 from rnnlm.extensions.upkeep.backup import BackupRecord
@@ -11,7 +11,7 @@ NOTHING = "nothing in this home yet: rnnlm run"
 
 
 def prune_text(pruned: PruneRecord) -> str:
-    """Lay out for the terminal a table, and the versions that are kept with the reason."""
+    """Return a table for the terminal, followed by the kept versions and the reasons."""
     rows = prune_rows(pruned)
     if not rows:
         return NOTHING
@@ -21,7 +21,7 @@ def prune_text(pruned: PruneRecord) -> str:
 
 
 def prune_report(pruned: PruneRecord) -> str:
-    """Lay out a pruning in Markdown."""
+    """Return the report of a prune in Markdown."""
     rows = prune_rows(pruned)
     kept = [{"version": name, "kept because": why} for name, why in sorted(pruned.kept.items())]
     title = "Would be removed" if pruned.dry_run else "Removed"
@@ -29,7 +29,10 @@ def prune_report(pruned: PruneRecord) -> str:
 
 
 def prune_rows(pruned: PruneRecord) -> TableRows:
-    """Return a row for each kind, each database and their sum, or none if there is only this command's own lock."""
+    """Return a row for each kind, for each database and for the total.
+
+    There are no rows if the home has only the lock of this command.
+    """
     if all(total.kind == "lock" for total in pruned.totals):
         return []
     goes = "would go" if pruned.dry_run else "removed"

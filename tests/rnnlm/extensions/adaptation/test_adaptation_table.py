@@ -112,7 +112,7 @@ def test_counts_alone_do_not_adapt(
     run = run_training(home, changed(toy_config, {"model.kind": "kneser-ney"}), toy_dataset, untracked)
     config = CorpusConfig(source=str(toy_corpus.folder))
     for wanted in (Adaptations(kneser_ney=True), Adaptations(cache=CacheConfig()), Adaptations(DynamicConfig())):
-        with pytest.raises(ModelError, match="counts alone"):
+        with pytest.raises(ModelError, match="only n-gram counts"):
             compare_on_corpus(home, run.model_folder, config, wanted)
 
 

@@ -90,7 +90,7 @@ def test_what_is_no_network_of_the_same_dataset_is_refused(
         with pytest.raises(ModelError, match="at least two models"):
             find_members(home, folders)
     counts = run_training(home, changed(toy_config, {"model.kind": "kneser-ney"}), toy_dataset, untracked)
-    with pytest.raises(ModelError, match="counts alone"):
+    with pytest.raises(ModelError, match="only n-gram counts"):
         find_members(home, [toy_run.model_folder, counts.model_folder])
     with pytest.raises(ModelError, match="finished run"):
         find_members(home, [toy_run.model_folder, tmp_path / "model"])

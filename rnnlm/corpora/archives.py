@@ -15,9 +15,9 @@ from rnnlm.corpora.compression import Meter, Unpacked, damage_explained
 from rnnlm.corpora.printable_names import printable
 from rnnlm.errors import CorpusError
 
-Member = tuple[str, Unpacked | None]  # name, and the bytes of a wanted regular file
+Member = tuple[str, Unpacked | None]  # The name of a regular file, and its content if it is wanted.
 LINK_TARGET_BYTES = 4096
-MAXIMUM_HEADER_BYTES = 1 << 20  # of long names and pax records, which tarfile reads into memory
+MAXIMUM_HEADER_BYTES = 1 << 20  # The limit for long names and pax records, which tarfile reads into memory.
 HEADER_TYPES = {
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -30,12 +30,12 @@ ZIP_DEVICES = {stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK}
 
 @dataclass(frozen=True)
 class ArchiveEntry:
-    """An entry of an archive before it is checked."""
+    """An entry of an archive whose name has not been checked yet."""
 
     name: str
     kind: Literal["file", "folder", "link", "device"]
-    open: Callable[[], Any]  # the bytes of a file; called before the next entry is read
-    target: str = ""  # of a link, from the top of the archive
+    open: Callable[[], Any]  # It returns the bytes of a file. Call it before the next entry is read.
+    target: str = ""  # The target of a link, relative to the top of the archive.
 
 
 def archive_members(
@@ -46,9 +46,10 @@ def archive_members(
     config: CorpusConfig,
     wanted: Collection[str],
 ) -> Iterator[Member]:
-    """Yield (name, stream) of each regular file. The stream is None unless the name is in `wanted`.
+    """Yield the name of each regular file and, if the name is in `wanted`, a stream of its content.
 
-    Links that stay inside are skipped. Raise CorpusError for names and links that leave the archive.
+    The stream of other files is None. Links to places inside the archive are skipped. Raise CorpusError for names and
+    links that lead outside the archive.
     """
     entries = tar_entries(file, label) if kind == "tar" else zip_entries(file, label)
     for count, entry in enumerate(entries):
@@ -68,9 +69,9 @@ def archive_members(
 
 
 def distrust(entry: ArchiveEntry) -> str | None:
-    """Return how a name or link leaves the archive.
+    """Return how a name or a link leads outside the archive, or None if it does not.
 
-    It is malicious, even though no member is written under its name.
+    An archive with such a name is malicious. It is refused, although no member is written to disk under its name.
     """
     if is_absolute(entry.name):
         return "has an absolute path"
@@ -86,12 +87,16 @@ def is_absolute(name: str) -> bool:
 
 
 class StrictMember(tarfile.TarInfo):
-    """Refuses damaged, truncated and oversized headers, where tarfile ends silently or reads any length."""
+    """A tar header that raises an error if it is damaged, truncated or oversized.
+
+    tarfile itself would end silently at such a header, or would read any number of bytes into memory.
+    """
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        """Check a header that was read.
+        """Check a header after it was read.
 
-        This is tarfile's hook for subclasses. Later releases of Python 3.13 read no header through frombuf.
+        This method is the hook that tarfile offers to subclasses. Since Python 3.13.5 tarfile no longer reads headers
+        by calling frombuf, so a check there would be skipped.
         """
         if self.size < 0:
             raise tarfile.ReadError("a member with a negative size")
@@ -110,7 +115,10 @@ class StrictMember(tarfile.TarInfo):
 
 
 def tar_entries(stream: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
-    """Yield the entries in archive order. The stream is read to its end, where a compression has its checksum."""
+    """Yield the entries in the order of the archive.
+
+    The stream is read to its end, because compressed data ends with a checksum.
+    """
     with damage_explained(label, "tar"), tarfile.open(fileobj=stream, mode="r|", tarinfo=StrictMember) as archive:
         for info in archive:
             content = partial(archive.extractfile, info)
@@ -126,12 +134,12 @@ def tar_entries(stream: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
 
 
 def zip_entries(file: IO[bytes], label: str) -> Iterator[ArchiveEntry]:
-    """Yield the entries, sorted by name. Raise CorpusError if one is encrypted."""
+    """Yield the entries sorted by name. Raise CorpusError if an entry is encrypted."""
     with damage_explained(label, "zip"), zipfile.ZipFile(file) as archive:
         for info in sorted(archive.infolist(), key=lambda info: info.filename):
             if info.flag_bits & 1:
                 raise CorpusError(f"{label}: {printable(info.filename)}: is encrypted; decrypt the archive first")
-            name = info.filename.replace("\\", "/")  # some programs of Windows divide folders so
+            name = info.filename.replace("\\", "/")  # Some Windows programs separate folders by backslashes.
             content = partial(archive.open, info)
             mode = stat.S_IFMT(info.external_attr >> 16)
             if mode == stat.S_IFLNK:

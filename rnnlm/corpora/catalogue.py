@@ -1,4 +1,4 @@
-"""The corpora known by name."""
+"""The catalogue of corpora that are known by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,18 +12,20 @@ INSTALLATION = "made from this installation"
 
 @dataclass(frozen=True)
 class Entry:
-    """A corpus: its location, licence and other facts that users need."""
+    """A corpus of the catalogue, with its location, licence and other facts that users need."""
 
     name: str
-    location: str  # an http(s) address, an hf: name, or INSTALLATION
+    location: str  # An http(s) address, the name of a data set on the hub (hf:…), or INSTALLATION.
     licence: str
     format: str
-    splits: str  # given, or how they are made
+    splits: str  # The splits that the corpus has, or how they are made.
     size: str
-    advice: str = ""  # recommended settings
-    gutenberg: bool = False  # remove Project Gutenberg's header and licence
-    versions: Callable[[], dict[str, str]] | None = None  # of a generated corpus: everything its text depends on
-    write: Callable[[Path], dict[str, Any]] | None = None  # writes a file, or a folder of splits; returns facts
+    advice: str = ""  # The recommended settings.
+    gutenberg: bool = False  # If true, Project Gutenberg's header and licence are removed.
+    # For a generated corpus, this returns everything that its text depends on.
+    versions: Callable[[], dict[str, str]] | None = None
+    # For a generated corpus, this writes a file or a folder of splits, and returns facts about the text.
+    write: Callable[[Path], dict[str, Any]] | None = None
 
 
 BY_DIGEST = "by each document's digest"

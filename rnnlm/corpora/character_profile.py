@@ -1,8 +1,8 @@
-"""Character profile: how often each character occurs in a text, and how far two texts are from each other by it.
+"""Character profiles: how often each character occurs in a text, and how much two texts differ in this respect.
 
-Needs no language and no tokenizer. The distance is the Jensen-Shannon distance of two frequency distributions with
-logarithms to base 2: 0 for equal distributions, 1 for texts without a common character. `benchmarks/gates.py` prints
-examples.
+A profile needs no knowledge of the language and no tokenizer. The distance of two profiles is the Jensen-Shannon
+distance of their frequency distributions, with logarithms to base 2. It is 0 for equal distributions and 1 for texts
+without a common character. `benchmarks/gates.py` prints examples.
 """
 
 import math
@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHUNK_BYTES = 1 << 20
-SAMPLED_CHUNKS = 64  # a larger text is sampled: 64 MiB take about 3 s
-LARGEST_PROFILE = 5_000  # most frequent characters
+SAMPLED_CHUNKS = 64  # A larger text is sampled. Reading 64 MiB takes about 3 s.
+LARGEST_PROFILE = 5_000  # A profile has at most this many characters, the most frequent ones.
 
-Profile = dict[str, int]  # character → count
+Profile = dict[str, int]  # The number of occurrences of each character.
 
 
 def count_characters(text: Path) -> Profile:
-    """Count the file's most frequent characters, without line ends: texts are wrapped at different widths.
+    """Count the file's most frequent characters.
 
-    A text of more than SAMPLED_CHUNKS is sampled: as many chunks, evenly spread over it.
+    Line ends are not counted, because they depend on the width of the lines.
+
+    A text of more than SAMPLED_CHUNKS chunks is sampled: that many chunks are read, evenly spread over the file.
     """
     counts: Counter[str] = Counter()
     for chunk in chunks(text):
@@ -40,11 +42,12 @@ def chunks(text: Path) -> Iterator[str]:
     with text.open("rb") as binary:
         for number in range(SAMPLED_CHUNKS):
             binary.seek(number * size // SAMPLED_CHUNKS)
-            yield binary.read(CHUNK_BYTES).decode("utf-8", "ignore")  # a chunk may begin or end within a character
+            # A chunk may begin or end in the middle of a character.
+            yield binary.read(CHUNK_BYTES).decode("utf-8", "ignore")
 
 
 def character_distance(one: Profile, other: Profile) -> float:
-    """Return Jensen-Shannon distance, 0 to 1, or 0 if one of the two is empty."""
+    """Return the Jensen-Shannon distance of two profiles, from 0 to 1. If one of them is empty, return 0."""
     totals = sum(one.values()), sum(other.values())
     if 0 in totals:
         return 0.0
@@ -57,6 +60,6 @@ def character_distance(one: Profile, other: Profile) -> float:
 
 
 def training_text(corpus_folder: Path) -> Path | None:
-    """Return the file that the training split is read from, or None if the corpus is gone."""
+    """Return the file that holds the training text, or None if the corpus was deleted."""
     candidates = (corpus_folder / name for name in ("train.txt", "text.txt"))
     return next((path for path in candidates if path.exists()), None)

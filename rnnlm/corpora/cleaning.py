@@ -1,4 +1,4 @@
-"""Configured cleaning of the text before it is stored."""
+"""The cleaning of text, as configured, before the text is stored."""
 
 import re
 import unicodedata
@@ -14,9 +14,10 @@ END = re.compile(r"\*\*\*\s*END OF\b")
 
 
 def cleaned(pieces: Iterator[str], config: CorpusConfig) -> Iterator[str]:
-    """Normalise Unicode, lower-case, and replace digits in the pieces, as configured.
+    """Yield the pieces of a text with normalised Unicode, in lower case and with replaced digits, as configured.
 
-    Works on whole lines: no character combines with a line feed, so the result does not depend on the pieces.
+    Whole lines are cleaned at a time. No character combines with a line feed, so the result does not depend on where
+    the text was cut into pieces.
     """
     if config.normalization == "none" and not config.lowercase and config.digits is None:
         return pieces
@@ -28,7 +29,7 @@ def clean(text: str, config: CorpusConfig) -> str:
         text = unicodedata.normalize(config.normalization, text)
     if config.lowercase:
         text = text.lower()
-        if config.normalization != "none":  # lower-casing may decompose: İ becomes two characters
+        if config.normalization != "none":  # Lower case may decompose a character: İ becomes two characters.
             text = unicodedata.normalize(config.normalization, text)
     if config.digits is not None:
         replacement = config.digits
@@ -37,7 +38,7 @@ def clean(text: str, config: CorpusConfig) -> str:
 
 
 def without_gutenberg_frame(pieces: Iterator[str], label: str) -> Iterator[str]:
-    """Yield the text between Project Gutenberg's START and END lines."""
+    """Yield the text between the START and END lines of Project Gutenberg."""
     inside = False
     for line in single_lines(pieces):
         if inside and END.match(line):

@@ -1,4 +1,4 @@
-"""Decompression with limits: a decompression bomb or damaged data raises a CorpusError."""
+"""Decompression with limits. A decompression bomb or damaged data raises a CorpusError."""
 
 import bz2
 import contextlib
@@ -20,24 +20,29 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-HEAD_BYTES = 512  # of a stream, to detect its kind: a tar's mark ends at byte 263
-ZIP_READ_AT_ONCE = 4096  # compressed with bzip2 or LZMA, zipfile unpacks all that it reads at once
-RATIO_FROM_BYTES = 16 << 20  # shorter texts may have any ratio: one repeated letter shrinks a lot
+# The number of first bytes by which a file's kind is detected. A tar archive's signature ends at byte 263.
+HEAD_BYTES = 512
+# zipfile unpacks everything that it reads at once if a member is compressed with bzip2 or LZMA.
+ZIP_READ_AT_ONCE = 4096
+RATIO_FROM_BYTES = 16 << 20  # A shorter text may have any ratio, because a repeated letter compresses very well.
 MAGIC = {
     "gzip": (b"\x1f\x8b\x08",),
     "bzip2": tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
     "xz": (b"\xfd7zXZ\x00",),
-    "lzma": (b"\x5d\x00\x00",),  # the format before xz
+    "lzma": (b"\x5d\x00\x00",),  # The format that preceded xz.
     "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),
 }
-LARGEST_WINDOW_LOG = 31  # of zstd: what `zstd --long=31` writes; libraries stop at 27 unless told
+LARGEST_WINDOW_LOG = 31  # The window that `zstd --long=31` writes. By default libraries refuse windows above 27.
 
 
 class Meter:
-    """Counts the unpacked bytes of a file. CorpusError as soon as they exceed the configured limits."""
+    """A counter of the bytes that a file unpacks to.
+
+    It raises CorpusError as soon as they exceed a configured limit.
+    """
 
     def __init__(self, packed_bytes: int, config: CorpusConfig, earlier_bytes: int = 0) -> None:
-        """Begin to count. earlier_bytes: unpacked from other files of the source."""
+        """Begin to count. `earlier_bytes` is the number of bytes that were unpacked from other files of the source."""
         self.packed_bytes = max(packed_bytes, 1)
         self.config, self.earlier_bytes = config, earlier_bytes
         self.unpacked_bytes = 0
@@ -54,13 +59,18 @@ class Meter:
 
 
 class OpenFile(io.BufferedReader):
-    """A decompressed file or archive member, whose first bytes can be seen before they are read.
+    """A decompressed file or archive member, whose first bytes can be inspected before it is read.
 
-    It is seekable if it is stored uncompressed on the disk.
+    The file is seekable if it is stored on disk without compression.
     """
 
     def __init__(self, raw: io.RawIOBase, name: str, label: str, meter: Meter) -> None:
-        """Wrap a file. `name` is its name without a compression's suffix, `label` names it in messages."""
+        """Wrap a file.
+
+        Args:
+            name: The file's name without the suffix of a compression.
+            label: The file's name in messages.
+        """
         super().__init__(raw)
         self.plain_name, self.label, self.meter = name, label, meter
 
@@ -70,7 +80,7 @@ class OpenFile(io.BufferedReader):
 
 
 class Unpacked(io.RawIOBase):
-    """The output of a decompressor or an archive, metered."""
+    """The output of a decompressor or of an archive. Its bytes are counted."""
 
     def __init__(self, inner: Readable, kind: str, label: str, meter: Meter) -> None:
         self.inner, self.kind, self.label, self.meter = inner, kind, label, meter
@@ -89,14 +99,15 @@ class Unpacked(io.RawIOBase):
 
 @contextlib.contextmanager
 def damage_explained(label: str, kind: str) -> Iterator[None]:
-    """Turn the many error types that libraries raise on damaged data into one CorpusError."""
+    """Turn the many error types that libraries raise for damaged data into CorpusError."""
     try:
         yield
     except CorpusError:
         raise
     except Exception as error:
         reason = printable(str(error).partition("\n")[0]) or type(error).__name__
-        if isinstance(error, OSError) and error.errno:  # a disk or network file system that fails
+        # The disk or the network file system failed; the data may be intact.
+        if isinstance(error, OSError) and error.errno:
             raise unreadable(label, error) from error
         if isinstance(error, NotImplementedError):
             raise CorpusError(
@@ -112,7 +123,7 @@ def compression_of(head: bytes) -> str | None:
 
 
 def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> OpenFile:
-    """Return the file, decompressed if its first bytes say that it is compressed."""
+    """Return the file. It is decompressed if its first bytes are those of a known compression."""
     opened = OpenFile(raw, uncompressed_name(name), label, meter)
     kind = compression_of(opened.head)
     if kind is None:
@@ -124,7 +135,7 @@ def decompressed(raw: io.RawIOBase, name: str, label: str, meter: Meter) -> Open
 
 
 def decompressor(stream: OpenFile, kind: str) -> Readable:
-    """Return a decompressor that accepts concatenated streams."""
+    """Return a decompressor that accepts several concatenated streams."""
     if kind == "gzip":
         return gzip.GzipFile(fileobj=stream, mode="rb")
     return ConcatenatedStreams(stream, DECOMPRESSORS[kind])
@@ -143,9 +154,9 @@ DECOMPRESSORS: dict[str, Callable[[], Any]] = {
 
 
 class ConcatenatedStreams:
-    """Compressed streams one after the other, with zero bytes between them and after the last one.
+    """A reader of compressed streams that follow each other, with zero bytes between them and after the last one.
 
-    The standard library's files end, without an error, at the zero bytes with which xz may pad a stream.
+    The files of the standard library stop without an error at the zero bytes that xz may add to a stream.
     """
 
     def __init__(self, stream: Readable, new_decompressor: Callable[[], Any]) -> None:
@@ -153,7 +164,10 @@ class ConcatenatedStreams:
         self.decompressor, self.data = new_decompressor(), b""
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return some bytes, at most `size`; none at the end. EOFError if the last stream is cut off."""
+        """Return at least one and at most `size` bytes, or none at the end.
+
+        Raise EOFError if the last stream is truncated.
+        """
         while True:
             if self.decompressor.eof and not self.begin_next():
                 return b""
@@ -166,7 +180,7 @@ class ConcatenatedStreams:
                 return bytes(found)
 
     def begin_next(self) -> bool:
-        """Begin the next stream, and return False if there is none."""
+        """Begin the next stream. Return False if there is none."""
         data = self.decompressor.unused_data.lstrip(b"\0")
         while not data and (data := self.stream.read(READ_AT_ONCE)):
             data = data.lstrip(b"\0")

@@ -1,32 +1,34 @@
-"""A corpus of counting, `37 38 39 40 …`: tests whether a model learns a rule and how long it holds its state.
+"""A corpus of consecutive numbers, `37 38 39 40 …`.
 
-A line is a run of consecutive numbers with random start and length, so only the next number is predictable. Training
-and validation lines are short. Test lines are twenty times as long, with the numbers of the training lines.
+It shows whether a model learns a rule, and how long it keeps its state.
+
+A line starts at a random number and has a random length, so that only the next number is predictable. Training and
+validation lines are short. Test lines are twenty times as long, with numbers that occur in the training lines.
 """
 
 import random
 from pathlib import Path
 from typing import Any
 
-COUNTING_VERSION = "1"  # raised when the text changes
+COUNTING_VERSION = "1"  # Increase the version when the text changes.
 COUNTING_SEED = 0
 LARGEST = 999
 LINES = {
     "train": (4_000, 2, 12),
     "valid": (200, 2, 12),
     "test": (100, 240, 240),
-}  # lines; fewest and most numbers in each
+}  # For each split, the number of lines, and the lowest and highest number of numbers in a line.
 
 
 def counting_versions() -> dict[str, str]:
-    """Return everything the text depends on."""
+    """Return everything that the text depends on."""
     return {"counting": COUNTING_VERSION}
 
 
 def write_counting(
     target: Path, largest: int = LARGEST, splits: dict[str, tuple[int, int, int]] = LINES
 ) -> dict[str, Any]:
-    """Write a folder of splits; always the same bytes. Returns facts for the corpus record."""
+    """Write a folder with a file per split, and return facts for the corpus record. The bytes are always the same."""
     target.mkdir()
     draw = random.Random(COUNTING_SEED)
     numbers = 0
@@ -38,6 +40,6 @@ def write_counting(
 
 
 def count_line(draw: random.Random, length: int, largest: int) -> str:
-    """Return `length` consecutive numbers, none above `largest`."""
+    """Return `length` consecutive numbers, none of them above `largest`."""
     first = draw.randint(0, largest + 1 - length)
     return " ".join(str(number) for number in range(first, first + length))

@@ -1,4 +1,4 @@
-"""Dialects of csv and tsv files: the delimiter and the quoting of cells, measured on a file's beginning."""
+"""Dialects of csv and tsv files: the delimiter and the quoting of cells, detected from the beginning of a file."""
 
 import csv
 import re
@@ -7,32 +7,39 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 MEASURED_CHARACTERS = 64 << 10
-MAXIMUM_CELL_CHARACTERS = 64 << 20  # an unclosed quote would read the whole file
-DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}  # the first one, unless the first row lacks it
-LINES_JOINED = 4  # by quotes in a row of a csv file: fewer may be a cell of several lines that hold delimiters
+MAXIMUM_CELL_CHARACTERS = 64 << 20  # Without a limit, an unclosed quote would read the whole file into memory.
+# The first delimiter is used, unless the first row does not contain it.
+DELIMITERS = {"csv": (",", ";", "\t", "|"), "tsv": ("\t",)}
+# If quotes join at least this many lines of a csv file, each of which is a row by itself, the quotes are text. Fewer
+# joined lines may be one cell with several lines.
+LINES_JOINED = 4
 Quoting = Literal["doubled", "backslash", "none"]
-SEPARATOR_LINE = re.compile(r"sep=[,;\t|][\r\n]*")  # before the headings, for Excel
+SEPARATOR_LINE = re.compile(r"sep=[,;\t|][\r\n]*")  # A line before the headings, written for Excel.
 ESCAPED = re.compile(r'\\(["\\])')
 QUOTED: dict[Quoting, str] = {
     "doubled": r'"[^"]*(?:""[^"]*)*"',
     "backslash": r'"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"',
     "none": r"(?!)",
 }
-DOUBLED_QUOTE = re.compile(r'"[^"]*(?:""[^"]*)+"')  # a cell that only a writer of quotes writes
+# A cell with doubled quotes. Only a program that quotes cells writes such a cell.
+DOUBLED_QUOTE = re.compile(r'"[^"]*(?:""[^"]*)+"')
 
 
 class Dialect(NamedTuple):
-    """How the cells of a row are divided.
+    """The way in which the cells of a row are separated and quoted.
 
-    doubled: cells may be quoted, and a quote in such a cell is doubled. backslash: it has a backslash before it, as
-    Spark and MySQL write it. none: a quote is a character as others, and each line is a row.
+    Quoting is `doubled` if a quote within a quoted cell is doubled, and `backslash` if a backslash precedes it, as
+    Spark and MySQL write it. With `none`, a quote is an ordinary character, and each line is a row.
     """
 
     delimiter: str
     quoting: Quoting
 
     def records(self, lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-        """Yield each row as it stands, with its line ends, and its cells; none if it is blank. csv.Error for others."""
+        """Yield each row as it is in the file, with its line ends, and its cells. Raise csv.Error for a damaged row.
+
+        A blank row has no cells.
+        """
         csv.field_size_limit(MAXIMUM_CELL_CHARACTERS)
         held: list[str] = []
 
@@ -48,19 +55,22 @@ class Dialect(NamedTuple):
             yield record, [] if SEPARATOR_LINE.fullmatch(record) else cells
 
     def cells_as_they_stand(self, record: str) -> list[str]:
-        """Return a row's cells with their quotes. Joined by the delimiter they are the row without its line end."""
+        """Return the cells of a row with their quotes.
+
+        Joined by the delimiter they are the row without its line end.
+        """
         pattern, place = cell_pattern(self), 0
         cells = []
         while True:
             found = pattern.match(record, place)
-            assert found is not None  # the pattern matches an empty cell, too
+            assert found is not None  # The pattern always matches, because it matches an empty cell.
             cells.append(found[0])
             place = found.end() + 1
             if record[found.end() : place] != self.delimiter:
                 return cells
 
     def spelled(self, value: str) -> str:
-        """Return a cell with this value."""
+        """Return the text of a cell that has this value."""
         if self.quoting == "none":
             return re.sub(rf"[\r\n{re.escape(self.delimiter)}]", " ", value)
         if not re.search(rf'[\r\n"\\{re.escape(self.delimiter)}]', value):
@@ -91,17 +101,21 @@ def cell_pattern(dialect: Dialect) -> re.Pattern[str]:
 
 
 def usual_dialect(kind: str) -> Dialect:
-    """Return the dialect of a file of this kind without a quote."""
+    """Return the dialect of a file of this kind that contains no quote."""
     return Dialect("\t", "none") if kind == "tsv" else Dialect(",", "doubled")
 
 
 def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "auto") -> Dialect:
-    """Return the dialect in which the fewest lines of a file's beginning are odd.
+    """Return the dialect in which the fewest lines at the beginning of a file are odd.
 
-    text: with line feeds as line ends. quoting: the configured one. A line is odd if it belongs to a row that is
-    damaged or has not as many cells as the first one. Tables of sentences hold single quotes, and each would swallow
-    the rows up to the next one: so tsv is taken as quoted only if a cell or the headings show it, and csv is not if
-    quotes join lines of which each is a row.
+    A line is odd if its row is damaged or has another number of cells than the first row. A table of sentences may
+    contain single quotes, and each of them would join the lines up to the next quote. Hence a tsv file is read as
+    quoted only if a cell or the headings show that it is, and a csv file is read as unquoted if quotes join lines that
+    are rows themselves.
+
+    Args:
+        text: The beginning of the file, with line feeds as line ends.
+        quoting: The configured quoting.
     """
     text = text[:MEASURED_CHARACTERS]
     whole_lines = text.split("\n")[: -1 if len(text) == MEASURED_CHARACTERS else None]
@@ -124,17 +138,17 @@ def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "
 
 
 def shows_quoting(lines: list[str], delimiter: str) -> bool:
-    """Return True if the headings are quoted, or a cell holds doubled quotes as only a writer of quotes writes them."""
+    """Return True if the headings are quoted, or if a cell has doubled quotes, as only a program that quotes writes."""
     if all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in lines[0].rstrip("\n").split(delimiter)):
         return True
     return any(DOUBLED_QUOTE.fullmatch(cell) for line in lines for cell in line.rstrip("\n").split(delimiter))
 
 
 class OddLines(NamedTuple):
-    """How well a dialect fits some lines."""
+    """A measure of how well a dialect fits the lines of a file."""
 
-    odd: int  # lines in rows that are damaged or have another number of cells than the first row
-    longest_row: int  # in lines
+    odd: int  # The number of lines in rows that are damaged or have another number of cells than the first row.
+    longest_row: int  # The number of lines in the longest row.
 
 
 def odd_lines(lines: list[str], dialect: Dialect) -> OddLines:

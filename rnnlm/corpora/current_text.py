@@ -1,4 +1,7 @@
-"""The text of a source as it is now: stored under its digest, with a note, and renewed if the source has changed."""
+"""The present text of a source.
+
+It is stored under its digest, with a note, and stored again if the source has changed.
+"""
 
 import logging
 import shutil
@@ -17,7 +20,9 @@ from rnnlm.storage.home import Home, digest_of, write_json
 from rnnlm.storage.stages import STAGE_VERSIONS, write_once
 
 logger = logging.getLogger(__name__)
-TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the shares only split it later
+# The fields of CorpusConfig that change the stored text. The proportions of the splits are not among them, because the
+# text is split later.
+TEXT_SETTINGS = (
     "format",
     "column",
     "quoting",
@@ -31,11 +36,15 @@ TEXT_SETTINGS = (  # fields of CorpusConfig that change the stored text; the sha
 
 
 def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) -> tuple[Note, bool]:
-    """Return the note of the text as it is now, obtained if need be, and True if that text was already stored."""
+    """Return the note of the source's present text, and True if that text was already stored.
+
+    The text is obtained if needed.
+    """
     key = corpus_key(config, source)
     path = note_path(home, key)
     began = now()
-    seen = home.verified / f"source-{path.stem}.json"  # gone after --verify: a file may change within its size and time
+    # --verify deletes this file, because a file's content may change while its size and time stay the same.
+    seen = home.verified / f"source-{path.stem}.json"
 
     def known() -> Note | None:
         is_seen = source.remote or isinstance(source, Installed) or seen.exists()
@@ -45,7 +54,8 @@ def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) 
     if note and is_current(note, config, source, began):
         return note, True
     home.make(home.corpora)
-    with home.lock(f"corpus-{path.stem}"):  # of two simultaneous runs, the second finds what the first wrote
+    # If two runs start at the same time, the second one finds what the first one wrote.
+    with home.lock(f"corpus-{path.stem}"):
         note = known()
         if source.remote and not (force or note):
             note = fetch_note(home, path)
@@ -62,10 +72,10 @@ def current_note(home: Home, config: CorpusConfig, source: Source, force: bool) 
 def renewed_note(
     home: Home, config: CorpusConfig, source: Source, key: Metadata, note: Note | None, force: bool
 ) -> tuple[Note, bool]:
-    """Return the note after the source was asked, and True if its text was already stored.
+    """Ask the source for its text. Return the note of this text, and True if the text was already stored.
 
-    A new text is written, and gets a note of its own. If the source says that the noted text is unchanged, the note is
-    renewed; if it is unavailable, the noted text is kept with a warning.
+    A new text is written and gets a note of its own. If the source reports that the noted text is unchanged, its note
+    is renewed. If the source is unavailable, the noted text is used, with a warning.
     """
     name, known = note_path(home, key).stem, note.version if note else None
     try:
@@ -96,9 +106,9 @@ def renewed_note(
 def store_text(
     home: Home, config: CorpusConfig, source: Source, name: str, known: Metadata | None, force: bool
 ) -> tuple[str, Written, bool]:
-    """Write the text to a temporary folder, then move it under its digest unless that exists.
+    """Write the text to a temporary folder, and move it to a folder named by its digest unless that folder exists.
 
-    Returns the digest, what to remember, and whether the text existed. Raises what Source.write raises.
+    Return the digest, what was written, and True if the text existed before. Raise whatever Source.write raises.
     """
     with incoming(home, name) as folder:
         writer = CorpusWriter(folder, config)
@@ -120,7 +130,10 @@ def store_text(
 
 @contextmanager
 def incoming(home: Home, name: str) -> Iterator[Path]:
-    """Give an empty temporary folder, under the name's lock, and remove folders that killed runs left behind."""
+    """Create an empty temporary folder while holding the lock of its name.
+
+    Folders that killed runs left behind are removed.
+    """
     folder = home.corpora / f".incoming-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     for other in home.corpora.glob(".incoming-*"):
@@ -141,5 +154,5 @@ def corpus_key(config: CorpusConfig, source: Source) -> Metadata:
 
 
 def note_path(home: Home, key: Metadata) -> Path:
-    """Return the file that remembers the corpus of a key."""
+    """Return the file that holds the note for a key."""
     return home.corpora / "known" / f"{digest_of(key)[:16]}.json"

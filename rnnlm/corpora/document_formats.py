@@ -1,4 +1,7 @@
-"""Files with prose that a reader has to find, such as PDF and HTML. An extension brings the reader."""
+"""The interface to readers of documents such as PDF and HTML, in which prose has to be found.
+
+An extension provides it.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -7,30 +10,34 @@ from rnnlm.extension_points import plugged
 
 
 class DocumentError(Exception):
-    """The reason why a document cannot be read. The document is listed, and the other files are read."""
+    """A document cannot be read, for the reason in the message.
+
+    The document is reported, and the other files are read.
+    """
 
 
 class DocumentReader(Protocol):
-    """A module that reads documents of the kinds of split_names.DOCUMENT_SUFFIXES."""
+    """A module that reads documents whose suffixes are in split_names.DOCUMENT_SUFFIXES."""
 
-    MAXIMUM_BYTES: dict[str, int]  # kind → size of the largest document that is read
-    BINARY_KINDS: dict[str, Callable[[bytes], str]]  # kinds that are read from bytes; others are decoded before
+    MAXIMUM_BYTES: dict[str, int]  # The size of the largest document that is read, for each kind.
+    # The kinds that are read from bytes. Other kinds are decoded first.
+    BINARY_KINDS: dict[str, Callable[[bytes], str]]
 
     def declared_charset(self, head: bytes) -> str | None:
-        """Return the encoding that an HTML page declares for itself in its first bytes."""
+        """Return the encoding that an HTML page declares in its first bytes, or None."""
 
     def document_prose(self, kind: str, data: bytes, text: str) -> str:
-        """Return the prose of `data` for a kind of BINARY_KINDS, else that of `text`.
+        """Return the prose of `data` if the kind is in BINARY_KINDS, otherwise the prose of `text`.
 
-        Raise DocumentError if there is none.
+        Raise DocumentError if there is no prose.
         """
 
     def library_versions(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the libraries that the prose of these files depends on, with their versions, "" if not installed."""
+        """Return the versions of the libraries that the prose of these files depends on, "" for a missing one."""
 
 
 def document_reader() -> DocumentReader:
-    """Return the reader of documents. Raise DocumentError if there is none."""
+    """Return the reader of documents. Raise DocumentError if no extension provides one."""
     readers: list[DocumentReader] = plugged("documents")
     if not readers:
         raise DocumentError("is not read without rnnlm/extensions/documents; save it as .txt")
@@ -38,6 +45,9 @@ def document_reader() -> DocumentReader:
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:
-    """See DocumentReader. Without a reader nothing depends on any."""
+    """Return the versions of the libraries on which the prose of these files depends; see DocumentReader.
+
+    Without a reader of documents the result is empty.
+    """
     readers: list[DocumentReader] = plugged("documents")
     return readers[0].library_versions(names) if readers else {}

@@ -1,4 +1,7 @@
-"""The corpus stage: obtain text once from a catalogue name, hf:…, a file, folder, glob or http(s) URL."""
+"""The corpus stage.
+
+It obtains the text of a catalogue name, a data set of the hub, a file, folder, glob or http(s) URL.
+"""
 
 import logging
 
@@ -26,18 +29,22 @@ logger = logging.getLogger(__name__)
 
 
 class StoredText(CorpusConfig):
-    """The settings of a corpus whose text is known by its digest: what lies in the home counts, not its source."""
+    """The settings of a corpus whose text is known by its digest.
+
+    The stored text is used, even if its source has changed.
+    """
 
     text_digest: str
 
 
 @stage("corpus")
 def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> CorpusRecord:
-    """Store the corpus as clean UTF-8 text under home.corpora, named by the sha256 of its bytes, whole even if sampled.
+    """Store the corpus as clean UTF-8 text under home.corpora, in a folder named by the sha256 of its bytes.
 
-    A single UTF-8 file keeps its own sha256. A local file is read again only if its path, size or modification time has
-    changed. A server or hub is asked for changes as often as config.refresh says; if it is unavailable, the stored copy
-    is used, with a warning. CorpusError if there is no text; FetchError if a download failed and may be retried.
+    The whole text is stored, even if only a sample of it is used. A single UTF-8 file keeps its own sha256. A local
+    file is read again only if its path, size or modification time has changed. A server or hub is asked for changes as
+    often as config.refresh says. If it is unavailable, the stored copy is used, with a warning. Raise CorpusError if
+    there is no text, and FetchError if a download failed and a later attempt may succeed.
     """
     if isinstance(config, StoredText):
         return sample_training(home, known_text(home, config), config.maximum_documents)
@@ -45,7 +52,7 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
     note, skipped = current_note(home, config, source, force)
     corpus = sample_training(home, corpus_record(home, config, source, note, skipped), config.maximum_documents)
     is_local = "://" not in corpus.source and not corpus.source.startswith(HUB_PREFIX)
-    advice = "; rnnlm inspect lists all" if is_local else ""  # inspect reads nothing but local files
+    advice = "; rnnlm inspect lists all" if is_local else ""  # rnnlm inspect reads only local files.
     log_left_out(corpus.source, corpus.left_out, advice)
     if corpus.carved_shares:
         role = "text" if "text" in corpus.files else "train"
@@ -60,9 +67,9 @@ def obtain_corpus(home: Home, config: CorpusConfig, *, force: bool = False) -> C
 
 
 def check_source(config: CorpusConfig, home: Home | None = None) -> None:
-    """Raise CorpusError for a wrong source, before anything is started for it. Reads the beginning of files.
+    """Raise CorpusError for a source that cannot be read, before any process is started for it.
 
-    home: the hub is asked for a data set that is not stored there.
+    The beginning of files is read. If `home` is given, the hub is asked for a data set that is not stored there.
     """
     source = configured_source(config)
     if isinstance(source, OnDisk):
@@ -93,7 +100,7 @@ def configured_source(config: CorpusConfig) -> Source:
 
 
 def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, skipped: bool) -> CorpusRecord:
-    """Return the record of a noted corpus. skipped: its text was already stored."""
+    """Return the record of a corpus with a note. `skipped` is true if its text was already stored."""
     return stored_text(home, config, note.digest).model_copy(
         update={
             "before": note.before,
@@ -105,7 +112,7 @@ def corpus_record(home: Home, config: CorpusConfig, source: Source, note: Note, 
 
 
 def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
-    """Return the record of the text with this digest, which must be in the home."""
+    """Return the record of the text with this digest. The text must be stored in the home."""
     folder = inside(home.corpora, digest[:16])
     about = read_json(folder / "corpus.json")
     for file_name in about["files"].values():
@@ -126,9 +133,9 @@ def stored_text(home: Home, config: CorpusConfig, digest: str) -> CorpusRecord:
 
 
 def known_text(home: Home, config: StoredText) -> CorpusRecord:
-    """Return the text with the configured digest, from the home or its storage, else from a source that still has it.
+    """Return the text with the configured digest from the home, from the shared storage or from its source.
 
-    CorpusError if the text is damaged, or its source has another text by now.
+    Raise CorpusError if the stored text is damaged, or if the source has another text by now.
     """
     folder, digest = inside(home.corpora, config.text_digest[:16]), config.text_digest
     if find_storage() is not None and not folder.exists():

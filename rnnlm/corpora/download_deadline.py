@@ -1,4 +1,4 @@
-"""The time limit of a download. It holds even if a server sends its headers a byte at a time."""
+"""The time limit of a download. It holds even if a server sends its headers one byte at a time."""
 
 import contextvars
 import math
@@ -14,20 +14,20 @@ T = TypeVar("T")
 
 
 class Deadline:
-    """The end of the time for all attempts to download a file."""
+    """The time at which all attempts to download a file must end."""
 
     def __init__(self, label: str, maximum_seconds: float) -> None:
-        """Begin to count the time. maximum_seconds: inf for no limit."""
+        """Begin to count the time. `maximum_seconds` is inf if there is no limit."""
         self.label, self.maximum_seconds = label, maximum_seconds
         self.end = time.monotonic() + maximum_seconds
-        self.abandoned = threading.Event()  # nobody waits for the download any more
+        self.abandoned = threading.Event()  # It is set when nothing waits for the download any longer.
 
     @property
     def remaining_seconds(self) -> float:
         return max(0.0, self.end - time.monotonic())
 
     def check(self) -> None:
-        """Raise FetchError if the time is over, or if nobody waits any more."""
+        """Raise FetchError if the time is over or if nothing waits for the download any longer."""
         if time.monotonic() > self.end or self.abandoned.is_set():
             raise FetchError(
                 f"{self.label}: took more than {self.maximum_seconds:,.0f} s (corpus.maximum_download_seconds);\n"
@@ -35,11 +35,12 @@ class Deadline:
             )
 
     def enforce(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`.
+        """Return the result of `work`, which runs in a thread.
 
-        At the end of the time, raise FetchError and leave the thread that does the work.
+        At the end of the time, raise FetchError and abandon the thread.
 
-        Sockets only have limits between two reads. `work` calls check() before it writes: once left, it writes nothing.
+        The time limit of a socket only applies to a single read. `work` must call check() before it writes, so that an
+        abandoned thread writes nothing.
         """
         future: Future[T] = Future()
 
@@ -52,7 +53,7 @@ class Deadline:
         threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
         try:
             wait([future], None if math.isinf(self.end) else self.remaining_seconds)
-        finally:  # also after Ctrl-C
+        finally:  # The thread is also abandoned after Ctrl-C.
             if not future.done():
                 self.abandoned.set()
         if self.abandoned.is_set():

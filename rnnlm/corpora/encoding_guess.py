@@ -1,10 +1,10 @@
-"""Guess the encoding of text that is not UTF-8: the one in which its words are words of a language.
+"""Detection of the encoding of text that is not UTF-8: the encoding in which the text's words are words of a language.
 
-Each candidate decodes the words that have other bytes than ASCII. Its letters are compared with those of the
-languages that are written in it, most frequent first: é, è and à are three frequent letters of French in cp1252, and
-é, č and ŕ in cp1250, which no language has together. Frequent short words of a language count for it. Chinese,
-Japanese and Korean are known by characters that are frequent in them. `benchmarks/encodings.py` prints how often this
-is wrong.
+Each candidate decodes the words that have other bytes than ASCII. Their letters are compared with the letters of the
+languages that are written in this encoding. For instance, é, è and à are three frequent letters of French in cp1252,
+but é, č and ŕ in cp1250, which no language uses together. Frequent short words of a language are evidence for it.
+Chinese, Japanese and Korean are detected by characters that are frequent in them. `benchmarks/encodings.py` prints the
+error rates.
 """
 
 import math
@@ -14,27 +14,31 @@ from functools import cache
 from typing import NamedTuple
 
 COMPARED_WORDS = 400
-# Logarithms of probabilities: of a character that is no letter of the language, that stands where none like it stands,
-# that is none; of a sign such as a dash.
+# Logarithms of probabilities: of a letter that the language does not use, of a character in a place where none like it
+# occurs, of an unassigned code, and of a sign such as a dash.
 OTHER_LETTER, ODD_PLACE, NO_CHARACTER, SIGN = math.log(1e-3), math.log(1e-4), math.log(1e-6), math.log(0.02)
 APOSTROPHE = math.log(0.2)
-LEAST_MEAN = math.log(0.006)  # of the characters; below it the text is in no language that is known here
-MOSTLY_ASCII, OTHER_ALPHABET = 5, 6.0  # bytes for each beyond ASCII, and what is then taken off
-LENIENCE = 1.0  # for a few odd characters in a short text
-SHORT_WORD, MOST_FOR_SHORT_WORDS = 1.0, 8.0  # added for each frequent short word of the language, and for all of them
+# If the mean over the characters is below this, the text is in no language that is known here.
+LEAST_MEAN = math.log(0.006)
+# In a text with at least 5 bytes per byte beyond ASCII, letters of another alphabet are unlikely. The second number is
+# subtracted for them.
+MOSTLY_ASCII, OTHER_ALPHABET = 5, 6.0
+LENIENCE = 1.0  # A tolerance for a few odd characters in a short text.
+# The bonus for each frequent short word of the language, and the largest sum of these bonuses.
+SHORT_WORD, MOST_FOR_SHORT_WORDS = 1.0, 8.0
 NON_ASCII_WORD = re.compile(rb"[A-Za-z0-9'-]*[\x80-\xff][A-Za-z0-9'\x80-\xff-]*")
 ASCII_WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]{1,4}(?![A-Za-z\x80-\xff])")
 CONTROL = re.compile(rb"[\x00-\x06\x0e-\x19\x1c-\x1f]")
-MOST_CONTROLS = 0.02  # a larger share is no text in these encodings
+MOST_CONTROLS = 0.02  # Data with a larger proportion of control characters is not text in these encodings.
 SIGNS = set("“”„‘’‚–—…«»‹›€£¥§°·•©®™¿¡ªº½¼¾²³×÷±µ†‡\xa0\xad")
 SIGNS_WITHIN_WORDS = set("’·\xad")
-THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # signs above or below a letter
-LATIN_WORDS = set("àèéóåöíáúÀÈÉÓÅÖÍÁÚÖ")  # letters that are words
+THAI_SIGNS = set("่้ิีึืุู็ั์ำ")  # Signs above or below a letter.
+LATIN_WORDS = set("àèéóåöíáúÀÈÉÓÅÖÍÁÚÖ")  # Single letters that are words.
 
 
 class Language(NamedTuple):
-    letters: str  # other than ASCII, frequent ones first
-    words: str = ""  # short and frequent ones in ASCII
+    letters: str  # The letters that are not ASCII, by decreasing frequency.
+    words: str = ""  # Frequent short words in ASCII.
 
 
 WESTERN = (
@@ -83,10 +87,10 @@ GREEK = Language("αοιετσνηυρπκμλςάίέόήδγωχθφύβώξζ
 
 class Charset(NamedTuple):
     languages: tuple[Language, ...]
-    rarity: float = 0.0  # taken off: the logarithm of how much rarer the encoding is than cp1252
+    rarity: float = 0.0  # The penalty of the encoding: the logarithm of how much rarer it is than cp1252.
 
 
-CHARSETS = {  # of equals, the first one wins
+CHARSETS = {  # If two candidates are equally probable, the first one is chosen.
     "cp1252": Charset(WESTERN),
     "cp1250": Charset(CENTRAL, 0.5),
     "cp1251": Charset(CYRILLIC, 0.5),
@@ -108,7 +112,9 @@ CHARSETS = {  # of equals, the first one wins
     "cp852": Charset(CENTRAL, 4.0),
     "mac_roman": Charset(WESTERN, 4.0),
 }
-FREQUENT = {  # encoding → (first, last) of the first bytes of its frequent characters, least second byte, their number
+# For each encoding, the first and last lead byte of its frequent characters, the lowest second byte, and the number of
+# these characters.
+FREQUENT = {
     "cp949": (0xB0, 0xC8, 0xA1, 2_350),
     "gb18030": (0xB0, 0xD7, 0xA1, 3_755),
     "big5": (0xA4, 0xC6, 0x40, 5_401),
@@ -116,13 +122,15 @@ FREQUENT = {  # encoding → (first, last) of the first bytes of its frequent ch
     "euc_jp": (0xB0, 0xCF, 0xA1, 2_965),
 }
 JAPANESE = ("cp932", "euc_jp")
-EAST_ASIAN_BYTES = 8 << 10  # of the sample
+EAST_ASIAN_BYTES = 8 << 10  # The size of the sample in bytes.
 KANA, RARE_CHARACTER, EAST_ASIAN_SIGN = math.log(1 / 50), math.log(1e-5), math.log(1 / 50)
-ZIPF = 1.2  # a text's characters are more frequent than all that are frequent, on average
+# The characters of a text are on average more frequent than the mean of all frequent characters. This exponent of
+# The frequent characters occur in a text on average e^1.2 times as often as if all of them were equally frequent.
+ZIPF = 1.2
 
 
 def language_encoding(data: bytes) -> str | None:
-    """Return the encoding, by Python's name, in which the bytes are text of a language; None if in none."""
+    """Return the encoding, by its Python name, in which the bytes are text of a language, or None."""
     if len(CONTROL.findall(data)) > MOST_CONTROLS * len(data) or data.isascii():
         return None
     words = b"\n".join(word for word, _ in Counter(NON_ASCII_WORD.findall(data)).most_common(COMPARED_WORDS))
@@ -133,7 +141,8 @@ def language_encoding(data: bytes) -> str | None:
     scores = {name: score(words.decode(name, "replace"), charset, short) for name, charset in CHARSETS.items()}
     means = {name: total / count for name, total in scores.items()}
     means |= {name: east_asian_score(sample, name) / bytes_beyond_ascii(sample) for name in FREQUENT}
-    if len(data) > MOSTLY_ASCII * bytes_beyond_ascii(data):  # then a letter of another alphabet is less likely
+    # In such a text a letter of another alphabet is less likely.
+    if len(data) > MOSTLY_ASCII * bytes_beyond_ascii(data):
         latin = {name for name, charset in CHARSETS.items() if is_latin(charset.languages[0].letters[0])}
         means |= {name: mean - OTHER_ALPHABET / count for name, mean in means.items() if name not in latin}
     best = max(means, key=lambda name: means[name])
@@ -145,7 +154,7 @@ def bytes_beyond_ascii(data: bytes) -> int:
 
 
 def score(text: str, charset: Charset, short: set[str]) -> float:
-    """Return the logarithm of the probability of the characters, in the language that suits them best."""
+    """Return the logarithm of the probability of the characters in the language that fits them best."""
     letters: Counter[str] = Counter()
     total = -charset.rarity
     for before, character, after in zip("\n" + text, text, text[1:] + "\n", strict=False):
@@ -172,7 +181,7 @@ def suitability(language: Language, letters: Counter[str], short: set[str]) -> f
 
 
 def is_odd(before: str, letter: str, after: str) -> bool:
-    """Return True for a capital within a word of small letters, two alphabets in a word, or a letter among digits."""
+    """Return True for a capital letter between small ones, two alphabets in a word, or a letter between digits."""
     if before.isdigit() or after.isdigit():
         return True
     if not before.isalpha():
@@ -186,13 +195,13 @@ def is_latin(letter: str) -> bool:
 
 @cache
 def shares_of(letters: str) -> dict[str, float]:
-    """Return the logarithm of each letter's share, by its rank."""
+    """Return the logarithm of the relative frequency of each letter, by its rank."""
     weights = [1 / (rank + 2) for rank in range(len(letters))]
     return {letter: math.log(weight / sum(weights)) for letter, weight in zip(letters, weights, strict=True)}
 
 
 def east_asian_score(data: bytes, encoding: str) -> float:
-    """Return the logarithm of the probability of the characters as Chinese, Japanese or Korean ones."""
+    """Return the logarithm of the probability of the characters if the text is Chinese, Japanese or Korean."""
     first, last, second, count = FREQUENT[encoding]
     total = -1.0
     for character in data.decode(encoding, "replace"):

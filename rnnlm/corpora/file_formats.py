@@ -1,4 +1,4 @@
-"""Find and read text in files of any format, plain, compressed or archived, and assign it to splits."""
+"""Readers of text in files of any format, plain, compressed or archived. They assign each text to a split."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,8 @@ from rnnlm.corpora.text_encoding import Decoding, EncodingError, encoding_errors
 from rnnlm.errors import CorpusError
 
 DOCUMENT_KINDS = frozenset(DOCUMENT_SUFFIXES.values())
-ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}  # zip files that are no archives
+# These documents are zip files, but must not be opened as archives.
+ZIP_DOCUMENTS = {".odt", ".xlsx", ".ods", ".pptx", ".odp", ".jar"}
 OFFICE = "a document that is not read; save it as .txt, .html or .docx"
 ARCHIVE_INSIDE = "an archive inside an archive"
 OTHER_SPLIT = "other names tell a split and this does not; rename it"
@@ -37,25 +38,26 @@ OTHER_SPLIT = "other names tell a split and this does not; rename it"
 
 @dataclass(frozen=True)
 class Text:
-    """The text of one file or archive member, read lazily."""
+    """The text of a file or archive member. It is read lazily."""
 
-    role: str  # a split, or "text"
+    role: str  # The name of a split, or "text" if the name stands for no split.
     label: str
     pieces: Iterator[str]
-    kind: str  # text, a kind of table or a kind of document
+    kind: str  # "text", a kind of table or a kind of document.
     encoding: str
 
     @property
     def rows(self) -> bool:
-        """Each piece is a row of a table."""
+        """True if each piece is a row of a table."""
         return self.kind in TABLE_SUFFIXES.values()
 
 
-FilePlan = list[tuple[SourceFile, dict[str, str]]]  # each file and its wanted members → roles; "": the file itself
+# Each file with its wanted members and their roles. The name "" stands for the file itself.
+FilePlan = list[tuple[SourceFile, dict[str, str]]]
 
 
 class TextReader:
-    """Reads the text in the files of one source, and reports what it leaves out."""
+    """A reader of the text in the files of one source, with a report of everything that it leaves out."""
 
     def __init__(
         self,
@@ -69,8 +71,10 @@ class TextReader:
     ) -> None:
         """Prepare to read the files of a source.
 
-        named: the names of the files may stand for splits, as in a folder; that of a single file does not. scratch: a
-        folder for temporary files. convert: False gives the text of documents with their markup, quickly.
+        Args:
+            scratch: A folder for temporary files.
+            named: Whether the names of the files may stand for splits. The name of a single file may not.
+            convert: Whether documents are converted to prose. If not, they are read with their markup, which is faster.
         """
         self.source, self.files, self.config, self.named, self.convert = source, files, config, named, convert
         above = files[0].label.removesuffix(files[0].name) if files[0].label.endswith(files[0].name) else ""
@@ -79,9 +83,9 @@ class TextReader:
         self.opener = Opener(config, scratch)
 
     def texts(self) -> Iterator[Text]:
-        """Yield every text in the order of the files (members of a zip by name, of a tar as stored).
+        """Yield every text in the order of the files. The members of a zip are sorted by name, those of a tar are not.
 
-        Documents that cannot be read are left out. CorpusError at the end for all texts in another encoding.
+        Documents that cannot be read are left out. At the end, raise one CorpusError for all texts in another encoding.
         """
         plan, report = self.plan(), self.report
         alone = sum(len(roles) for _, roles in plan) == 1
@@ -102,7 +106,7 @@ class TextReader:
             raise nothing_left(self.source, report.left_out)
 
     def pieces_of_file(self, file: SourceFile, *, alone: bool = True) -> Iterator[str]:
-        """Yield the text of a file that is not an archive. alone: the source has no other file."""
+        """Yield the text of a file that is not an archive. `alone` is true if the source has no other file."""
         with self.opener.outermost(file) as opened:
             text = self.readable_text("text", opened, alone)
             if text is not None:
@@ -111,7 +115,7 @@ class TextReader:
             raise self.report.undecodable[-1]
 
     def plan(self) -> FilePlan:
-        """Decide, before anything is read, which files and archive members to read.
+        """Decide which files and archive members to read, before any text is read.
 
         Archives are scanned for the names of their members.
         """
@@ -148,7 +152,10 @@ class TextReader:
         return [member for member, _ in self.opener.members(file, ())]
 
     def readable_text(self, role: str, opened: OpenFile, alone: bool) -> Text | None:
-        """Return the text, or None if it cannot be read, which is reported. alone: the source has no other text."""
+        """Return the text. If it cannot be read, add it to the report and return None.
+
+        `alone` is true if the source has no other text.
+        """
         try:
             text = self.text(role, opened)
         except EncodingError as error:
@@ -160,7 +167,10 @@ class TextReader:
         return None
 
     def text(self, role: str, opened: OpenFile) -> Text:
-        """Return the text in its format. A document is read whole, here. Raise DocumentError if it cannot be."""
+        """Return the text in its format. Raise DocumentError if a document cannot be read.
+
+        A document is read as a whole by this call, and any other text later.
+        """
         label = opened.label
         kind = detect_format(opened.head, opened.plain_name) if self.config.format == "auto" else self.config.format
         encoding = "utf-8" if kind == "parquet" else encoding_of(opened.head, self.config.encoding)
@@ -169,7 +179,8 @@ class TextReader:
         if kind in DOCUMENT_KINDS:
             reader = document_reader()
             data = read_document(opened, reader.MAXIMUM_BYTES[kind])
-            if kind == "html" and encoding == self.config.encoding:  # without a byte-order mark
+            # The file has no byte-order mark, so the page may declare its encoding.
+            if kind == "html" and encoding == self.config.encoding:
                 encoding = reader.declared_charset(data[:4096]) or encoding
             markup = ""
             if kind not in reader.BINARY_KINDS:
@@ -185,9 +196,11 @@ class TextReader:
         return Text(role, label, pieces, kind, encoding)
 
     def rows(self, table: OpenFile, kind: str, columns: list[str], *, sparse: bool = False) -> Iterator[Row]:
-        """Yield the columns' cells of each row of a table. kind: csv, tsv, jsonl or parquet.
+        """Yield the cells of the given columns for each row of a table.
 
-        sparse: objects of JSON lines may lack a column.
+        Args:
+            kind: csv, tsv, jsonl or parquet.
+            sparse: Whether objects of a JSON lines file may lack a column.
         """
         if kind == "parquet":
             with self.opener.seekable(table) as file:
@@ -202,7 +215,7 @@ class TextReader:
 
 
 def read_document(opened: OpenFile, maximum_bytes: int) -> bytes:
-    """Return all bytes of a document. Raise DocumentError if they are too many."""
+    """Return all bytes of a document. Raise DocumentError if there are more than `maximum_bytes`."""
     try:
         data = opened.read(maximum_bytes + 1)
     except OSError as error:

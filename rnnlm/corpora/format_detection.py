@@ -1,4 +1,4 @@
-"""The format of a file: its first bytes decide, and its suffix where they leave a choice."""
+"""Detection of a file's format from its first bytes and, if these are not sufficient, from its suffix."""
 
 import re
 from typing import Literal
@@ -6,14 +6,17 @@ from typing import Literal
 from rnnlm.corpora.document_formats import DocumentError
 from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, SOURCE_CODE, TABLE_SUFFIXES, suffix_of
 
-PARQUET_MARK = b"PAR1\x15"  # with the beginning of every first header: text may begin with PAR1
+# The signature includes the first byte of every first header, because ordinary text may begin with PAR1.
+PARQUET_MARK = b"PAR1\x15"
 TAR_MARK = slice(257, 262)
-# Without going back (?>…): a page may begin with many comments.
+# The possessive group (?>…) avoids backtracking, because a page may begin with many comments.
 HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?>(?:<\?xml.*?\?>|<!--.*?-->)\s*)*+<(?:!doctype\s+html|html)\b", re.I | re.S)
 PAGE_INSTEAD = "a server that sends a page may want a login"
 JSON_BEGINNING = re.compile(rb"\s*(?:\[\s*)?\{\s*\"(?:[^\"\\]|\\.)*\"\s*:")
-CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # text has none near its beginning: it may begin with ORC
-BINARY_FORMATS = (  # offset of the signature, signature, name of the format
+# Text has no such byte near its beginning. Without this test, a text that begins with "ORC" would be taken for an ORC
+# file.
+CONTROL_BYTE = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+BINARY_FORMATS = (  # The offset of the signature, the signature, and what to do with such a file.
     (0, b"SQLite format 3\0", "an SQLite database; export the text"),
     (8, b"DUCK", "a DuckDB database; export the text, or give rnnlm score a query"),
     (0, b"ARROW1\0", "an Arrow file; write it as Parquet"),
@@ -44,8 +47,8 @@ MARKUP_FORMATS = (
 
 
 def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
-    """Return the kind by the first bytes. A tar older than 1988 has no mark, so its name counts, too."""
-    if suffix_of(name) in DOCUMENT_SUFFIXES:  # some are zip files inside
+    """Return whether the file is a tar or a zip by its first bytes. A tar older than 1988 is recognised by its name."""
+    if suffix_of(name) in DOCUMENT_SUFFIXES:  # Some document formats are zip files.
         return None
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
@@ -53,9 +56,11 @@ def archive_kind(head: bytes, name: str) -> Literal["tar", "zip"] | None:
 
 
 def detect_format(head: bytes, name: str) -> str:
-    """Return text, a kind of table or a kind of document. DocumentError, with the reason, if it is none of them.
+    """Return "text", a kind of table or a kind of document. Raise DocumentError, with the reason, for any other format.
 
-    head: the first bytes, decompressed. name: without the suffix of a compression.
+    Args:
+        head: The first bytes, decompressed.
+        name: The file's name without the suffix of a compression.
     """
     if head.startswith(PARQUET_MARK):
         return "parquet"
@@ -68,7 +73,7 @@ def detect_format(head: bytes, name: str) -> str:
     if DOCUMENT_SUFFIXES.get(suffix) not in ("html", "markdown") and suffix not in SOURCE_CODE and HTML.match(head):
         if suffix in TABLE_SUFFIXES or suffix in DOCUMENT_SUFFIXES:
             raise DocumentError(f"is an HTML page and no {suffix} file; {PAGE_INSTEAD}")
-        return "html"  # a saved page may begin with any tag
-    if not suffix and JSON_BEGINNING.match(head):  # as part files of Spark
+        return "html"  # A saved page may have any suffix.
+    if not suffix and JSON_BEGINNING.match(head):  # Part files of Spark have no suffix.
         return "jsonl"
     return TABLE_SUFFIXES.get(suffix) or DOCUMENT_SUFFIXES.get(suffix, "text")

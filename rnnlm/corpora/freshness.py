@@ -1,4 +1,4 @@
-"""Notes about obtained corpora, and when to ask a server or hub for changes."""
+"""Notes about obtained corpora, which determine when to ask a server or hub for changes."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,17 +15,19 @@ AGE_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class Note(Record):
-    """A note about an obtained corpus. Times are ISO 8601, UTC."""
+    """A note about an obtained corpus. Times are in ISO 8601 and UTC."""
 
-    key: Metadata  # everything that the stored text depends on
-    digest: str  # of the corpus
-    version: Metadata | None  # of the remote text
-    obtained: str  # when this text was first obtained
-    checked: str  # when its server or hub last answered
-    problem: str = ""  # why the last check failed
-    left_out: tuple[LeftOut, ...]  # files that turned out to be unreadable
-    place: str = ""  # digest of source and settings, which the notes of a growing text share; "": made by rnnlm 0.3
-    before: str = ""  # digest of the corpus that the place had before; "" if it is the first
+    key: Metadata  # Everything that the stored text depends on.
+    digest: str  # The digest of the corpus.
+    version: Metadata | None  # The version of a remote text.
+    obtained: str  # The time when this text was first obtained.
+    checked: str  # The time when the server or hub last answered.
+    problem: str = ""  # The reason why the last check failed.
+    left_out: tuple[LeftOut, ...]  # The files that could not be read.
+    # The digest of the source and the settings, which all texts of a growing source share. It is empty in notes of
+    # rnnlm 0.3.
+    place: str = ""
+    before: str = ""  # The digest of the preceding text of the same source, or "" for the first text.
 
 
 def now() -> str:
@@ -33,7 +35,7 @@ def now() -> str:
 
 
 def read_note(home: Home, path: Path) -> Note | None:
-    """Return the note, or None if it or its corpus is not complete."""
+    """Return the note, or None if the note or its corpus is incomplete."""
     found = note_and_folder(home, path)
     if found is None:
         return None
@@ -43,7 +45,7 @@ def read_note(home: Home, path: Path) -> Note | None:
 
 
 def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
-    """Return the note and the folder of its corpus, or None if the note is missing, just being written, or damaged."""
+    """Return the note and the folder of its corpus, or None if the note is missing, incomplete or damaged."""
     try:
         note = Note.model_validate(read_json(path))
         return note, inside(home.corpora, note.digest[:16])
@@ -52,14 +54,17 @@ def note_and_folder(home: Home, path: Path) -> tuple[Note, Path] | None:
 
 
 def latest_note(home: Home, place: str) -> Note | None:
-    """Return the note of the text that a place had last, or None if none is known."""
+    """Return the note of the last text of a source, or None if none is known. `place` identifies the source."""
     found = (note_and_folder(home, path) for path in home.notes.glob("*.json"))
     notes = [note for note, _ in filter(None, found) if note.place == place]
     return max(notes, key=lambda note: note.obtained, default=None)
 
 
 def write_note(path: Path, note: Note, remote: bool) -> None:
-    """Write the note; if its source is remote, to the storage, too, so that other machines need not read the source."""
+    """Write the note. If its source is remote, also write it to the shared storage.
+
+    Then other machines need not download the text again.
+    """
     write_json(path, note.model_dump())
     storage = find_storage()
     if storage and remote:
@@ -67,7 +72,7 @@ def write_note(path: Path, note: Note, remote: bool) -> None:
 
 
 def fetch_note(home: Home, path: Path) -> Note | None:
-    """Fetch the note that another machine has put into the storage, with its corpus. Return None if there is none."""
+    """Fetch a note that another machine wrote to the shared storage, and its corpus. Return None if there is none."""
     storage = find_storage()
     if storage is None or not storage.fetch_file(stored_name(path), path):
         return None
@@ -84,7 +89,10 @@ def stored_name(path: Path) -> str:
 
 
 def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> bool:
-    """Return True if no check is needed: the text cannot change, was checked since `began`, or may be older."""
+    """Return True if the source need not be asked for changes.
+
+    This is so if the text cannot change, if it was checked since `began`, or if it may be as old as it is.
+    """
     if not source.remote or config.sha256 or config.refresh == "never" or note.checked >= began:
         return True
     if config.refresh == "always":
@@ -94,7 +102,7 @@ def is_current(note: Note, config: CorpusConfig, source: Source, began: str) -> 
 
 
 def freshness_of(note: Note, source: Source) -> str:
-    """Say since when the text is unchanged, or why the stored copy is used."""
+    """Return since when the text is unchanged, or why the stored copy is used."""
     if not source.remote:
         return ""
     if note.problem:

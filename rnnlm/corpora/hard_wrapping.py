@@ -1,4 +1,7 @@
-"""Detect text wrapped at a fixed width, such as Project Gutenberg's: in sentence mode each line is a sentence."""
+"""Detection of text that is wrapped at a fixed width, as Project Gutenberg's is.
+
+In sentence mode each line is a sentence.
+"""
 
 import itertools
 from collections.abc import Iterable
@@ -6,21 +9,20 @@ from collections.abc import Iterable
 from rnnlm.corpora.splits import corpus_files, stored_lines
 from rnnlm.storage.records import CorpusRecord
 
-LINES_READ = 5_000  # of the training text
-FEWEST_PAIRS = 50  # fewer lines do not show a width
-WIDEST = 120  # characters of a wrapped line
-NEARLY_FULL = 0.7  # of the width: a long word was moved to the next line
-FULL_SHARE = 0.8  # of the lines that are followed by another
-BROKEN_SHARE = 0.3  # of those lines, that do not end a sentence
+LINES_READ = 5_000  # The number of lines of the training text that are read.
+FEWEST_PAIRS = 50  # Fewer pairs of lines are not sufficient to recognise a width.
+WIDEST = 120  # The largest width of a wrapped line in characters.
+# A wrapped line fills at least this fraction of the width. It is shorter if a long word was moved to the next line.
+NEARLY_FULL = 0.7
+FULL_SHARE = 0.8  # In a wrapped text, at least this fraction of the lines that precede another line are nearly full.
+BROKEN_SHARE = 0.3  # In a wrapped text, at least this fraction of those lines does not end a sentence.
 SENTENCE_ENDS = ".!?:;\"'”’)"
 
 
 def is_hard_wrapped(lines: Iterable[str]) -> bool:
-    """Return True if most lines are about as long as the longest, and many end inside a sentence.
+    """Return True if most lines are about as long as the longest one and many of them end within a sentence.
 
-    The last lines of paragraphs do not count.
-
-    Lines that are sentences, verses or short entries differ in length.
+    The last line of a paragraph is ignored. Lines that are sentences, verses or short entries differ in length.
     """
     stripped = [line.strip() for line in lines]
     pairs = [line for line, following in itertools.pairwise(stripped) if line and following]

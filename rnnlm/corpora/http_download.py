@@ -1,7 +1,7 @@
-"""http(s) downloads that resume, check length and digest, and are complete or absent.
+"""Downloads over http(s) that can be resumed and are checked for their length and digest.
 
-A whole file is kept, so that the same text can be read with other settings. The server is only asked whether it has
-changed.
+A complete file is kept, so that its text can be read again with other settings. For the next run, the server is only
+asked whether the file has changed.
 """
 
 import logging
@@ -34,11 +34,15 @@ def fetch(
     policy: FetchPolicy | None = None,
     known: ResourceVersion | None = None,
 ) -> ResourceVersion | None:
-    """Download `url` to `target`. `downloads`, on the same disk, holds files to resume, and whole ones to use again.
+    """Download `url` to `target`. Return the version that was received, or None if the server still has the known one.
 
-    Returns the version received, or None, without a target, if the server still has the known one. A whole file is
-    used without a request if it has the sha256, and with a warning if nothing is known and the server is unavailable.
-    FetchError after the last attempt, worth a retry later; CorpusError if a retry is pointless.
+    A complete file with the expected sha256 is used without a request. If no version is known and the server is
+    unavailable, a complete file of an earlier run is used, with a warning. Raise FetchError after the last attempt, if
+    a later run may succeed, and CorpusError if it cannot.
+
+    Args:
+        downloads: A folder on the same disk as `target`, with incomplete and complete files.
+        known: The version of the text that is stored already.
     """
     download = Download(url, downloads, sha256, policy or POLICY, known)
     if not download.complete():
@@ -48,14 +52,14 @@ def fetch(
     kept.finish()
     try:
         os.link(kept.path, target)
-    except OSError:  # not on this file system
+    except OSError:  # This file system does not support hard links.
         shutil.copyfile(kept.path, target)
     kept.discard_unless_resumable(sha256)
     return version
 
 
 class Reaction(Enum):
-    """The reaction to an answer of the server, and its reason."""
+    """The possible reactions to an answer of the server, with their reasons."""
 
     NOTHING = "the server still has the known version"
     KEEP = "the kept file is whole and current"
@@ -65,18 +69,18 @@ class Reaction(Enum):
 
 
 class Download:
-    """The attempts to complete the kept file of a URL."""
+    """The attempts to complete the file of a URL in the folder of downloads."""
 
     def __init__(
         self, url: str, folder: Path, sha256: str | None, policy: FetchPolicy, known: ResourceVersion | None
     ) -> None:
-        """Prepare a download. known: the file is only wanted if the server has another version."""
+        """Prepare a download. If `known` is given, the file is only downloaded if the server has another version."""
         self.url, self.label, self.sha256, self.policy, self.known = url, redacted(url), sha256, policy, known
         self.kept = KeptDownload(folder, url)
         self.deadline = Deadline(self.label, policy.maximum_seconds)
 
     def complete(self) -> bool:
-        """Receive the file, in several attempts. False if the server still has the known version."""
+        """Download the file in several attempts. Return False if the server still has the known version."""
         kept = self.kept
         if kept.whole_sha256 and file_digest(kept.path) != kept.whole_sha256:
             logger.warning("%s: differs from its sha256; it is downloaded again", kept.path)
@@ -95,7 +99,7 @@ class Download:
                 if is_last:
                     return self.use_earlier(error)
                 self.wait(attempt, error)
-            except FetchError:  # no time is left
+            except FetchError:  # The time is over.
                 kept.discard_unless_resumable(self.sha256)
                 raise
             except CorpusError:
@@ -106,9 +110,9 @@ class Download:
         raise AssertionError("unreachable")
 
     def use_earlier(self, error: TransientError) -> bool:
-        """Return True if a whole file from an earlier run can be used although the server is unavailable.
+        """Return True if a complete file of an earlier run can be used although the server is unavailable.
 
-        Raise FetchError if not.
+        Raise FetchError otherwise.
         """
         self.kept.discard_unless_resumable(self.sha256)
         if self.kept.whole_sha256 and self.known is None:
@@ -119,9 +123,10 @@ class Download:
         raise FetchError(f"{error}\n({self.policy.attempts} attempts{kept})") from error
 
     def wait(self, attempt: int, error: TransientError) -> None:
-        """Sleep before the next attempt: as long as the server asked for, within the policy and the deadline."""
+        """Sleep before the next attempt, for as long as the server demands and the policy and the deadline permit."""
         policy = self.policy
-        # Full jitter: clients that failed together do not retry together.
+        # The wait is random (full jitter), so that clients that failed at the same time do not try again at the same
+        # time.
         longest = min(policy.maximum_wait_seconds, policy.backoff_seconds * 2 ** (attempt - 1))
         seconds = max(random.Random().uniform(0, longest), error.after_seconds or 0.0)
         seconds = min(seconds, policy.maximum_wait_seconds)
@@ -130,9 +135,11 @@ class Download:
         self.deadline.check()
 
     def receive(self) -> bool:
-        """Try once to get the rest of the file, or all of it. Return False if the server still has the known version.
+        """Try once to download the rest of the file, or all of it.
 
-        TransientError if it broke off.
+        Return False if the server still has the known version.
+
+        Raise TransientError if the connection breaks.
         """
         kept = self.kept
         kept.discard_unless_resumable(self.sha256)

@@ -1,4 +1,4 @@
-"""One http(s) request: checks each redirect, and tells transient failures from permanent ones."""
+"""A single http(s) request, which checks each redirect and distinguishes transient from permanent failures."""
 
 import contextlib
 import ipaddress
@@ -18,25 +18,26 @@ from rnnlm.storage.redaction import redacted
 
 MAXIMUM_REDIRECTS = 5
 RECEIVED_AT_ONCE = 1 << 20
-RETRIED_STATUSES = {408, 425, 429}  # and all from 500 on
+RETRIED_STATUSES = {408, 425, 429}  # All statuses from 500 on are retried too.
 EXPECTED_STATUSES = {200, 206, 304, 416}
 
 
 @dataclass(frozen=True)
 class FetchPolicy:
-    """Timeouts, limits and number of attempts."""
+    """The timeouts, the limits and the number of attempts of a download."""
 
-    attempts: int = 5  # at most
+    attempts: int = 5  # The maximum number of attempts.
     connect_seconds: float = 10.0
-    read_seconds: float = 60.0  # between two reads
-    backoff_seconds: float = 1.0  # longest first wait; doubles with each attempt
-    maximum_wait_seconds: float = 60.0  # between two attempts, even if the server asks for more
+    read_seconds: float = 60.0  # The maximum time between two reads.
+    backoff_seconds: float = 1.0  # The longest wait before the second attempt. It doubles with each attempt.
+    # The maximum wait between two attempts, even if the server demands a longer one.
+    maximum_wait_seconds: float = 60.0
     maximum_bytes: float = math.inf
-    maximum_seconds: float = math.inf  # for all attempts together
+    maximum_seconds: float = math.inf  # The maximum time of all attempts together.
 
 
 class TransientError(FetchError):
-    """This attempt failed. after_seconds: the server's Retry-After."""
+    """An attempt failed, and a later one may succeed. `after_seconds` is the server's Retry-After."""
 
     def __init__(self, message: str, after_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -44,7 +45,7 @@ class TransientError(FetchError):
 
 
 class RedirectsByHand(requests.Session):
-    """Leaves redirects to its caller: requests itself would refuse an answer whose Location is not UTF-8."""
+    """A session that leaves redirects to its caller. requests would refuse a Location header that is not UTF-8."""
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         return None
@@ -52,7 +53,7 @@ class RedirectsByHand(requests.Session):
 
 @contextlib.contextmanager
 def network_errors_explained(label: str) -> Iterator[None]:
-    """Turn errors of requests and urllib3 into TransientError, or CorpusError for an invalid address."""
+    """Turn errors of requests and urllib3 into TransientError, or into CorpusError if the address is invalid."""
     try:
         yield
     except ValueError:
@@ -61,15 +62,18 @@ def network_errors_explained(label: str) -> Iterator[None]:
         raise TransientError(
             f"{label}: download failed ({type(error).__name__}); check the address and run again"
         ) from error
-    except urllib3.exceptions.HTTPError as error:  # raised by the raw stream
+    except urllib3.exceptions.HTTPError as error:  # The raw stream raises errors of urllib3.
         raise TransientError(f"{label}: download broke off ({type(error).__name__}); run again") from error
 
 
 def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Response:
-    """Return the response after redirects: status 200, 206, 304 or 416. Redirects from https to http are refused."""
+    """Return the response after redirects. Its status is 200, 206, 304 or 416.
+
+    Redirects from https to http are refused.
+    """
     asked = redacted(url)
     timeout = (policy.connect_seconds, policy.read_seconds)
-    # identity: lengths count the bytes received
+    # With "identity", lengths count the bytes that are received.
     headers = {"Accept-Encoding": "identity", "User-Agent": "rnnlm", **headers}
     for _ in range(MAXIMUM_REDIRECTS + 1):
         if problem := proxy_problem(url):
@@ -95,8 +99,11 @@ def ask(url: str, headers: dict[str, str], policy: FetchPolicy) -> requests.Resp
 
 
 def redirect_target(location: str) -> str:
-    """Return the address in a Location header as browsers read it: many servers send the bytes of a text unencoded."""
-    sent = location.encode("latin-1")  # as http.client reads a header
+    """Return the address in a Location header as browsers read it.
+
+    Many servers send text that is not percent-encoded.
+    """
+    sent = location.encode("latin-1")  # http.client decodes headers in this encoding.
     try:
         return sent.decode("utf-8")
     except UnicodeDecodeError:
@@ -121,7 +128,7 @@ def refuse_redirect(asked: str, url: str, target: str) -> None:
 
 
 def is_loopback(host: str | None) -> bool:
-    """Return True if the name or address leads to this machine. A name that is not known does not."""
+    """Return True if the name or address leads to this machine. Return False for a name that cannot be resolved."""
     try:
         found = {ipaddress.ip_address(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
     except (OSError, ValueError):
@@ -130,13 +137,13 @@ def is_loopback(host: str | None) -> bool:
 
 
 def pieces(response: requests.Response) -> Iterator[bytes]:
-    """Yield the body in pieces as they arrive, so that received bytes survive a broken connection."""
+    """Yield the body in pieces as they arrive, so that the received bytes are kept if the connection breaks."""
     while piece := response.raw.read1(RECEIVED_AT_ONCE, decode_content=False):
         yield piece
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Return the seconds in a Retry-After header, given as a number or an HTTP date, or None if there are none."""
+    """Return the seconds in a Retry-After header, which is a number or an HTTP date, or None if it holds neither."""
     try:
         return None if value is None else float(urllib3.Retry().parse_retry_after(value))
     except urllib3.exceptions.InvalidHeader:

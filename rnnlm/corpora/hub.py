@@ -1,6 +1,7 @@
-"""Data sets of the Hugging Face hub, `hf:owner/name[:config]`, or of a folder, `hf:FOLDER`, streamed.
+"""Data sets of the Hugging Face hub, `hf:owner/name[:config]`, or of a folder, `hf:FOLDER`. They are streamed.
 
-The texts of a data set are kept in a Parquet file, so that other settings read them again and download nothing.
+The texts of a data set are kept in a Parquet file, so that they can be read again with other settings without a
+download.
 """
 
 import contextlib
@@ -28,25 +29,26 @@ from rnnlm.storage.home import atomic_file
 
 HUB_ROWS_AT_ONCE = 1000
 logger = logging.getLogger(__name__)
-REVISION_SECONDS = 30.0  # timeout of the hub
-LOOK_SECONDS = 5.0  # the same for a first look at it
+REVISION_SECONDS = 30.0  # The timeout of requests to the hub.
+LOOK_SECONDS = 5.0  # The timeout of the check before a run.
 NETWORK_LIBRARIES = {"aiohttp", "httpcore", "httpx", "httpx2", "requests", "urllib3"}
 TOO_MANY_REQUESTS = 429
 KEPT_ROWS = pa.schema([("role", pa.string()), ("label", pa.string()), ("text", pa.string())])
-Keep = Callable[[str, str, Iterator[str]], Iterator[str]]  # role, label, texts → the same texts, kept as they pass
+# A function of role, label and texts. It returns the same texts, and stores each as it is read.
+Keep = Callable[[str, str, Iterator[str]], Iterator[str]]
 
 
 def look_at_hub(source: str) -> None:
-    """Raise CorpusError if the hub cannot be reached from here, or lacks the data set.
+    """Raise CorpusError if the hub cannot be reached from this machine or does not have the data set.
 
-    Nothing if it may be worth a retry.
+    An error that may be transient raises nothing.
     """
     with contextlib.suppress(FetchError):
         find_revision(source, LOOK_SECONDS)
 
 
 def find_revision(source: str, timeout_seconds: float = REVISION_SECONDS) -> str:
-    """Return the current commit of the data set."""
+    """Return the present commit of the data set."""
     with hub_errors_explained(source):
         from huggingface_hub import HfApi
 
@@ -58,9 +60,9 @@ def find_revision(source: str, timeout_seconds: float = REVISION_SECONDS) -> str
 def write_hub(
     source: str, config: CorpusConfig, writer: CorpusWriter, revision: str | None, kept: Path | None = None
 ) -> None:
-    """Write the train, validation and test splits; warn of others.
+    """Write the train, validation and test splits. Log a warning about other splits.
 
-    kept: a file for the texts. If it exists, they are read from it.
+    If the file `kept` exists, the texts are read from it. Otherwise they are stored in it.
     """
     if kept is not None and kept.exists():
         for split, label, texts in kept_rows(kept):
@@ -78,7 +80,7 @@ def write_hub(
         if others:
             what = "splits other than train, validation and test"
             logger.warning("%s: not read (%s): %s", source, what, shortened(others))
-        notes: dict[str, str] = {}  # split → the first change that reading made
+        notes: dict[str, str] = {}  # For each split, the first note on how its texts were changed.
         decoding = Decoding(undecodable=config.undecodable, note=notes.setdefault)
         column = config.column or "text"
         for name, role in roles.items():
@@ -109,7 +111,7 @@ def rows_of(split: Any, label: str, column: str) -> Iterator[Row]:
 
 
 def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[str]:
-    """Yield the texts, and refuse them as soon as they exceed the limits of a download."""
+    """Yield the texts. Raise CorpusError as soon as they exceed the limits of a download."""
     deadline = time.monotonic() + config.maximum_download_seconds
     byte_count = 0
     for text in texts:
@@ -125,13 +127,17 @@ def limited(texts: Iterator[str], label: str, config: CorpusConfig) -> Iterator[
 
 @contextlib.contextmanager
 def hub_errors_explained(source: str) -> Iterator[None]:
-    """Turn the many error types of `datasets` and `huggingface_hub` into FetchError, worth a retry, or CorpusError."""
+    """Turn the many error types of `datasets` and `huggingface_hub` into FetchError or CorpusError.
+
+    FetchError means that a later attempt may succeed.
+    """
     try:
         yield
     except RnnlmError:
         raise
     except Exception as error:
-        names = {kind.__name__ for kind in type(error).__mro__}  # importing `datasets` takes seconds
+        # Errors are compared by name, because importing `datasets` takes seconds.
+        names = {kind.__name__ for kind in type(error).__mro__}
         reason = f"({type(error).__name__}: {printable(str(error).partition(chr(10))[0])})"
         if names & {"DatasetNotFoundError", "RepositoryNotFoundError"}:
             what = "no such data set on the hub, or it is private; check its name"
@@ -146,7 +152,10 @@ def hub_errors_explained(source: str) -> Iterator[None]:
 
 
 def is_unreachable(error: BaseException | None) -> bool:
-    """Return True if a name has no address, nobody listens, or offline mode is on. Another try changes nothing then."""
+    """Return True if a host has no address, refuses connections, or if offline mode is on.
+
+    A later attempt would fail too.
+    """
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     while error is not None:
@@ -157,7 +166,10 @@ def is_unreachable(error: BaseException | None) -> bool:
 
 
 def is_transient(error: Exception) -> bool:
-    """Return True for a failure of network or hub, False if the hub refuses the request, as with a wrong token."""
+    """Return True if the network or the hub failed.
+
+    Return False if the hub refuses the request, as with a wrong token.
+    """
     packages = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
     status = getattr(getattr(error, "response", None), "status_code", 0)
     is_network = isinstance(error, ConnectionError | TimeoutError) or bool(packages & NETWORK_LIBRARIES)
@@ -166,7 +178,10 @@ def is_transient(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def keeping_rows(path: Path | None) -> Iterator[Keep]:
-    """Store every text that is read. `path` exists when the block has succeeded; None: nothing is stored."""
+    """Provide a function that stores every text that is read. The file `path` exists once the block has succeeded.
+
+    If `path` is None, nothing is stored.
+    """
     if path is None:
         yield lambda role, label, texts: texts
         return
@@ -184,7 +199,7 @@ def keeping_rows(path: Path | None) -> Iterator[Keep]:
 
 
 def kept_rows(path: Path) -> Iterator[tuple[str, str, Iterator[str]]]:
-    """Yield role, label and texts of each split. Raise CorpusError if the file is damaged."""
+    """Yield the role, label and texts of each split. Raise CorpusError if the file is damaged."""
 
     def rows() -> Iterator[tuple[str, str, str]]:
         try:

@@ -1,4 +1,4 @@
-"""Inspect a local source by reading it as the corpus stage does, into a temporary folder."""
+"""The inspection of a local source. It is read as the corpus stage would read it, into a temporary folder."""
 
 import tempfile
 import unicodedata
@@ -18,47 +18,50 @@ from rnnlm.corpora.text_writer import CorpusWriter
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, CorpusRecord, LeftOut, Record
 
-INSPECTED_BYTES = 32 << 20  # of text, in some seconds
-SECONDS_TO_START = 10.0  # of `rnnlm run`
-SECONDS_PER_BYTE = 170 / 4_600_000  # README: `rnnlm run` on python-docs, with default settings, on 2 idle CPU cores
-UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # scripts without spaces between words
+INSPECTED_BYTES = 32 << 20  # The number of bytes of text that are inspected, which takes some seconds.
+SECONDS_TO_START = 10.0  # The time that `rnnlm run` takes to start.
+# The time that `rnnlm run` takes for a byte of python-docs with default settings on 2 idle CPU cores; see README.
+SECONDS_PER_BYTE = 170 / 4_600_000
+UNSPACED = ("Han", "Kana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")  # Scripts that have no spaces between words.
 SCRIPTS = {"CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana", "FULLWIDTH": "Latin", "HALFWIDTH": "Kana"}
 
 
 class Undecodable(Record):
-    """A text in another encoding."""
+    """A text that is not in the configured encoding."""
 
     name: str
     problem: str
-    guess: str | None  # of its encoding
+    guess: str | None  # The encoding that the text is probably in.
 
 
 class Inspection(Record):
-    """The files that would be read and those that would not. Figures are of the text as it would be stored."""
+    """The files that would be read and those that would not, and measurements of the text as it would be stored."""
 
     source: str
-    files: int  # on disk
-    source_bytes: int  # of these files
-    texts: int  # files, and members of archives
-    whole: bool  # False: only the first INSPECTED_BYTES of text were read
-    kinds: dict[str, int]  # text, a kind of document or of table → texts
-    encodings: dict[str, int]  # encoding → texts
+    files: int  # The number of files on disk.
+    source_bytes: int  # The size of these files.
+    texts: int  # The number of files and archive members with text.
+    whole: bool  # False if only the first INSPECTED_BYTES of the text were read.
+    kinds: dict[str, int]  # The number of texts of each kind: text, a kind of document, or a kind of table.
+    encodings: dict[str, int]  # The number of texts in each encoding.
     text_bytes: int
     lines: int
     words: int
-    scripts: dict[str, float]  # → share of the letters
-    documents: dict[str, int]  # split → documents; all 0 if the text was not read up to the files of all splits
-    ground: DecisionGround | None  # on which a candidate would be compared with the champion; None: unknown
-    minimum_units: int  # with fewer no candidate is promoted
-    training_seconds: float  # estimate for `rnnlm run` with default settings on 2 idle CPU cores
+    scripts: dict[str, float]  # The proportion of each script in the letters.
+    # The number of documents in each split. All are 0 if reading ended before the files of all splits were reached.
+    documents: dict[str, int]
+    # The text on which a candidate would be compared with the champion, or None if it is unknown.
+    ground: DecisionGround | None
+    minimum_units: int  # With fewer units of comparison no candidate is promoted.
+    training_seconds: float  # The estimated time of `rnnlm run` with default settings on 2 idle CPU cores.
     undecodable: tuple[Undecodable, ...]
-    refusal: str | None  # the error that a run would end with
+    refusal: str | None  # The error with which a run would end.
     advice: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
 
 
 def inspect_source(pipeline: PipelineConfig) -> Inspection:
-    """Read a file, folder or glob without storing it. CorpusError if it is something else or has no text."""
+    """Read a file, folder or glob without storing it. Raise CorpusError for another source, or if there is no text."""
     config = pipeline.corpus
     source = configured_source(config)
     if not isinstance(source, OnDisk):
@@ -96,7 +99,7 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
             lines, words, scripts = measure_text(corpus)
             advice = tuple(advice_on(corpus, scripts, pipeline))
             splits_are_known = writer.corpus_bytes < INSPECTED_BYTES or set(writer.roles) == {"text"}
-            if splits_are_known:  # else the files of some splits may not have been reached
+            if splits_are_known:  # Otherwise the files of some splits may not have been reached.
                 documents |= Counter(document.split for document in corpus_documents(corpus))
                 empty = [split for split in SPLITS if not documents[split]]
                 ground = None if empty else decision_ground(corpus)
@@ -129,7 +132,7 @@ def inspect_source(pipeline: PipelineConfig) -> Inspection:
 
 
 def written_corpus(writer: CorpusWriter, config: CorpusConfig) -> CorpusRecord:
-    """Return the corpus in the writer's folder, split as a stored one."""
+    """Return the corpus in the writer's folder, split in the same way as a stored corpus."""
     corpus = CorpusRecord(
         name="inspected",
         digest=writer.digest,
@@ -143,7 +146,7 @@ def written_corpus(writer: CorpusWriter, config: CorpusConfig) -> CorpusRecord:
 
 
 def up_to(pieces: Iterator[str], characters: int) -> Iterator[str]:
-    """Yield the pieces until they exceed a number of characters."""
+    """Yield the pieces until their length exceeds a number of characters."""
     for piece in pieces:
         yield piece
         characters -= len(piece)
@@ -152,7 +155,7 @@ def up_to(pieces: Iterator[str], characters: int) -> Iterator[str]:
 
 
 def measure_text(corpus: CorpusRecord) -> tuple[int, int, dict[str, float]]:
-    """Return the numbers of lines and words, and the share of each script in the letters, largest first."""
+    """Return the numbers of lines and words, and the proportion of each script in the letters, largest first."""
     lines = words = 0
     characters: Counter[str] = Counter()
     for name in corpus_files(corpus):
@@ -169,7 +172,7 @@ def measure_text(corpus: CorpusRecord) -> tuple[int, int, dict[str, float]]:
 
 
 def script_of(letter: str) -> str:
-    """Return the script that the letter's Unicode name begins with."""
+    """Return the script of a letter, which is the beginning of its Unicode name."""
     first = unicodedata.name(letter, "UNNAMED").split(" ")[0].split("-")[0]
     return SCRIPTS.get(first, first.capitalize())
 

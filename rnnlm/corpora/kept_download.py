@@ -1,4 +1,4 @@
-"""Files that are kept from downloads, whole or begun, and the versions that servers state."""
+"""Complete and incomplete files that are kept from downloads, and the versions that servers report for them."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -18,21 +18,21 @@ class ResourceVersion:
 
     @property
     def validator(self) -> str | None:
-        """The value for If-Range: a strong ETag, else the date."""
+        """The value of an If-Range header: a strong ETag, or else the date. None if the server sent neither."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
     def is_confirmed_by(self, other: "ResourceVersion") -> bool:
-        """Return True if the other has the ETag or date that was sent as If-Range."""
+        """Return True if the other version has the ETag or the date that was sent as If-Range."""
         return self.validator is not None and self.validator in (other.etag, other.modified)
 
     def differs(self, other: "ResourceVersion") -> bool:
-        """Return True if any field that both have differs."""
+        """Return True if the versions differ in any field that both of them have."""
         pairs = zip(astuple(self), astuple(other), strict=True)
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 def version_of(response: requests.Response) -> ResourceVersion:
-    """Return the version that the headers tell. Its size is that of the whole file, not of the range."""
+    """Return the version in the headers of a response. Its size is the size of the whole file, even for a range."""
     headers = response.headers
     length = headers.get("Content-Length" if response.status_code == 200 else "Content-Range", "")
     total = length.rpartition("/")[2]
@@ -40,7 +40,7 @@ def version_of(response: requests.Response) -> ResourceVersion:
 
 
 class KeptDownload:
-    """The bytes received from a URL, in a folder, beside a note about their version."""
+    """The bytes received from a URL, in a folder, and a note about their version."""
 
     def __init__(self, folder: Path, url: str) -> None:
         key = digest_of(url)[:16]
@@ -48,12 +48,12 @@ class KeptDownload:
 
     @property
     def size(self) -> int:
-        """Bytes received."""
+        """The number of bytes received."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     @property
     def version(self) -> ResourceVersion | None:
-        """The version of the bytes received."""
+        """The version of the received bytes."""
         try:
             return ResourceVersion(**read_json(self.note)["version"])
         except (TypeError, KeyError):
@@ -61,16 +61,16 @@ class KeptDownload:
 
     @property
     def whole_sha256(self) -> str | None:
-        """The sha256 of the whole file; None as long as it is not whole."""
+        """The sha256 of the complete file, or None while it is incomplete."""
         return (read_json(self.note) or {}).get("sha256") if self.path.exists() else None
 
     def begin(self, label: str, version: ResourceVersion) -> None:
-        """Start over with a file of this version. label: its address without secrets."""
+        """Start again with a file of this version. `label` is its address without secrets."""
         self.discard()
         write_json(self.note, {"url": label, "version": vars(version)})
 
     def finish(self) -> None:
-        """Note that the file is whole."""
+        """Record that the file is complete."""
         if self.whole_sha256 is None:
             sync(self.path)
             write_json(self.note, {**read_json(self.note), "sha256": file_digest(self.path)})
@@ -80,13 +80,19 @@ class KeptDownload:
         self.note.unlink(missing_ok=True)
 
     def discard_unless_resumable(self, sha256: str | None) -> None:
-        """Start over if the server's file may be another one: without a validator or an expected sha256 to check."""
+        """Delete the received bytes if they cannot be resumed safely.
+
+        Without a validator or an expected sha256, the server's file may have become another one without notice.
+        """
         version = self.version
         if version is None or not (version.validator or sha256):
             self.discard()
 
     def request_headers(self, known: ResourceVersion | None) -> dict[str, str]:
-        """Ask for the rest of a begun file, else for the file unless the server has the kept or the known version."""
+        """Return the headers of a request for the rest of an incomplete file, or for the whole file.
+
+        The server sends the whole file only if it has another version than the kept or the known one.
+        """
         version = self.version
         if self.size and not self.whole_sha256:
             confirmed = {"If-Range": version.validator} if version and version.validator else {}

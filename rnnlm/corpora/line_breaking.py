@@ -1,30 +1,32 @@
-"""Break very long lines, such as those of text8, which has no line ends and would not fit in memory."""
+"""Breaking of very long lines. A file such as text8 has no line ends, and would not fit into memory as one line."""
 
 import re
 from collections.abc import Iterator
 
-LINE_CHARACTERS = 8_192  # longest line that is not broken
+LINE_CHARACTERS = 8_192  # The length of the longest line that is not broken.
 LONG_LINE = re.compile(rf"^[^\n]{{{LINE_CHARACTERS + 1},}}", re.MULTILINE)
-# The rest of a line; what stands before the last space that fits; or, without a space, as much as fits.
+# The alternatives are the rest of a line, the text before the last space that fits, or, without a space, as many
+# characters as fit.
 STRETCH = re.compile(rf".{{1,{LINE_CHARACTERS}}}$|(.{{1,{LINE_CHARACTERS}}}) |(.{{{LINE_CHARACTERS}}})")
 
 
 class LineBreaker:
-    """Breaks lines of more than LINE_CHARACTERS and counts the breaks.
+    """Breaks lines of more than LINE_CHARACTERS characters, and counts the breaks.
 
-    A line feed replaces a space, which keeps the size of the text; in LINE_CHARACTERS without a space it is inserted.
-    The result does not depend on how the text is cut into pieces.
+    A line feed replaces a space, so that the text keeps its size. Where LINE_CHARACTERS characters contain no space, a
+    line feed is inserted. The result does not depend on how the text is cut into pieces.
     """
 
     def __init__(self) -> None:
         self.breaks = 0
 
     def __call__(self, pieces: Iterator[str]) -> Iterator[str]:
-        """Break long lines of a text, in pieces of any length."""
-        held = ""  # an unfinished line that is not too long
+        """Yield the text with its long lines broken. The pieces may have any length."""
+        held = ""  # An unfinished line that is not too long yet.
         for piece in pieces:
             text = held + piece
-            if max(map(len, text.split("\n"))) > LINE_CHARACTERS:  # much faster than the expression
+            # This test is much faster than the regular expression.
+            if max(map(len, text.split("\n"))) > LINE_CHARACTERS:
                 text = LONG_LINE.sub(self.broken, text)
             end = text.rfind("\n") + 1
             held = text[end:]
@@ -34,7 +36,7 @@ class LineBreaker:
             yield held
 
     def broken(self, line: re.Match[str]) -> str:
-        """Cut a long line again and again."""
+        """Return a long line broken into as many lines as needed."""
 
         def cut(stretch: re.Match[str]) -> str:
             text = stretch[1] or stretch[2]

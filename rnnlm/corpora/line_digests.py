@@ -1,11 +1,12 @@
-"""A digest of each line of a text, and what it decides.
+"""The digest of each line of a text, and the decisions that depend on it.
 
-The digest is of the line's content alone, so a line keeps what was decided for it wherever other lines are inserted or
-removed:
+The digest depends only on the content of the line. Hence a decision about a line stays the same wherever other lines
+are inserted or removed. The decisions are:
 
-- whether a held-out line may choose between models (a checkpoint, a temperature, the shares of a mixture) or only
-  judges them: see `chooses`;
-- whether a block of lines ends with it, where no blank line divides a text into paragraphs: see `ends_block`.
+- whether a held-out line is used to select a model (a checkpoint, a temperature, the weights of a mixture), or is
+  reserved for comparing models: see `chooses`;
+- whether a block of lines ends with the line, in a text that blank lines do not divide into paragraphs: see
+  `ends_block`.
 """
 
 import hashlib
@@ -17,18 +18,18 @@ from typing import overload
 import numpy as np
 
 DIGEST_BYTES = 8
-LINES_A_BLOCK = 8  # on average
+LINES_A_BLOCK = 8  # The mean number of lines in a block.
 NO_LETTER_OR_DIGIT = re.compile(r"[\W_]+")
 NO_ASCII_LETTER_OR_DIGIT = bytes(set(range(128)) - set((string.ascii_letters + string.digits).encode()))
 
 
 def line_digest(line: bytes) -> int:
-    """Return the digest of a line of UTF-8, 64 bits.
+    """Return the digest of a line of UTF-8 as an integer of 64 bits.
 
-    It is that of the line's letters and digits in one case and one Unicode form, so white space, punctuation and
-    Unicode normalization do not change it. A line without letters and digits is hashed as it is.
+    The digest is computed from the letters and digits of the line, in one case and one Unicode form. Hence white space,
+    punctuation and Unicode normalization do not change it. A line without letters and digits is hashed as it is.
     """
-    if line.isascii():  # the same result, many times as fast
+    if line.isascii():  # The result is the same as below, many times faster.
         kept = line.lower().translate(None, NO_ASCII_LETTER_OR_DIGIT)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", line.decode("utf-8", "replace")).casefold())
@@ -37,7 +38,7 @@ def line_digest(line: bytes) -> int:
 
 
 def line_digests(lines: list[bytes]) -> list[int]:
-    """Return the digest of each line of a document. A blank line has that of the line before it."""
+    """Return the digest of each line of a document. A blank line has the digest of the line before it."""
     digests: list[int] = []
     for line in lines:
         digests.append(line_digest(line) if line.strip() else digests[-1] if digests else 0)
@@ -49,13 +50,19 @@ def chooses(digest: int) -> bool: ...
 @overload
 def chooses(digest: np.ndarray) -> np.ndarray: ...
 def chooses(digest: int | np.ndarray) -> bool | np.ndarray:
-    """Return True if a held-out line with this digest may choose between models; else it only judges them.
+    """Return True if the held-out line with this digest is used for model selection.
 
-    A fair coin, and the same one for all models of a corpus: what judges tonight has judged on every earlier night.
+    Others are reserved for comparing models.
+
+    About half of the lines are used for each purpose. The decision is the same for all models of a corpus, so a line
+    that is used to compare models tonight was never used to select one.
     """
     return digest & 1 == 0 if isinstance(digest, int) else digest & np.uint64(1) == 0
 
 
 def ends_block(line: bytes) -> bool:
-    """Return True if a block of lines ends with this line: on average every LINES_A_BLOCK-th does, no blank one."""
+    """Return True if a block of lines ends with this line.
+
+    On average every LINES_A_BLOCK-th line ends one, but no blank line.
+    """
     return bool(line.strip()) and (line_digest(line) >> 1) % LINES_A_BLOCK == 0

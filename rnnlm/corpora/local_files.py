@@ -1,4 +1,4 @@
-"""Local files: find the texts of a folder or glob, give reasons for leaving out others, and detect changes."""
+"""Local files: the texts of a folder or glob, the reasons why files are left out, and the detection of changes."""
 
 import glob
 import os
@@ -28,7 +28,7 @@ KEPT_BEHIND_LINKS = re.compile(r"\.\.[^/]+/|\.git/annex/objects/")
 
 @dataclass(frozen=True)
 class Found:
-    """Files to read, and files that are left out."""
+    """The files to read, and the files that are left out."""
 
     paths: tuple[Path, ...]
     left_out: tuple[LeftOut, ...] = ()
@@ -37,7 +37,8 @@ class Found:
 def texts_below(source: str, folder: Path, format: str = "auto") -> Found:
     """Find the texts, tables and documents in a folder and the folders below it, sorted by path.
 
-    Hidden files and folders are not read, for they may hold secrets. No link is followed out of the folder.
+    Hidden files and folders are not read, because they may contain secrets. Links that lead outside the folder are not
+    followed.
     """
     paths: list[Path] = []
     left_out: list[LeftOut] = []
@@ -75,10 +76,10 @@ def walk(folder: Path, hidden: list[str], left_out: list[LeftOut]) -> Iterator[P
 
 
 def reason_against(path: Path, folder: Path, format: str) -> str | None:
-    """Return why an entry of a folder is not read, or None.
+    """Return why an entry of a folder is not read, or None if it is read.
 
-    A link is read if its target is in the folder and is not read itself. A hidden target may be a secret, except where
-    volumes of Kubernetes and git-annex keep files.
+    A link is read if its target is in the folder and is not read itself. A hidden target may contain a secret, except
+    in the hidden folders where Kubernetes volumes and git-annex keep their files.
     """
     reason = reason_by_name(path.relative_to(folder).as_posix(), format)
     if path.is_symlink():
@@ -116,11 +117,13 @@ def files_in_folder(source: str, folder: Path) -> Found:
 
 
 def files_of_glob(pattern: str, format: str = "auto") -> Found:
-    """Find matching files. A pattern without a suffix, such as data/**, leaves out names that are not text.
+    """Find the files that match a pattern.
 
-    Bookkeeping matches only a pattern that names it, such as _*. format: as corpus.format.
+    A pattern without a suffix, such as data/**, ignores names that are not text.
+
+    Bookkeeping files match only a pattern that begins like their names, such as _*. `format` is corpus.format.
     """
-    # glob, not Path.glob: it takes absolute patterns and leaves hidden files out, as a shell does
+    # Unlike Path.glob, glob accepts absolute patterns, and ignores hidden files as a shell does.
     found = sorted(Path(name) for name in glob.glob(str(expanded(pattern)), recursive=True))  # noqa: PTH207
     against = {BOOKKEEPING} if PurePosixPath(pattern).suffix else {BOOKKEEPING, NO_TEXT, NOTE_REASON}
     against -= {BOOKKEEPING} if PurePosixPath(pattern).name.startswith("_") else set()
@@ -131,7 +134,7 @@ def files_of_glob(pattern: str, format: str = "auto") -> Found:
 
 
 def chosen(source: str, reasons: Mapping[Path, str | None]) -> Found:
-    """Return the files without a reason against them. Raise CorpusError if there are none."""
+    """Return the files that have no reason to be left out. Raise CorpusError if there are none."""
     left_out = [LeftOut(name=readable_path(path), reason=reason) for path, reason in reasons.items() if reason]
     if len(left_out) == len(reasons):
         raise nothing_left(source, left_out)

@@ -1,4 +1,4 @@
-"""Read the beginning of files early, so that errors appear before a server is started."""
+"""A look at the beginning of the files, so that errors are reported before a server is started."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -11,14 +11,14 @@ from rnnlm.corpora.source_files import SourceFile
 from rnnlm.corpora.split_names import is_archive_name
 from rnnlm.errors import CorpusError
 
-LOOK_BYTES = 16 << 20  # read at most, in a fraction of a second
-CONVERTED_BYTES = 1 << 20  # of documents: turning them into prose takes longer
+LOOK_BYTES = 16 << 20  # At most this many bytes are read, which takes a fraction of a second.
+CONVERTED_BYTES = 1 << 20  # The limit for documents. It is lower, because converting them to prose takes longer.
 
 
 def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusConfig) -> None:
-    """Read up to LOOK_BYTES as the corpus stage would, with its CorpusErrors, and discard them.
+    """Read up to LOOK_BYTES as the corpus stage would, and discard the text. Raise the same CorpusErrors.
 
-    Archives are skipped if there are more bytes: listing a tar reads all of it.
+    Archives are skipped if there are more bytes than that, because listing the members of a tar reads all of it.
     """
     size = sum(file.path.stat().st_size for file in files)
     with tempfile.TemporaryDirectory(prefix="rnnlm-look-") as scratch:
@@ -36,7 +36,7 @@ def look_at(source: str, files: list[SourceFile], named: bool, config: CorpusCon
 
 
 def any_text(texts: Iterable[Iterator[str]]) -> bool:
-    """Return True if there is anything but white space within LOOK_BYTES, or if there is more text than that."""
+    """Return True if there is text other than white space within LOOK_BYTES, or if there is more text than that."""
     found, characters = False, 0
     for pieces in texts:
         for piece in pieces:

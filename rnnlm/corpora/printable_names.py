@@ -1,4 +1,4 @@
-"""Names of files in messages. They come from outside, and may hold control characters or bytes that are not UTF-8."""
+"""Names of files in messages. They are not trusted, and may contain control characters or bytes that are not UTF-8."""
 
 import os
 from collections.abc import Iterable
@@ -6,23 +6,23 @@ from pathlib import Path
 
 from rnnlm.errors import CorpusError
 
-FILE_NAMES_SHOWN = 5  # in a message
+FILE_NAMES_SHOWN = 5  # A message lists at most this many names.
 
 
 def printable(text: str) -> str:
-    """Make untrusted text fit for a one-line message: at most 100 characters, none of them control characters."""
+    """Make untrusted text fit for a message of one line: at most 100 characters, and no control characters."""
     return "".join(character if character.isprintable() else "?" for character in text)[:100]
 
 
 def shortened(names: Iterable[str]) -> str:
-    """Return the first few names, and the number of others."""
+    """Return the first few names, and the number of the others."""
     names = list(names)
     more = f" and {len(names) - FILE_NAMES_SHOWN:,} more" if len(names) > FILE_NAMES_SHOWN else ""
     return ", ".join(map(printable, names[:FILE_NAMES_SHOWN])) + more
 
 
 def readable_path(path: Path) -> str:
-    """Return the path as text that can be stored: those of its bytes that are not UTF-8 become escapes."""
+    """Return the path as text that can be stored. Bytes that are not UTF-8 become escape sequences."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 

@@ -1,7 +1,7 @@
-"""The built-in corpus python-docs: English documentation from the installation itself.
+"""The built-in corpus python-docs, which is English documentation from the installation itself.
 
-`pydoc_data.topics` and the docstrings of the standard library and of some libraries, read with `ast`, not imported. One
-sentence per line as it is written; a blank line after each docstring.
+It consists of `pydoc_data.topics` and the docstrings of the standard library and of some libraries. They are read with
+`ast` and not imported. Each sentence is a line, and a blank line follows each docstring.
 """
 
 import ast
@@ -16,37 +16,41 @@ from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
-LIBRARIES = {  # import name → distribution, all pinned in constraints.txt
+LIBRARIES = {  # The name of the distribution for each import name. All of them are pinned in constraints.txt.
     "matplotlib": "matplotlib",
     "numpy": "numpy",
     "pandas": "pandas",
     "sklearn": "scikit-learn",
 }
-EXTRACTION_VERSION = "2"  # raise it when the same sources give another text
+EXTRACTION_VERSION = "2"  # Increase the version when the same sources give another text.
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages", "_vendor"}
-DOCSTRING_ROLE = re.compile(r":[\w:+.-]+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")  # :func:`~os.walk` → os.walk
-LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}")  # `text <target>`_ → text
+# For instance, :func:`~os.walk` becomes os.walk.
+DOCSTRING_ROLE = re.compile(r":[\w:+.-]+:`~?([^`<]*?)(?:\s*<[^`]*>)?`")
+LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}")  # For instance, `text <target>`_ becomes text.
 MARKUP = re.compile(r"`+_{0,2}|\*{1,2}(?=\S)|(?<=\S)\*{1,2}|\|(?=\S)|(?<=\S)\|")
 UNDERLINE = re.compile(r"^\s*([-=~^\"'`#*+.:_])\1{2,}\s*$")
-FIELD = re.compile(r"^\s*(:\w[^:]*:|\.\. |@\w+|[-*+•]\s*$|\|)")  # :param x:, directives, table rows
-PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")  # numpydoc: "x : array_like"
+# Fields such as :param x:, directives, and rows of tables.
+FIELD = re.compile(r"^\s*(:\w[^:]*:|\.\. |@\w+|[-*+•]\s*$|\|)")
+# A parameter in numpydoc's style, such as "x : array_like".
+PARAMETER = re.compile(r"^\s*[\w.*, {}'\"\[\]-]+\s*:(\s|$)(?!.*[.!?]$)")
 BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\(?[a-z]\))\s+")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z])")
 PROSE_WORD = re.compile(r"[^\W_]+(?:[-'’._][^\W_]+)*|[^\w\s]")
-NOT_IN_TEXT = re.compile("[\0\ud800-\udfff]")  # a docstring that is no raw string: base64.py of 3.14
+# A docstring that should be a raw string may contain these, as in base64.py of Python 3.14.
+NOT_IN_TEXT = re.compile("[\0\ud800-\udfff]")
 MINIMUM_WORDS = 4
-LETTER_SHARE = 0.7  # of a sentence's words must consist of letters
+LETTER_SHARE = 0.7  # At least this fraction of a sentence's words must consist of letters.
 
 
 def python_docs_versions() -> dict[str, str]:
-    """Return everything the text depends on."""
+    """Return everything that the text depends on."""
     return {"extraction": EXTRACTION_VERSION, "python": platform.python_version()} | {
         name: version(name) for name in LIBRARIES.values()
     }
 
 
 def write_python_docs(target: Path) -> dict[str, Any]:
-    """Write the corpus: the same bytes for the same versions. Returns facts for the corpus record."""
+    """Write the corpus, and return facts for the corpus record. The same versions give the same bytes."""
     seen: set[str] = set()
     words = 0
     with target.open("w", encoding="utf-8", newline="\n") as stream:
@@ -68,22 +72,22 @@ def python_sources() -> Iterator[tuple[str, list[Path]]]:
     yield "the standard library", source_files(Path(sysconfig.get_paths()["stdlib"]))
     for name in LIBRARIES:
         found = importlib.util.find_spec(name)
-        assert found is not None, name  # a dependency of this package
+        assert found is not None, name  # The library is a dependency of this package.
         assert found.origin is not None, name
         yield name, source_files(Path(found.origin).parent)
 
 
 def source_files(folder: Path) -> list[Path]:
-    """Return all .py files below a folder, without tests."""
+    """Return all .py files below a folder, except tests."""
     files = (path for path in folder.rglob("*.py") if not SKIPPED_FOLDERS & set(path.relative_to(folder).parts[:-1]))
     return sorted(path for path in files if not path.name.startswith(("test_", "conftest")))
 
 
 def docstrings(path: Path) -> Iterator[str]:
-    """Yield the docstrings of a file in order; for `pydoc_data/topics.py`, the topics."""
+    """Yield the docstrings of a file in order, or the topics of `pydoc_data/topics.py`."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # a template, or a file in another encoding
+    except (SyntaxError, ValueError):  # The file is a template or in another encoding.
         return
     if path.parts[-2:] == ("pydoc_data", "topics.py"):
         yield from (
@@ -98,7 +102,7 @@ def docstrings(path: Path) -> Iterator[str]:
 
 
 def prose_sentences(docstring: str) -> Iterator[str]:
-    """Yield the sentences of a docstring as they are written, with single spaces between words."""
+    """Yield the sentences of a docstring with single spaces between words."""
     for paragraph in docstring_paragraphs(docstring):
         for sentence in SENTENCE_END.split(plain(paragraph)):
             words = PROSE_WORD.findall(sentence)
@@ -116,9 +120,9 @@ def prose_sentences(docstring: str) -> Iterator[str]:
 
 
 def docstring_paragraphs(docstring: str) -> Iterator[str]:
-    """Yield prose lines joined to paragraphs. A bullet begins one; literal blocks (after `::`) are skipped."""
+    """Yield the paragraphs of a docstring. A bullet begins a paragraph, and literal blocks (after `::`) are skipped."""
     gathered: list[str] = []
-    literal_indent: int | None = None  # of the line before a literal block
+    literal_indent: int | None = None  # The indent of the line before a literal block.
     doctest = False
     for line in [*docstring.expandtabs().split("\n"), ""]:
         indent = len(line) - len(line.lstrip())
@@ -148,5 +152,5 @@ def docstring_paragraphs(docstring: str) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """Return the text without roles, links and emphasis."""
+    """Return the text without roles, link targets and emphasis."""
     return MARKUP.sub("", LINK.sub(r"\1", DOCSTRING_ROLE.sub(r"\1", text)))

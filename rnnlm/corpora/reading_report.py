@@ -1,4 +1,4 @@
-"""Files of a source that are left out or read with changes, because their bytes are not what was expected."""
+"""The report about files that are left out, or read with changes, because their content is not as expected."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,15 @@ from rnnlm.corpora.table_cells import TableError
 from rnnlm.corpora.text_encoding import EncodingError
 from rnnlm.storage.records import LeftOut
 
-LEFT_OUT_KEPT = 1_000  # most names of files that were not read to be stored
+LEFT_OUT_KEPT = 1_000  # At most this many names of files that were not read are stored.
 logger = logging.getLogger(__name__)
 
 
 def log_left_out(source: str, left_out: Sequence[LeftOut], advice: str = "") -> None:
-    """Log a line for what was left out, except notes and hidden files, and one for what was read with changes."""
+    """Log one line about the files that were left out and one about the files that were read with changes.
+
+    Hidden files and files about a corpus, such as README, are not mentioned.
+    """
     for read, what in ((False, "left out"), (True, "read with changes")):
         found = [one for one in left_out if one.read == read and one.reason not in (HIDDEN_NAME, NOTE_REASON)]
         if found:
@@ -23,7 +26,7 @@ def log_left_out(source: str, left_out: Sequence[LeftOut], advice: str = "") -> 
 
 
 def listed(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
-    """Return at most LEFT_OUT_KEPT of them, and the number of others."""
+    """Return at most LEFT_OUT_KEPT of the files, and an entry with the number of the others."""
     if len(left_out) <= LEFT_OUT_KEPT:
         return left_out
     more = LeftOut(name=f"{len(left_out) - LEFT_OUT_KEPT:,} more", reason="not listed here")
@@ -31,25 +34,27 @@ def listed(left_out: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
 
 
 class ReadingReport:
-    """The files that were left out or read with changes, and errors that are raised when all files were tried."""
+    """The files that were left out or read with changes, and the errors to raise after all files were tried."""
 
     def __init__(self, above: str, *, all_must_decode: bool) -> None:
-        """Begin a report. above: the beginning of all labels.
+        """Begin a report.
 
-        all_must_decode: a file that is no text in any encoding is an error.
+        Args:
+            above: The beginning that all labels have in common.
+            all_must_decode: Whether a file that is not text in any encoding is an error.
         """
         self.above, self.all_must_decode = above, all_must_decode
         self.left_out: list[LeftOut] = []
         self.undecodable: list[EncodingError] = []
-        self.refused: TableError | None = None  # the first table that is not one, or lacks the column
-        self.any_piece = False  # of any text
-        self.noted: set[tuple[str, str]] = set()  # file, and what the note on it is about
+        self.refused: TableError | None = None  # The error of the first table that is damaged or lacks the column.
+        self.any_piece = False  # True if any text was read.
+        self.noted: set[tuple[str, str]] = set()  # The file and the subject of each note.
 
     def leave_out(self, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(name=printable(name), reason=reason))
 
     def note(self, label: str, what: str, about: str = "bytes") -> None:
-        """Remember how a file was read where that was not certain: the first note about each thing."""
+        """Record how a file was read if that was uncertain. Only the first note about each subject is kept."""
         name = self.name_of(label)
         if (name, about) in self.noted:
             return
@@ -61,13 +66,13 @@ class ReadingReport:
         self.left_out.append(LeftOut(name=name, reason=what, read=True))
 
     def name_of(self, label: str) -> str:
-        """Return the file's name below the folder that holds them all."""
+        """Return the name of a file, relative to the folder that contains all files."""
         return printable(label.removeprefix(self.above))
 
     def readable(self, pieces: Iterator[str], label: str, *, alone: bool) -> Iterator[str]:
-        """Yield the pieces up to one that cannot be read, which is noted: the other files are still looked at.
+        """Yield the pieces until one cannot be read. This is recorded, and reading continues with the other files.
 
-        alone: there are no others, so TableError is raised.
+        If `alone` is true, there are no other files, and TableError is raised.
         """
         begun = False
         try:
@@ -76,20 +81,20 @@ class ReadingReport:
                 yield piece
         except EncodingError as error:
             self.refuse(error, begun=begun, alone=alone)
-        except TableError as error:  # such as a package.json among texts
+        except TableError as error:  # For instance, the folder of texts may contain a package.json.
             if alone:
                 raise
             self.refused = self.refused or error
             self.leave_rest(label, str(error).partition("\n")[0].removeprefix(f"{label}: ").removesuffix(";"), begun)
 
     def refuse(self, error: EncodingError, *, begun: bool, alone: bool) -> None:
-        """Leave out a file that is no text in any encoding, unless it is the only one or all have to be text."""
+        """Leave out a file that is not text in any encoding, unless it is the only file or all must be text."""
         if alone or self.all_must_decode:
             self.undecodable.append(error)
         else:
             self.leave_rest(error.label, f"{error.place}; no encoding fits", begun)
 
     def leave_rest(self, label: str, reason: str, begun: bool) -> None:
-        """Leave out the rest of a file that cannot be read. begun: True if what stands before it was read."""
+        """Leave out the rest of a file that cannot be read. `begun` is true if the text before it was read."""
         reason += "; what stands before it was read" if begun else ""
         self.left_out.append(LeftOut(name=self.name_of(label), reason=reason, read=begun))

@@ -1,4 +1,7 @@
-"""Fill every split of a small text: enlarge shares that leave a split too small, and cut very few lines by line."""
+"""Splits of small texts.
+
+Proportions that leave a split too small are enlarged, and very few documents are split by line.
+"""
 
 from collections import defaultdict
 from itertools import accumulate
@@ -6,17 +9,19 @@ from itertools import accumulate
 from rnnlm.corpora.splits import corpus_documents, stored_lines
 from rnnlm.storage.records import SPLITS, CorpusRecord, Split
 
-SMALL_TEXT_BYTES = 2 << 20  # a larger text has at least 256 documents, of which 5 % are hardly ever none
-FEWEST_DOCUMENTS = 12  # different ones; a text with fewer is cut by line
-VALIDATION_LINES = 60  # half of them choose between models, half judge: see line_digests.py
-LARGEST_SHARE = 0.2  # of the lines, to reach VALIDATION_LINES
+SMALL_TEXT_BYTES = 2 << 20  # A larger text has at least 256 documents, so that a split of 5 % is hardly ever empty.
+FEWEST_DOCUMENTS = 12  # A text with fewer distinct documents is split by line.
+# Half of them are used for model selection, the others for comparing models; see line_digests.py.
+VALIDATION_LINES = 60
+LARGEST_SHARE = 0.2  # The largest proportion of the lines that may be used to reach VALIDATION_LINES.
 
 
 def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
-    """Give larger shares to a small corpus of which a carved split would be empty or have too few lines.
+    """Enlarge the proportions of a small corpus if a split would be empty or would have too few lines.
 
-    One of few documents is cut by line. A corpus of fewer different documents than splits is returned unchanged: see
-    explain_empty_split. While a text grows its shares fall, so what is held out tonight was hardly ever trained on.
+    A corpus of few documents is split by line. A corpus with fewer distinct documents than splits is returned
+    unchanged; see explain_empty_split. While a text grows, its proportions fall. Hence a document that is held out
+    tonight was hardly ever used for training before.
     """
     wanted = {split for split, share in corpus.carved_shares.items() if share}
     if not wanted or corpus.corpus_bytes > SMALL_TEXT_BYTES:
@@ -34,9 +39,9 @@ def fill_splits(corpus: CorpusRecord) -> CorpusRecord:
 
 
 def lines_by_key(corpus: CorpusRecord) -> dict[float, int]:
-    """Return the number of lines with text for each different document (or source) that splits are carved from.
+    """Return the number of lines with text of each distinct document or source from which splits are made.
 
-    The keys are the fractions of 1 that decide a split, in ascending order; see splits.carve.
+    The keys are the fractions of 1 that decide the split, in ascending order; see splits.carve.
     """
     found: defaultdict[float, int] = defaultdict(int)
     for document in corpus_documents(corpus):
@@ -46,10 +51,10 @@ def lines_by_key(corpus: CorpusRecord) -> dict[float, int]:
 
 
 def enlarged_shares(line_counts: dict[float, int], shares: dict[Split, float]) -> dict[Split, float]:
-    """Return the shares of the carved splits, enlarged where needed: no split is empty, train included.
+    """Return the proportions of the splits, enlarged where needed, so that no split is empty, not even train.
 
-    The validation split has VALIDATION_LINES lines, or LARGEST_SHARE of all if these are fewer.
-    line_counts: of lines_by_key(), more of them than shares.
+    The validation split gets VALIDATION_LINES lines, or LARGEST_SHARE of all lines if that is fewer. `line_counts` is
+    the result of lines_by_key(), and must have more entries than `shares`.
     """
     fractions, counts = list(line_counts), list(line_counts.values())
     wanted_lines = {"test": 1, "valid": 1}
@@ -62,7 +67,7 @@ def enlarged_shares(line_counts: dict[float, int], shares: dict[Split, float]) -
     for position, split in enumerate(carved):
         usual = sum(border <= fraction < border + shares[split] for fraction in fractions)
         enough = 1 + sum(lines < wanted_lines[split] for lines in accumulate(counts[taken:]))
-        later = len(carved) - position  # documents for the other splits and for train
+        later = len(carved) - position  # The number of documents that the other splits and train need.
         if enough <= usual <= len(fractions) - taken - later:
             end = border + shares[split]
             taken += usual
@@ -74,7 +79,7 @@ def enlarged_shares(line_counts: dict[float, int], shares: dict[Split, float]) -
 
 
 def explain_empty_split(corpus: CorpusRecord, split: Split) -> str:
-    """Return why a split has no token to predict, and what to do."""
+    """Return why a split has no token to predict, and what can be done about it."""
     carved = {name for name, share in corpus.carved_shares.items() if share}
     missing = f"the {split} split has no token to predict; put text into {split}.txt"
     if split in corpus.files and not (split == "train" and carved):
@@ -92,7 +97,7 @@ def explain_empty_split(corpus: CorpusRecord, split: Split) -> str:
 
 
 def count_lines(corpus: CorpusRecord, at_most: int) -> tuple[int, int]:
-    """Count the lines to carve splits from, without blank ones, and the different ones, up to at_most."""
+    """Return the number of lines that are not blank and the number of distinct ones, both up to `at_most`."""
     seen: set[bytes] = set()
     lines = 0
     for line in stored_lines(corpus.folder / (corpus.files.get("text") or corpus.files["train"])):

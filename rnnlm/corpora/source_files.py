@@ -1,4 +1,4 @@
-"""Open the files of a source and the members of its archives, decompressed and within the configured limits."""
+"""Access to the files of a source and to the members of its archives, decompressed and within the configured limits."""
 
 import contextlib
 import shutil
@@ -26,16 +26,16 @@ class SourceFile:
 
 
 class Opener:
-    """Opens the files of one source, and counts the bytes unpacked from the wanted ones."""
+    """Opens the files of one source, and counts the bytes that the wanted files unpack to."""
 
     def __init__(self, config: CorpusConfig, scratch: Path) -> None:
-        """Prepare to open files. scratch: a folder for temporary files."""
+        """Prepare to open files. `scratch` is a folder for temporary files."""
         self.config, self.scratch = config, scratch
         self.unpacked_bytes = 0
 
     @contextlib.contextmanager
     def outermost(self, file: SourceFile) -> Iterator[OpenFile]:
-        """Give the file's bytes, decompressed."""
+        """Open a file, and decompress it if it is compressed. Members of archives are not opened."""
         with contextlib.ExitStack() as stack:
             try:
                 meter = Meter(file.path.stat().st_size, self.config, self.unpacked_bytes)
@@ -46,7 +46,10 @@ class Opener:
             yield opened
 
     def members(self, file: SourceFile, wanted: Collection[str]) -> Iterator[tuple[str, OpenFile | None]]:
-        """Yield ("", the file), or (name, member) for each member of an archive; None for one not wanted."""
+        """Yield ("", file) for an ordinary file, and (name, member) for each member of an archive.
+
+        The member is None if its name is not in `wanted`.
+        """
         with self.outermost(file) as opened:
             kind = archive_kind(opened.head, opened.plain_name)
             if kind is None:
@@ -68,7 +71,10 @@ class Opener:
 
     @contextlib.contextmanager
     def seekable(self, stream: OpenFile) -> Iterator[IO[bytes]]:
-        """Give the stream, or a file with its bytes if it is not seekable: Parquet has its index at the end."""
+        """Return the stream, or a temporary file with its content if it is not seekable.
+
+        Parquet has its index at the end.
+        """
         if stream.seekable():
             yield stream
             return

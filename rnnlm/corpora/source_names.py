@@ -1,4 +1,4 @@
-"""Names of sources: how one is written, when two are the same, and the name of the corpus that comes from it."""
+"""Names of sources: their parts, their absolute form, and the name of the corpus that is derived from them."""
 
 import re
 import unicodedata
@@ -16,16 +16,16 @@ from rnnlm.storage.home import digest_of, expanded
 from rnnlm.storage.redaction import redacted
 
 HUB_PREFIX = "hf:"
-WILDCARDS = set("*?[")  # of a glob
-LONGEST_CORPUS_NAME = 63  # characters of a corpus's name
-PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # a name in these characters is kept whole
+WILDCARDS = set("*?[")  # The wildcards of a glob.
+LONGEST_CORPUS_NAME = 63  # The maximum length of a corpus's name.
+PLAIN_STEM = re.compile(r"[A-Za-z0-9 ._-]*")  # A name that consists of these characters needs no digest.
 
 
 @dataclass(frozen=True)
 class HubName:
     """The parts of a name after `hf:`."""
 
-    path: str  # owner/name, or a local folder
+    path: str  # The name owner/name, or a local folder.
     configuration: str | None
 
     @property
@@ -35,7 +35,7 @@ class HubName:
 
 
 def hub_name(source: str) -> HubName:
-    """Parse 'hf:owner/name:config'. CorpusError if it is neither a name nor a folder."""
+    """Parse 'hf:owner/name:config'. Raise CorpusError if the source is neither a name nor a folder."""
     rest = source.removeprefix(HUB_PREFIX)
     if expanded(rest).is_file():
         raise CorpusError(f"{source}: is a file; give it without {HUB_PREFIX}, or its folder")
@@ -49,7 +49,7 @@ def hub_name(source: str) -> HubName:
 
 
 def absolute_source(source: str) -> str:
-    """Return a path in full and without links, wherever it was given; names and addresses are returned unchanged."""
+    """Return a path as an absolute path without links. Names and addresses are returned unchanged."""
     if not source or source in CATALOGUE or is_url(source):
         return source
     if source.startswith(HUB_PREFIX):
@@ -59,13 +59,16 @@ def absolute_source(source: str) -> str:
 
 
 def as_stored(config: PipelineConfig) -> PipelineConfig:
-    """Return a configuration as files and registries keep it: other folders may have another text of this name."""
+    """Return a configuration as it is stored in files and in the registry, with an absolute source.
+
+    A relative path would mean another text if it were read in another folder.
+    """
     corpus = config.corpus.model_copy(update={"source": absolute_source(config.corpus.source)})
     return config.model_copy(update={"corpus": corpus})
 
 
 def is_url(source: str) -> bool:
-    """Return True for http and https. Raise CorpusError for another scheme."""
+    """Return True for an http or https address. Raise CorpusError for another scheme."""
     scheme, separator, _ = source.partition("://")
     if not separator:
         return False
@@ -83,7 +86,7 @@ def is_url(source: str) -> bool:
 
 
 def corpus_name(config: CorpusConfig) -> str:
-    """Return the configured name, or one derived from the source alone: "my-text" for 'data/My Text.txt'."""
+    """Return the configured name, or a name derived from the source, such as "my-text" for 'data/My Text.txt'."""
     if config.name:
         return config.name
     source = config.source
@@ -103,11 +106,12 @@ def corpus_name(config: CorpusConfig) -> str:
 
 
 def name_of(stem: str) -> str:
-    """Return the stem in at most 63 of a-z, 0-9 and dashes.
+    """Return the stem as a name of at most 63 characters, which are a-z, 0-9 and dashes.
 
-    Letters of other scripts are transliterated. If more is lost than case and separators, a digest of the stem follows.
+    Letters of other scripts are transliterated. If more is lost than case and separators, a digest of the stem is
+    appended.
     """
-    stem = unicodedata.normalize("NFC", stem)  # file systems differ in how they compose é
+    stem = unicodedata.normalize("NFC", stem)  # File systems differ in how they compose characters such as é.
     name = slugify(stem)
     if PLAIN_STEM.fullmatch(stem) and len(name) <= LONGEST_CORPUS_NAME:
         return name or "corpus"
@@ -115,11 +119,11 @@ def name_of(stem: str) -> str:
 
 
 def with_digest(name: str, distinct: str) -> str:
-    """Return the name, shortened if need be, with eight digits of the digest of what it is to be told apart by."""
+    """Return the name, shortened if necessary, with eight digits of the digest of a text that distinguishes it."""
     return f"{name[: LONGEST_CORPUS_NAME - 9].strip('-') or 'corpus'}-{digest_of(distinct)[:8]}"
 
 
 def stem_of(name: str) -> str:
-    """Return the name without its suffix and that of a compression: "news" for news.tar.gz."""
+    """Return the name without its suffix and without the suffix of a compression: "news" for news.tar.gz."""
     path = PurePosixPath(name)
     return PurePosixPath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem

@@ -1,4 +1,4 @@
-"""Names of files and archive members: which split and format they stand for, and which are not text."""
+"""Names of files and archive members: the split and the format that they stand for, and names that are not text."""
 
 import mimetypes
 import re
@@ -11,7 +11,7 @@ from rnnlm.corpora.printable_names import printable
 from rnnlm.errors import CorpusError
 from rnnlm.storage.records import SPLITS, Split
 
-SHARD_NUMBER = re.compile(r"\d+|of")  # of train-00000-of-00003
+SHARD_NUMBER = re.compile(r"\d+|of")  # The last words of a name such as train-00000-of-00003.
 SPLIT_OF_WORD: dict[str, Split] = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
@@ -24,7 +24,7 @@ COMPRESSED = {
     ".lzma": "",
     ".zst": "",
     ".zstd": "",
-}  # suffix → suffix after decompression
+}  # The suffix that remains after decompression, for each suffix.
 COMPRESSED |= {".tgz": ".tar", ".tbz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tzst": ".tar"}
 ARCHIVES = {".tar", ".zip"}
 TABLE_SUFFIXES = {
@@ -38,7 +38,7 @@ TABLE_SUFFIXES = {
     ".parq": "parquet",
     ".pq": "parquet",
 }
-DOCUMENT_SUFFIXES = {  # see document_formats.py
+DOCUMENT_SUFFIXES = {  # See document_formats.py.
     ".md": "markdown",
     ".markdown": "markdown",
     ".rst": "rst",
@@ -61,18 +61,18 @@ BOOKKEEPING_FOLDER = re.compile(r"_(temporary|delta_log|spark_metadata|change_da
 NOTE_REASON = "about the text, not part of it; a glob such as '**/*.md' takes it"
 ARCHIVE = "an archive; a glob such as FOLDER/* opens it"
 NO_TEXT = "not text, judging by the name; corpus.format=text reads any"
-NOTES = {"readme", "license", "licence", "copying", "changelog"}  # files about a corpus
+NOTES = {"readme", "license", "licence", "copying", "changelog"}  # Files about a corpus.
 
 
 def uncompressed_name(name: str) -> str:
-    """Return the file name after decompression: a.txt for a.txt.gz, b.tar for b.tgz."""
+    """Return the name of the file after decompression: a.txt for a.txt.gz, b.tar for b.tgz."""
     suffix = PurePosixPath(name).suffix
     below = COMPRESSED.get(suffix.lower())
     return name if below is None else name[: -len(suffix)] + below
 
 
 def suffix_of(name: str) -> str:
-    """Return the lower-case suffix after decompression: .txt for a.TXT.gz."""
+    """Return the suffix after decompression in lower case: .txt for a.TXT.gz."""
     return PurePosixPath(uncompressed_name(name)).suffix.lower()
 
 
@@ -81,16 +81,17 @@ class Claim:
     """A split that a name may stand for. It does if another name of the same group stands for another split."""
 
     split: Split
-    group: tuple[str, ...]  # what the names of a data set share: the folder, and the rest of the name
-    alone: bool  # the name is nothing but the split, such as train.txt or train-00001.jsonl
+    group: tuple[str, ...]  # The folder and the rest of the name, which the files of a data set have in common.
+    alone: bool  # True if the name consists of the split alone, such as train.txt or train-00001.jsonl.
 
 
 def named_splits(names: Iterable[str]) -> dict[str, Split | None]:
-    """Return the split that each name stands for, judged together with the other names.
+    """Return the split that each name stands for. It depends on the other names.
 
-    news-train.txt stands for one beside news-test.txt, and train/a.txt beside test/b.txt. train.txt needs no other
-    name. A name that merely contains a split's word, such as test-plan.txt, stands for none, and that of a document,
-    such as testing.md, never does. Without training text, names stand for splits only if all of them do.
+    The name news-train.txt stands for a split if there is a news-test.txt, and train/a.txt if there is a test/b.txt.
+    The name train.txt needs no other name. A name that merely contains a word for a split, such as test-plan.txt,
+    stands for none. The name of a document, such as testing.md, never stands for a split. Without training text, names
+    stand for splits only if all of them do.
     """
     claims = {name: list(claims_of(name)) for name in names}
     splits_of = defaultdict(set)
@@ -117,13 +118,17 @@ def claims_of(name: str) -> Iterator[Claim]:
             yield Claim(SPLIT_OF_WORD[part], ("folder", *path.parts[:index]), alone=False)
     words = words_of(path)
     found = splits_in(words)
-    if len(found) == 1 and path.suffix not in {*DOCUMENT_SUFFIXES, *SOURCE_CODE}:  # train.py is no split
+    # The program train.py is not a training text.
+    if len(found) == 1 and path.suffix not in {*DOCUMENT_SUFFIXES, *SOURCE_CODE}:
         rest = [word for word in words if word not in SPLIT_OF_WORD and not SHARD_NUMBER.fullmatch(word)]
         yield Claim(found.pop(), ("file", *path.parent.parts, "", *rest), alone=not rest and path.name == str(path))
 
 
 def split_named(name: str) -> Split | None:
-    """Return the split in the name of a data set's part, such as train_sft: its first or last word, or all of it."""
+    """Return the split in the name of a part of a data set, such as train_sft.
+
+    It is the first or last word, or the whole name.
+    """
     found = splits_in(words_of(PurePosixPath(name.lower())))
     if len(found) > 1:
         raise CorpusError(f"{name}: names several splits ({', '.join(sorted(found))}); rename it to name one")
@@ -131,7 +136,10 @@ def split_named(name: str) -> Split | None:
 
 
 def words_of(path: PurePosixPath) -> list[str]:
-    """Return the words of a file name, separated by . _ or -, without its suffix. One as in ptb.train is a word."""
+    """Return the words of a file name without its suffix.
+
+    Words are separated by . _ or -; the suffix of ptb.train is a word.
+    """
     return re.split(r"[._-]", path.name if path.suffix[1:] in SPLIT_OF_WORD else path.stem)
 
 
@@ -149,11 +157,12 @@ def unclear_split_names(names: Iterable[str]) -> list[str]:
 
 
 def reason_by_name(name: str, format: str = "auto") -> str | None:
-    """Return why a file or archive member is not read, judging by its path below the source; None if it may be read.
+    """Return why the name of a file or archive member rules out reading it, or None if it may be read.
 
-    Hidden are names that begin with a dot, and what macOS adds to archives. Bookkeeping are names that begin with _, as
-    Spark's do, unless their suffix is one of text, a document or a program, such as __init__.py. If the configuration
-    sets the format, any suffix may be text except those of images, video, fonts and sound.
+    `name` is the path below the source. Hidden names begin with a dot; files that macOS adds to archives count as
+    hidden. Names that begin with _ are bookkeeping, as Spark writes them, unless the suffix is that of a text, a
+    document or a program, as in __init__.py. If the configuration sets the format, any suffix may be text except those
+    of images, videos, fonts and sounds.
     """
     *folders, last = PurePosixPath(name).parts
     suffix = suffix_of(last)
@@ -169,7 +178,7 @@ def reason_by_name(name: str, format: str = "auto") -> str | None:
     if format != "auto":
         kind = mimetypes.guess_type(f"a{suffix}")[0] or ""
         return NO_TEXT if kind.startswith(("audio/", "font/", "image/", "video/")) else None
-    # A split may be a suffix, as in ptb.train.
+    # The suffix may be a split, as in ptb.train.
     known = suffix in {*TEXTS, *TABLE_SUFFIXES, *DOCUMENT_SUFFIXES} or suffix[1:] in SPLIT_OF_WORD
     return None if known else NO_TEXT
 
@@ -179,14 +188,14 @@ def may_be_read(name: str, format: str = "auto") -> bool:
 
 
 def is_archive_name(name: str) -> bool:
-    """Return True for a tar or zip, compressed or not, judging by the name."""
+    """Return True if the name is that of a tar or zip archive, compressed or not."""
     return suffix_of(name) in ARCHIVES
 
 
 def check_roles(source: str, roles: Mapping[str, str | None]) -> None:
-    """Raise CorpusError if names stand for splits but none for `train`: only valid and test can be carved.
+    """Raise CorpusError if names stand for splits but none of them for `train`. Only valid and test can be split off.
 
-    roles: name of each file, member or hub split → the split in it, or None.
+    `roles` has the split that each file, archive member or hub split stands for, or None.
     """
     named = {role: printable(PurePosixPath(name).name) for name, role in roles.items() if role in SPLITS}
     if named and "train" not in named:

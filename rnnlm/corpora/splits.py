@@ -1,12 +1,15 @@
-"""Documents of a corpus and their splits, decided by digest: a document keeps its split when documents are added.
+"""The documents of a corpus and their splits.
 
-A document is a paragraph. Where no blank line ends one for DOCUMENT_LINES lines, it is a block of a few lines, which
-ends with a line that line_digests.ends_block() chooses: lines inserted elsewhere do not move it.
+A digest decides the split, so that it stays the same when the corpus grows.
+
+A document is a paragraph. If no blank line ends a paragraph for DOCUMENT_LINES lines, a document is a block of a few
+lines. It ends with a line that line_digests.ends_block() chooses, so that lines inserted elsewhere do not move it.
 
 A source is a file, an archive member or a table row. No document spans two sources. A corpus with at least
-SOURCES_TO_SPLIT_BY sources is split by whole sources; one with fewer than half of that, such as a few books, by
-documents. In between a document is held out if either rule says so. So a model that was trained before the number of
-sources has passed the limit can be compared with one that is trained afterwards: both have held out some of the same.
+SOURCES_TO_SPLIT_BY sources is split by whole sources. A corpus with fewer than half of that, such as a few books, is
+split by documents. In between, a document is held out if either rule says so. Hence a model that was trained before the
+number of sources reached the limit can be compared with one that is trained afterwards, because both have held out some
+of the same documents.
 """
 
 import hashlib
@@ -22,52 +25,55 @@ from rnnlm.corpora.line_digests import ends_block
 from rnnlm.corpora.source_index import SourceIndex, read_source_index
 from rnnlm.storage.records import CorpusRecord, Split
 
-DOCUMENT_LINES = 50  # at most; a longer paragraph, or text without paragraphs, is cut into blocks
-DOCUMENT_BYTES = 8_192  # at most, unless a single line is longer
-SEARCHED_BYTES = 65_536  # for a blank line after which a document starts
-SOURCES_TO_SPLIT_BY = 100  # with fewer, a split of 5 % of whole sources would often be empty
+# The maximum number of lines. A longer paragraph, or text without paragraphs, is divided into blocks.
+DOCUMENT_LINES = 50
+DOCUMENT_BYTES = 8_192  # The maximum size, unless a single line is larger.
+SEARCHED_BYTES = 65_536  # The number of bytes in which a blank line is searched, after which a document starts.
+SOURCES_TO_SPLIT_BY = 100  # With fewer sources, a split of 5 % of them would often be empty.
 NO_LETTER = re.compile(r"[\W\d_]+")
 NO_ASCII_LETTER = bytes(set(range(128)) - set(string.ascii_letters.encode()))
 
 
 @dataclass(frozen=True)
 class CorpusDocument:
-    """A paragraph, or a block of one, with the blank lines after it; all documents together are the corpus."""
+    """A paragraph or a block of one, with the blank lines after it. All documents together are the whole corpus."""
 
     split: Split
-    source_file: str  # within the corpus folder
-    source_number: int  # of its source within source_file
+    source_file: str  # The name of the file in the corpus folder.
+    source_number: int  # The number of the document's source within source_file.
     byte_offset: int
-    data: bytes  # UTF-8
-    sha256: str  # of the data, hexadecimal
-    split_key: str  # 8 bytes, hexadecimal: the beginning of the digest that decides its split
+    data: bytes  # The text in UTF-8.
+    sha256: str  # The sha256 of the data in hexadecimal.
+    split_key: str  # The first 8 bytes, in hexadecimal, of the digest that decides the split.
 
     @property
     def lines(self) -> list[str]:
-        """The lines without their line feeds; a final line feed does not begin another line."""
+        """The lines without their line feeds. A final line feed does not begin another line."""
         return self.data.decode("utf-8").removesuffix("\n").split("\n")
 
 
 @dataclass(frozen=True)
 class ByteRange:
-    """Whole neighbouring documents in one file of a corpus."""
+    """A range of whole documents in one file of a corpus."""
 
-    source_file: str  # within the corpus folder
+    source_file: str  # The name of the file in the corpus folder.
     byte_offset: int
     byte_count: int
 
 
 def corpus_documents(corpus: CorpusRecord) -> Iterator[CorpusDocument]:
-    """Yield all documents of a corpus that are used, in its order."""
+    """Yield all documents of a corpus that are used, in the order of the corpus."""
     for file_name in corpus_files(corpus):
         size = (corpus.folder / file_name).stat().st_size
         yield from documents_in(corpus, ByteRange(file_name, 0, size))
 
 
 def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[CorpusDocument]:
-    """Yield the documents of a byte range. Splits that the source gives are kept; the others are carved by digest.
+    """Yield the documents of a byte range.
 
-    Training documents that a sample leaves out are skipped.
+    Splits that the source provides are kept; the other splits are made by digest.
+
+    Training documents that are not in the sample are skipped.
     """
     role = role_of(corpus, byte_range.source_file)
     sources = read_source_index(corpus.folder, role)
@@ -91,9 +97,12 @@ def documents_in(corpus: CorpusRecord, byte_range: ByteRange) -> Iterator[Corpus
 
 
 def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
-    """Return the digest, 8 bytes, that decides the split of a document: its own or its source's.
+    """Return the digest of 8 bytes that decides the split of a document.
 
-    The smaller one of both, which is the one that holds out, between half of SOURCES_TO_SPLIT_BY and all of it.
+    It is the document's own digest or its source's.
+
+    If the number of sources is between half of SOURCES_TO_SPLIT_BY and SOURCES_TO_SPLIT_BY, it is the smaller of the
+    two, because a small digest holds a document out.
     """
     if source_count >= SOURCES_TO_SPLIT_BY:
         return of_source
@@ -101,7 +110,10 @@ def split_key(of_document: bytes, of_source: bytes, source_count: int) -> bytes:
 
 
 def carve(key: bytes, shares: dict[Split, float]) -> Split:
-    """Return the split of a document. Its key, 8 bytes, is a fraction of 1: below the share of `test` it is test."""
+    """Return the split of a document by its key of 8 bytes.
+
+    The key is read as a fraction of 1. If it is below the proportion of `test`, the document belongs to the test split.
+    """
     fraction = int.from_bytes(key, "big") / 2**64
     test_share = shares.get("test", 0.0)
     if fraction < test_share:
@@ -110,7 +122,10 @@ def carve(key: bytes, shares: dict[Split, float]) -> Split:
 
 
 def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
-    """Yield the whole corpus in order, in ranges of at least `byte_count` bytes, except at the end of each file."""
+    """Yield the whole corpus in order as ranges of at least `byte_count` bytes.
+
+    The last range of a file may be smaller.
+    """
     for file_name in corpus_files(corpus):
         path = corpus.folder / file_name
         sources = read_source_index(corpus.folder, role_of(corpus, file_name))
@@ -126,14 +141,14 @@ def byte_ranges(corpus: CorpusRecord, byte_count: int) -> Iterator[ByteRange]:
 def document_start(path: Path, sources: SourceIndex, position: int) -> int | None:
     """Return the offset of a document at or soon after `position`, or None if none is found.
 
-    Wherever reading begins, a document starts where a source starts, and at a line of text that follows blank lines
-    which follow a line of text.
+    Wherever reading begins, a document starts at the beginning of a source, and at a line of text that follows blank
+    lines which follow a line of text.
     """
     text_seen = blank_after = False
     found: int | None = None
     with path.open("rb") as stream:
         stream.seek(position - 1)
-        stream.readline()  # the rest of a line
+        stream.readline()  # The rest of the line is skipped.
         offset = stream.tell()
         for line in stream:
             blank = not line.strip()
@@ -148,10 +163,7 @@ def document_start(path: Path, sources: SourceIndex, position: int) -> int | Non
 
 
 def next_document(path: Path, sources: SourceIndex, begin: int, byte_count: int, document_lines: int) -> int:
-    """Return where a document starts, at least `byte_count` bytes after the one at `begin`.
-
-    The end of the file if none.
-    """
+    """Return the offset of a document at least `byte_count` bytes after the one at `begin`, or the end of the file."""
     starts = (start - begin for start in sources.starts_between(begin, path.stat().st_size))
     end = begin
     for data in paragraphs(stored_lines(path, begin), starts, document_lines):
@@ -175,18 +187,19 @@ def paragraphs(
 ) -> Iterator[bytes]:
     """Yield the documents of a text. A document is a paragraph with the blank lines after it.
 
-    A paragraph of more than document_lines lines or DOCUMENT_BYTES is cut into blocks, each up to a line that
-    ends_block(), but not longer. A document ends before each offset in `starts`, where a source begins. A line of ASCII
-    white space is blank. A paragraph does not depend on the text before it.
+    A paragraph of more than document_lines lines or DOCUMENT_BYTES bytes is divided into blocks. Each block ends with a
+    line for which ends_block() is true, or at these limits. A document ends before each offset in `starts`, where a
+    source begins. A line of ASCII white space is blank. A paragraph does not depend on the text before it.
     """
     gathered: list[bytes] = []
-    is_long = text_seen = blank_after = False  # of the paragraph so far
+    is_long = text_seen = blank_after = False  # The state of the present paragraph.
     offset = size = 0
     borders = iter(starts)
     border = next(borders, None)
 
     def is_full(line: bytes) -> bool:
-        enough = len(gathered) >= document_lines and (text_seen or document_lines > 1)  # a blank line is no document
+        # A blank line is not a document.
+        enough = len(gathered) >= document_lines and (text_seen or document_lines > 1)
         return enough or size + len(line) > DOCUMENT_BYTES
 
     for line in lines:
@@ -214,7 +227,10 @@ def paragraphs(
 
 
 def cut_at_block_ends(lines: list[bytes]) -> list[list[bytes]]:
-    """Cut lines after each one that ends_block(); the last part, which is not empty, may continue."""
+    """Divide the lines after each line for which ends_block() is true.
+
+    The last part is not empty and may be incomplete.
+    """
     parts: list[list[bytes]] = [[]]
     for line in lines:
         if parts[-1] and ends_block(parts[-1][-1]):
@@ -224,9 +240,9 @@ def cut_at_block_ends(lines: list[bytes]) -> list[list[bytes]]:
 
 
 def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None) -> Iterator[bytes]:
-    """Yield the lines of a byte range of a corpus file, with their line feeds, read one by one.
+    """Yield the lines of a byte range of a corpus file one by one, with their line feeds.
 
-    The range must begin and end at lines. byte_count None: to the end of the file.
+    The range must begin and end at the boundary of lines. If `byte_count` is None, it extends to the end of the file.
     """
     left = byte_count
     with path.open("rb") as stream:
@@ -240,16 +256,16 @@ def stored_lines(path: Path, byte_offset: int = 0, byte_count: int | None = None
 
 
 def text_fingerprint(data: bytes) -> str:
-    """Return the sha256 of the letters, hexadecimal: the same text has the same fingerprint however it was cleaned."""
+    """Return the sha256 of the text's letters in hexadecimal. Cleaning a text does not change it."""
     return hashlib.sha256(letters_of(data)).hexdigest()
 
 
 def letters_of(data: bytes) -> bytes:
-    """Return the letters of a UTF-8 text in one case and one Unicode form, or all of a text without letters.
+    """Return the letters of a UTF-8 text in one case and one Unicode form, or the whole text if it has no letters.
 
-    Unicode normalisation, lower case, replaced digits and white space do not change them.
+    Unicode normalisation, lower case, replaced digits and white space do not change the result.
     """
-    if data.isascii():  # the same result, a hundred times as fast
+    if data.isascii():  # The result is the same as below, a hundred times faster.
         letters = data.lower().translate(None, NO_ASCII_LETTER)
     else:
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", data.decode("utf-8", "replace")).casefold())

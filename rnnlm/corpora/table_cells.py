@@ -1,4 +1,4 @@
-"""Cells of a table: where they are, and what they are as text."""
+"""The cells of a table: their column, and their value as text."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,15 +11,15 @@ from rnnlm.corpora.printable_names import printable
 from rnnlm.corpora.text_encoding import Decoding, sound_text
 from rnnlm.errors import CorpusError
 
-Row = tuple[str, tuple[Any, ...]]  # where it is, for messages; the cells of the wanted columns
+Row = tuple[str, tuple[Any, ...]]  # The place of the row in messages, and the cells of the wanted columns.
 
 
 class TableError(CorpusError):
-    """A row that is not in the format of its table."""
+    """A row does not have the format of its table."""
 
 
 class NoColumnError(TableError):
-    """A table lacks a column that was asked for."""
+    """A table lacks a requested column."""
 
     def __init__(self, label: str, column: str, there: list[str]) -> None:
         names = ", ".join(printable(str(name)) for name in there[:10]) or "none"
@@ -29,13 +29,13 @@ class NoColumnError(TableError):
 
 
 class Spelled(str):
-    """A value that is not text, as the file spells it: a number of any size and precision."""
+    """A value that is not text, as the file spells it. It may be a number of any size and precision."""
 
 
 def place_of(column: str, heads: list[str], label: str) -> int:
-    """Return the place of the column of this name.
+    """Return the index of the column of this name.
 
-    Raise NoColumnError if there is none, TableError if there are several.
+    Raise NoColumnError if there is none, and TableError if there are several.
     """
     if column not in heads:
         raise NoColumnError(label, column, heads)
@@ -45,7 +45,10 @@ def place_of(column: str, heads: list[str], label: str) -> int:
 
 
 def column_texts(rows: Iterable[Row], label: str, column: str, decoding: Decoding) -> Iterator[str]:
-    """Yield the texts of rows of one cell, with line feeds as line ends, one of them at the end. Null is skipped."""
+    """Yield the texts of rows of one cell.
+
+    Each text has line feeds as line ends and ends with one. Null cells are skipped.
+    """
     for where, (cell,) in rows:
         if isinstance(cell, str) and not isinstance(cell, Spelled):
             text = sound_text(cell, label, decoding).replace("\r\n", "\n").replace("\r", "\n")
@@ -60,14 +63,14 @@ def kind_of_cell(cell: Any) -> str:
 
 
 def cell_text(cell: Any, where: str) -> str | None:
-    """Return a cell as text: numbers and dates as spelled, lists and objects as JSON.
+    """Return a cell as text. Numbers and dates are as the file spells them; lists and objects are JSON.
 
     Raise TableError for other values.
     """
     if cell is None or isinstance(cell, str):
         return cell
     try:
-        return json_text(cell, where).removeprefix('"').removesuffix('"')  # of a date
+        return json_text(cell, where).removeprefix('"').removesuffix('"')  # The JSON of a date is quoted.
     except RecursionError:
         raise TableError(f"{where}: lists or objects are nested too deeply; store the text alone") from None
 

@@ -1,4 +1,4 @@
-"""The columns of csv, tsv, JSON lines and Parquet files, row by row."""
+"""Readers of the columns of csv, tsv, JSON lines and Parquet files, row by row."""
 
 import csv
 import itertools
@@ -18,30 +18,32 @@ from rnnlm.corpora.text_encoding import GUESSED_BYTES, Decoding, guess_encoding,
 from rnnlm.errors import CorpusError
 
 PARQUET_ROWS_AT_ONCE = 256
-MAXIMUM_JSON_CHARACTERS = 64 << 20  # of a line, and of a file that is one JSON value, which is read whole
+# The limit for a line, and for a file that is a single JSON value, which is read as a whole.
+MAXIMUM_JSON_CHARACTERS = 64 << 20
 JSON_ADVICE = "is one JSON value", "write one object per line, as with: jq -c '.[]'"
-SEARCHED_ROWS = 1_024  # of JSON lines, for a column that not all objects have
+SEARCHED_ROWS = 1_024  # If not all objects of a JSON lines file have a column, it must occur in this many rows.
 NO_VALUE = object()
-TEXT_TYPES = (  # of Arrow; bytes are text too
+TEXT_TYPES = (  # Types of Arrow. Bytes are read as text too.
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
     *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
 )
 
 
-# Control characters within strings are read. Numbers stay as they are: Python's own would lose digits, or refuse them.
+# Control characters in strings are accepted. Numbers are kept as spelled, because Python would lose digits of some
+# numbers and refuse others.
 parse_json = json.JSONDecoder(strict=False, parse_int=Spelled, parse_float=Spelled, parse_constant=Spelled).decode
 
 
 def csv_rows(
     pieces: Iterator[str], label: str, columns: list[str], kind: str, decoding: Decoding, dialect: Dialect
 ) -> Iterator[Row]:
-    """Yield the columns' cells of each row. The first row names the columns; empty rows are skipped.
+    """Yield the cells of the given columns for each row. The first row names the columns, and empty rows are skipped.
 
-    kind: csv or tsv. dialect: see measured().
+    `kind` is csv or tsv. For the dialect see measured().
     """
     lines = single_lines(without_long_lines(pieces, label, "has a line", "fix it"))
     heads: list[str] = []
-    number = 1  # of the line
+    number = 1  # The number of the line.
     try:
         for record, row in dialect.records(lines):
             number += record.count("\n")
@@ -57,7 +59,7 @@ def csv_rows(
                     f"{label}: row {number - 1} has {len(row)} cells, expected at least {last + 1} for column "
                     f"{heads[last]!r}; fix the row"
                 )
-            if kind == "tsv" and record.count("\n") > 1:  # a row of a tsv is usually a line
+            if kind == "tsv" and record.count("\n") > 1:  # In a tsv file, a row is usually a line.
                 place = f"line {number - record.count(chr(10))} begins a row of {record.count(chr(10))} lines"
                 decoding.note(label, f"{place}, by its quotes; corpus.quoting=none reads each line as a row", "rows")
             yield label, tuple(row[place] for place in places)
@@ -70,7 +72,7 @@ def csv_rows(
 def measured(
     pieces: Iterator[str], label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
 ) -> tuple[Dialect, Iterator[str]]:
-    """Return the dialect of a csv or tsv file, and its pieces."""
+    """Return the dialect of a csv or tsv file, and all pieces of its text."""
     held: list[str] = []
     for piece in pieces:
         held.append(piece)
@@ -82,7 +84,7 @@ def measured(
 def noted_dialect(
     beginning: str, label: str, kind: str, quoting: Quoting | Literal["auto"], decoding: Decoding
 ) -> Dialect:
-    """Measure the dialect of a csv or tsv file on its beginning. It is noted where another one was possible."""
+    """Return the dialect of a csv or tsv file by its beginning. A note is recorded if another dialect was possible."""
     dialect = measure_dialect(beginning, kind, quoting)
     if dialect != usual_dialect(kind) or (kind == "tsv" and '"' in beginning):
         how = "as corpus.quoting says" if quoting != "auto" else "by measurement; corpus.quoting sets it"
@@ -91,10 +93,10 @@ def noted_dialect(
 
 
 def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: bool = False) -> Iterator[Row]:
-    """Yield the columns' cells of the object in each line. Empty lines are skipped.
+    """Yield the cells of the given columns of the object in each line. Empty lines are skipped.
 
-    Raise NoColumnError if an object lacks a column. sparse: only if none of the first SEARCHED_ROWS has it; its cells
-    are None then.
+    Raise NoColumnError if an object lacks a column. If `sparse` is true, it is only raised if none of the first
+    SEARCHED_ROWS objects has the column, and missing cells are None.
     """
     objects = json_objects(pieces, label)
     first = list(itertools.islice(objects, SEARCHED_ROWS)) if sparse else []
@@ -111,9 +113,12 @@ def json_rows(pieces: Iterator[str], label: str, columns: list[str], *, sparse: 
 
 
 def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each line's place and object. A file that is one JSON value gives it, or the objects of its list."""
+    """Yield the place and the object of each line.
+
+    If the whole file is one JSON value, yield it or the objects of its list.
+    """
     lines = single_lines(without_long_lines(pieces, label, *JSON_ADVICE))
-    first = 0  # number of the first line that is not blank
+    first = 0  # The number of the first line that is not blank.
     for number, line in enumerate(lines, start=1):
         if line.isspace():
             continue
@@ -137,7 +142,7 @@ def json_objects(pieces: Iterator[str], label: str) -> Iterator[tuple[str, dict[
 def json_value(lines: Iterator[str], label: str) -> Any:
     """Return the value of a whole file, or None if it is not JSON.
 
-    Raise TableError if it is too large to be read whole.
+    Raise TableError if the file is too large to be read as a whole.
     """
     text = ""
     for line in lines:
@@ -169,7 +174,10 @@ def too_long(label: str, what: str, advice: str) -> TableError:
 
 
 def cell_of(row: dict[str, Any], column: str) -> Any:
-    """Return the column's value, or NO_VALUE. `data.body` is also `body` within the object `data`."""
+    """Return the value of a column, or NO_VALUE.
+
+    The column `data.body` is also the entry `body` of the object `data`.
+    """
     if column in row:
         return row[column]
     for part in column.split("."):
@@ -182,7 +190,7 @@ def cell_of(row: dict[str, Any], column: str) -> Any:
 def parquet_rows(
     file: Path | IO[bytes], label: str, columns: list[str], decoding: Decoding, meter: Meter
 ) -> Iterator[Row]:
-    """Yield the columns' cells of each row as Python objects, read a few hundred rows at a time."""
+    """Yield the cells of the given columns for each row as Python objects. A few hundred rows are read at a time."""
     with damage_explained(label, "Parquet"), pq.ParquetFile(file) as table:
         schema = table.schema_arrow
         paths = [[column] if column in schema.names else column.split(".") for column in columns]
@@ -195,9 +203,9 @@ def parquet_rows(
 
 
 def kind_of_column(schema: Any, parts: list[str], label: str) -> Any:
-    """Return the Arrow type of a column, which may lie within structs.
+    """Return the Arrow type of a column, which may be nested in structs.
 
-    NoColumnError if it is not there, TableError if several have its name.
+    Raise NoColumnError if there is no such column, and TableError if several have its name.
     """
     kind = pa.struct(list(schema))
     for part in parts:
@@ -209,7 +217,7 @@ def kind_of_column(schema: Any, parts: list[str], label: str) -> Any:
 
 
 def unpacked_bytes(cells: Any) -> int:
-    """Return the bytes of a column's values, each where it stands: a dictionary has a text once for many rows."""
+    """Return the number of bytes of a column's values. A value of a dictionary counts as often as it occurs."""
     import pyarrow.compute
 
     if not pa.types.is_dictionary(cells.type) or not any(is_kind(cells.type.value_type) for is_kind in TEXT_TYPES):
@@ -219,7 +227,10 @@ def unpacked_bytes(cells: Any) -> int:
 
 
 def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Decoding, meter: Meter) -> list[Any]:
-    """Return a column's values. Text and bytes are decoded here: Arrow does not check that a string is UTF-8."""
+    """Return the values of a column.
+
+    Text and bytes are decoded here, because Arrow does not check that strings are UTF-8.
+    """
     import pyarrow.compute
 
     cells = batch.column(parts[0])
@@ -231,7 +242,8 @@ def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Deco
         if is_text:
             values: list[Any] = cells.cast(kind).cast(pa.large_binary()).to_pylist()
             return [decoded(value, label, decoding) for value in values]
-        if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):  # Python has no nanoseconds, no year 10,000
+        # Python's dates have no nanoseconds and end with the year 9999.
+        if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
             values = cells.cast(kind).cast(pa.string()).to_pylist()
             return [None if value is None else Spelled(value) for value in values]
         return list(cells.to_pylist())
@@ -243,7 +255,7 @@ def cells_in(batch: Any, parts: list[str], kind: Any, label: str, decoding: Deco
 
 
 def decoded(cell: bytes | None, label: str, decoding: Decoding) -> str | None:
-    """Decode the cell as UTF-8, as Parquet asks for, else by a guess or with U+FFFD. None stays None."""
+    """Decode a cell as UTF-8, which Parquet demands, or by a guess, or with U+FFFD. None stays None."""
     if cell is None:
         return None
     try:

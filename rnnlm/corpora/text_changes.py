@@ -1,4 +1,4 @@
-"""Tell what is new in a text since the text before it, from the list of files that each corpus keeps beside it."""
+"""The changes of a text since its previous version, found by the list of files that is stored with each corpus."""
 
 import io
 import mmap
@@ -12,35 +12,36 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.home import read_json
 from rnnlm.storage.records import CorpusRecord, Record
 
-PARTS = "parts.json"  # beside the text: its files and archive members, as Part
-COMPARED_BYTES = 1 << 20  # at once
-LONGEST_COMPARISON = 1 << 25  # bytes of a file between its common beginning and end; lines are then not compared
+PARTS = "parts.json"  # A list of Part, stored with the text, one for each file and archive member.
+COMPARED_BYTES = 1 << 20  # The number of bytes that are compared at once.
+# If more bytes than this remain between the common beginning and end of two files, lines are not compared.
+LONGEST_COMPARISON = 1 << 25
 NEW_LINES_SHOWN = 5
 
 
 class Part(Record):
-    """The text of a file or archive member, in the text of its role."""
+    """The place of a file or archive member in the text of its role."""
 
     label: str
-    role: str  # "text" or a split's name
-    begin: int  # bytes
+    role: str  # "text" or the name of a split.
+    begin: int  # The offset in bytes.
     byte_count: int
-    digest: str  # of the text, the beginning of its sha256
+    digest: str  # The beginning of the text's sha256.
 
 
 class PartChange(Record):
-    """A file that is new, changed or gone. Bytes are those of its cleaned text."""
+    """A file that is new, changed or gone. Sizes are those of its cleaned text in bytes."""
 
     name: str
     change: Literal["new", "changed", "gone"]
     bytes_before: int
     bytes_now: int
-    new_lines: int | None  # None: it has changed in too many places to tell
-    first_lines: tuple[str, ...] = ()  # of the new ones
+    new_lines: int | None  # None if the file has changed in too many places to count the lines.
+    first_lines: tuple[str, ...] = ()  # The first of the new lines.
 
 
 class TextChanges(Record):
-    """The files of a text beside those of the text before it, in the order of the text."""
+    """The files of a text, compared with those of its previous version, in the order of the text."""
 
     part_count: int
     parts_before: int
@@ -49,14 +50,16 @@ class TextChanges(Record):
 
     @property
     def first_lines(self) -> list[tuple[str, str]]:
-        """File and new line: of the first files that have any."""
+        """Return the file and a new line for each of the first files that have new lines."""
         return [(one.name, line) for one in self.changes for line in one.first_lines][:NEW_LINES_SHOWN]
 
 
 def text_changes(corpus: CorpusRecord) -> TextChanges | None:
-    """Compare a corpus with the text that its source had before; None if there is none, or it is no longer stored.
+    """Compare a corpus with the previous text of its source.
 
-    A file with the same text under another name has not changed.
+    Return None if there was none or it is not stored any more.
+
+    A file that has the same text under another name counts as unchanged.
     """
     if not corpus.before:
         return None
@@ -83,13 +86,13 @@ def text_changes(corpus: CorpusRecord) -> TextChanges | None:
 
 
 def read_parts(folder: Path) -> list[Part] | None:
-    """Return the files of a stored text, or None if it is gone, or was stored by rnnlm 0.3."""
+    """Return the files of a stored text, or None if the text was deleted or stored by rnnlm 0.3."""
     found: list[dict[str, Any]] | None = read_json(folder / PARTS)
     return None if found is None else [Part.model_validate(part) for part in found]
 
 
 def common_folder(labels: list[str]) -> str:
-    """Return the beginning of all labels, up to a slash."""
+    """Return the beginning that all labels have in common, up to a slash."""
     begin, slash, _ = os.path.commonprefix(labels).rpartition("/")
     return begin + slash
 
@@ -109,7 +112,7 @@ def compared(name: str, folder: Path, part: Part, earlier: Path, before: Part | 
 
 
 def part_text(folder: Path, part: Part) -> memoryview:
-    """Return the part's bytes, which are read when they are needed."""
+    """Return the bytes of a part. They are read from disk when they are accessed."""
     if part.byte_count == 0:
         return memoryview(b"")
     with inside(folder, f"{part.role}.txt").open("rb") as file:
@@ -118,9 +121,9 @@ def part_text(folder: Path, part: Part) -> memoryview:
 
 
 def new_lines(old: memoryview, new: memoryview) -> tuple[int | None, list[bytes]]:
-    """Return how many lines `old` lacks, and the first of them. Repeated lines count separately.
+    """Return the number of lines that are not in `old`, and the first of them. Repeated lines count separately.
 
-    Lines end with a line feed and have fewer than COMPARED_BYTES bytes.
+    A line ends with a line feed and has fewer than COMPARED_BYTES bytes.
     """
     begin = common_beginning(old, new)
     begin = max(0, begin - COMPARED_BYTES) + bytes(new[max(0, begin - COMPARED_BYTES) : begin]).rfind(b"\n") + 1
@@ -148,7 +151,7 @@ def chunks(text: memoryview) -> Iterator[bytes]:
 
 
 def common_beginning(one: memoryview, other: memoryview) -> int:
-    """Return the number of bytes with which both begin."""
+    """Return the length of the common beginning in bytes."""
     length = 0
     for mine, its in zip(chunks(one), chunks(other), strict=False):
         if mine != its:
@@ -158,5 +161,5 @@ def common_beginning(one: memoryview, other: memoryview) -> int:
 
 
 def common_end(one: memoryview, other: memoryview) -> int:
-    """Return the number of bytes with which both end."""
+    """Return the length of the common end in bytes."""
     return common_beginning(one[::-1], other[::-1])

@@ -1,4 +1,4 @@
-"""Decode files to text with line feeds. Errors say where the bytes are not text and which encoding they may be in."""
+"""Decoding of files to text with line feeds. Errors report where the bytes are not text and their probable encoding."""
 
 import codecs
 import io
@@ -12,9 +12,9 @@ from rnnlm.corpora.printable_names import printable, shortened, unreadable
 from rnnlm.errors import CorpusError
 
 READ_AT_ONCE = 1 << 20
-GUESSED_BYTES = 64 << 10  # around the first undecodable byte, for guessing the encoding
-WORDS_SHOWN = 3  # of a text in a guessed encoding
-MOSTLY = 0.3  # with a larger share of undecodable characters or NUL, a file is not text
+GUESSED_BYTES = 64 << 10  # The number of bytes around the first undecodable byte from which the encoding is guessed.
+WORDS_SHOWN = 3  # This many words are shown in a message about a guessed encoding.
+MOSTLY = 0.3  # If a larger fraction of the characters is undecodable or NUL, the file is not text.
 NUL_REPLACED = "contains NUL bytes; read with U+FFFD in their place"
 SURROGATE = re.compile("[\ud800-\udfff]")
 # UTF-32 comes first, because its mark begins with that of UTF-16.
@@ -28,7 +28,7 @@ BYTE_ORDER_MARKS = {
 
 
 class EncodingError(CorpusError):
-    """The bytes of one file are not text in the encoding."""
+    """The bytes of a file are not text in the configured encoding."""
 
     def __init__(self, label: str, encoding: str, place: str, guess: str | None) -> None:
         self.label, self.encoding, self.place, self.guess = label, encoding, place, guess
@@ -53,14 +53,14 @@ def encoding_errors(source: str, errors: list[EncodingError], file_count: int) -
 
 
 def encoding_of(head: bytes, configured: str) -> str:
-    """Return the encoding of the byte-order mark, else the configured one."""
+    """Return the encoding of the byte-order mark, or the configured encoding if there is no mark."""
     return next((encoding for mark, encoding in BYTE_ORDER_MARKS.items() if head.startswith(mark)), configured)
 
 
 def guess_encoding(data: bytes, expected: str) -> str | None:
-    """Guess the encoding, by Python's name.
+    """Return the probable encoding of the data, by its name in Python.
 
-    None if nothing fits, or if UTF-8 is expected and the bytes are UTF-8 with some errors.
+    Return None if no encoding fits, or if UTF-8 is expected and the bytes are UTF-8 with a few errors.
     """
     if is_utf_8(expected):
         text = data.decode("utf-8", "replace")
@@ -70,7 +70,7 @@ def guess_encoding(data: bytes, expected: str) -> str | None:
 
 
 def wide_encoding(data: bytes) -> str | None:
-    """Return the encoding of two or four bytes a character in which most of the text is ASCII, or None."""
+    """Return the encoding of two or four bytes per character in which most of the text is ASCII, or None."""
     for name in ("utf_16_le", "utf_16_be", "utf_32_le", "utf_32_be"):
         text = data[: len(data) // 4 * 4].decode(name, "replace")
         if sum("\t" <= character <= "~" for character in text) > len(text) / 2:
@@ -79,7 +79,7 @@ def wide_encoding(data: bytes) -> str | None:
 
 
 def guess_told(data: bytes, encoding: str) -> str:
-    """Return how the bytes are read, with three words of them, so that a wrong guess is seen."""
+    """Return how the bytes are decoded, with three of the words, so that a wrong guess can be recognised."""
     words = dict.fromkeys(word for word in re.findall(r"\w+", data.decode(encoding, "replace")) if not word.isascii())
     shown = ", ".join(list(words)[:WORDS_SHOWN])
     return f"read as {encoding}, by a guess{f': {printable(shown)}' if shown else ''}"
@@ -107,18 +107,19 @@ def check_encoding(encoding: str) -> None:
 
 
 class Decoding(NamedTuple):
-    """How bytes are decoded, and what is done with undecodable ones."""
+    """The encoding of bytes, and the treatment of undecodable ones."""
 
     encoding: str = "utf-8"
     undecodable: Literal["guess", "replace", "refuse"] = "refuse"
-    note: Callable[..., object] = lambda label, what, about="": None  # see ReadingReport
-    to_the_end: bool = False  # guess: only the first chunk decides whether a file is text
+    note: Callable[..., object] = lambda label, what, about="": None  # See ReadingReport.note.
+    # If true, only the first chunk decides whether a file is text. The rest is decoded with replacements.
+    to_the_end: bool = False
 
 
 def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[str]:
     """Yield the stream's text in pieces of any length, with line feeds as line ends and without a byte-order mark.
 
-    CorpusError, with the byte offset, if the bytes are not text in this encoding and are to be refused, or no text.
+    Raise CorpusError, with the byte offset, if the bytes are not text, or if undecodable bytes are to be refused.
     """
     check_encoding(decoding.encoding)
     decoder: Decoder | None = None
@@ -133,15 +134,16 @@ def text_pieces(stream: Readable, label: str, decoding: Decoding) -> Iterator[st
             decoder = Decoder(label, decoding, encoding_of(chunk[:4], decoding.encoding))
         text = line_ends.decode(decoder.decode(chunk), final=not chunk)
         if not begun and text:
-            text, begun = text.removeprefix("\ufeff"), True  # byte-order mark
+            text, begun = text.removeprefix("\ufeff"), True  # The byte-order mark is not part of the text.
         if text:
             yield sound_text(text, label, decoding)
 
 
 def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple[str, str]:
-    """Return the encoding that a file's first bytes are in, and their text with line feeds as line ends.
+    """Return the encoding of a file's first bytes, and their text with line feeds as line ends.
 
-    The encoding is that of the byte-order mark, the configured one, or a guess. EncodingError if they are no text.
+    The encoding is that of the byte-order mark, the configured one, or a guess. Raise EncodingError if the bytes are
+    not text.
     """
     check_encoding(decoding.encoding)
     decoder = Decoder(label, decoding, encoding_of(beginning[:4], decoding.encoding))
@@ -150,7 +152,7 @@ def decoded_beginning(beginning: bytes, label: str, decoding: Decoding) -> tuple
 
 
 class Decoder:
-    """Decodes a file chunk by chunk. From the first undecodable byte on it does what corpus.undecodable says."""
+    """A decoder of a file, chunk by chunk. It treats undecodable bytes as corpus.undecodable says."""
 
     def __init__(self, label: str, decoding: Decoding, encoding: str) -> None:
         self.label, self.decoding, self.encoding = label, decoding, encoding
@@ -159,7 +161,7 @@ class Decoder:
         self.ascii_until_now = True
 
     def decode(self, chunk: bytes) -> str:
-        """Return the text of the next chunk; an empty one is the last."""
+        """Return the text of the next chunk. An empty chunk is the last one."""
         state = self.decoder.getstate()
         try:
             text = self.decoder.decode(chunk, final=not chunk)
@@ -173,11 +175,14 @@ class Decoder:
         return text
 
     def recovered(self, chunk: bytes, waiting: bytes, error: UnicodeError) -> str:
-        """Return the chunk's text, and from now on replace bytes that cannot be decoded instead of raising an error.
+        """Return the text of a chunk with an undecodable byte.
 
-        waiting: bytes before the chunk that begin a character.
+        From now on, replace such bytes instead of raising an error.
+
+        `waiting` has the bytes before the chunk that begin a character.
         """
-        data, start = waiting + chunk, getattr(error, "start", 0)  # UTF-16 without a byte-order mark has no start
+        # An error about UTF-16 without a byte-order mark has no start.
+        data, start = waiting + chunk, getattr(error, "start", 0)
         place = f"byte {self.offset - len(waiting) + start} is not {self.encoding}: {getattr(error, 'reason', error)}"
         window = data[max(0, start - GUESSED_BYTES // 2) : start + GUESSED_BYTES // 2]
         guess = guess_encoding(window, self.encoding)
@@ -191,7 +196,8 @@ class Decoder:
         try:
             replaced = window.decode(self.encoding, "replace")
             text = self.decoder.decode(chunk, final=not chunk)
-        except UnicodeError:  # a missing byte-order mark cannot be replaced, and a few encodings replace nothing
+        # A missing byte-order mark cannot be replaced, and a few encodings do not support replacement.
+        except UnicodeError:
             raise EncodingError(self.label, self.encoding, place, guess) from None
         is_text = self.offset > 0 and self.decoding.to_the_end
         if is_guess and guess is None and not is_text and replaced.count("\ufffd") > MOSTLY * len(replaced):
@@ -200,7 +206,7 @@ class Decoder:
         return text
 
     def without_nul(self, text: str, chunk: bytes) -> str:
-        """Write U+FFFD for each NUL. If they are many the file is in another encoding, or no text."""
+        """Replace each NUL by U+FFFD. If there are many, the file is in another encoding or is not text."""
         mode, problem = self.decoding.undecodable, "contains NUL bytes, so it is not text"
         is_text = self.offset > 0 and self.decoding.to_the_end
         many = mode == "guess" and not is_text and text.count("\x00") > MOSTLY * len(text)
@@ -221,7 +227,7 @@ class Decoder:
 
 
 def single_lines(pieces: Iterator[str]) -> Iterator[str]:
-    """Yield the lines, with their line feeds, of a text in pieces."""
+    """Yield the lines of a text in pieces, with their line feeds."""
     for block in line_blocks(pieces):
         lines = block.split("\n")
         yield from (line + "\n" for line in lines[:-1])
@@ -230,7 +236,7 @@ def single_lines(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
-    """Yield the text in pieces that end at line ends. A line longer than a piece is held in memory."""
+    """Yield the text in pieces that end at line ends. A line that is longer than a piece is held in memory."""
     held: list[str] = []
     for piece in pieces:
         end = piece.rfind("\n") + 1
@@ -244,7 +250,7 @@ def line_blocks(pieces: Iterator[str]) -> Iterator[str]:
 
 
 def sound_text(text: str, label: str, decoding: Decoding) -> str:
-    """Replace NUL and half a surrogate pair by U+FFFD, or refuse them."""
+    """Replace NUL and unpaired surrogates by U+FFFD, or raise CorpusError if they are to be refused."""
     if "\x00" in text:
         if decoding.undecodable == "refuse":
             raise CorpusError(f"{label}: contains NUL bytes; fix the text, or set corpus.undecodable=replace")

@@ -1,4 +1,4 @@
-"""Write the text of a corpus: for each role a file, with its digest and the index of its sources."""
+"""Writers of the text of a corpus. Each role has a file with its digest and the index of its sources."""
 
 import hashlib
 import logging
@@ -19,19 +19,19 @@ logger = logging.getLogger(__name__)
 
 
 class RoleFile:
-    """The text of a split, or all text, and the index of its sources (see source_index.py), as they are written.
+    """The file of a split or of the whole text, and the index of its sources (see source_index.py), during writing.
 
-    Text of only white space belongs to the source before it.
+    Text that consists of white space belongs to the source before it.
     """
 
     def __init__(self, folder: Path, role: str) -> None:
         self.path, self.index_path = folder / f"{role}.txt", folder / f"{role}.sources"
         self.text_hash, self.index_hash, self.source_hash = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
         self.byte_count = self.source_begin = self.source_count = 0
-        self.any_text = False  # in the current source, other than white space
+        self.any_text = False  # True if the current source has text other than white space.
 
     def write(self, data: bytes, stream: BinaryIO) -> None:
-        """Write text of the current source."""
+        """Write text that belongs to the current source."""
         try:
             stream.write(data)
         except OSError as error:
@@ -52,18 +52,18 @@ class RoleFile:
 
 
 class CorpusWriter:
-    """Writes cleaned text into the files of a folder."""
+    """A writer of cleaned text to the files of a folder."""
 
     def __init__(self, folder: Path, config: CorpusConfig) -> None:
         self.folder, self.config = folder, config
         self.roles: dict[str, RoleFile] = {}
-        self.any_text = False  # other than white space
+        self.any_text = False  # True if there is text other than white space.
         self.parts: list[Part] = []
 
     def append(self, role: str, pieces: Iterator[str], label: str, *, rows: bool = False) -> None:
-        """Append a source's text to the role's file, with a line feed at its end.
+        """Append the text of a source to the role's file, with a line feed at the end.
 
-        rows: each piece is a table row, a source of its own that ends with a line feed.
+        If `rows` is true, each piece is a table row, which is a source of its own and ends with a line feed.
         """
         file = self.roles.setdefault(role, RoleFile(self.folder, role))
         breaker = LineBreaker()
@@ -79,7 +79,7 @@ class CorpusWriter:
                     last = data[-1:] or last
                     if rows:
                         file.end_source(index)
-            finally:  # inspection reads what was written before an error, too
+            finally:  # Inspection also reads the text that was written before an error.
                 if last != b"\n":
                     file.write(b"\n", text)
                 file.end_source(index)
@@ -114,13 +114,13 @@ class CorpusWriter:
 
     @property
     def written(self) -> list[Path]:
-        """All written files; a role with one source has no index."""
+        """All written files. A role with a single source has no index."""
         indexes = [file.index_path for file in self.roles.values() if file.source_count > 1]
         return [file.path for file in self.roles.values()] + indexes
 
     @property
     def digest(self) -> str:
-        """The sha256 of a single source; else the sha256 over each role's name, digest and index digest."""
+        """The sha256 of a single source, or the sha256 over the name, digest and index digest of each role."""
         if self.source_counts.get("text") == 1:
             return self.digests["text"]
         lines = ""

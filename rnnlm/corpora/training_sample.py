@@ -1,7 +1,8 @@
-"""A reproducible sample of the training documents (corpus.maximum_documents): those with the smallest digests.
+"""A reproducible sample of the training documents (corpus.maximum_documents): the documents with the smallest digests.
 
-It does not depend on their order, and a larger sample contains a smaller one. When the corpus grows, a document leaves
-the sample only for a new one with a smaller digest. Validation and test stay whole.
+The sample does not depend on the order of the documents, and a larger sample contains a smaller one. When the corpus
+grows, a document leaves the sample only for a new document with a smaller digest. The validation and test splits are
+not sampled.
 """
 
 import heapq
@@ -12,13 +13,14 @@ from rnnlm.storage.home import Home, read_json, write_json
 from rnnlm.storage.records import CorpusRecord, TrainingSample
 from rnnlm.storage.stages import stage_key
 
-KEY_DIGITS = 16  # of a digest: 8 bytes, enough to distinguish tens of millions of documents
+KEY_DIGITS = 16  # The number of hexadecimal digits of a digest. 8 bytes distinguish tens of millions of documents.
 
 
 def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | None) -> CorpusRecord:
-    """Sample at most maximum_documents training documents. A corpus with no more stays as it is, and with None, too.
+    """Sample at most maximum_documents training documents. If there are no more documents, return the corpus unchanged.
 
-    Found by one pass over the text and remembered in home.corpora/known. CorpusError if nothing is left.
+    The sample is found by reading the text once, and is remembered in home.corpora/known. If maximum_documents is None,
+    the corpus is not sampled. Raise CorpusError if the sample would be empty.
     """
     if maximum_documents is None:
         return corpus
@@ -29,7 +31,8 @@ def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | N
         if not (note and note["key"] == key):
             found = find_sample(corpus, maximum_documents)
             sample = None if found is None else found.model_dump()
-            note = {"key": key, "digest": corpus.digest, "sample": sample}  # digest: `rnnlm prune` finds it by this
+            # `rnnlm prune` finds the note by this digest.
+            note = {"key": key, "digest": corpus.digest, "sample": sample}
             home.make(path.parent)
             write_json(path, note)
     if note["sample"] is None:
@@ -38,9 +41,11 @@ def sample_training(home: Home, corpus: CorpusRecord, maximum_documents: int | N
 
 
 def find_sample(corpus: CorpusRecord, maximum_documents: int) -> TrainingSample | None:
-    """Draw a sample, or return None if the corpus has no more training documents. Only that many digests are in memory.
+    """Draw a sample, or return None if the corpus has no more training documents.
 
-    Equal documents are all in the sample or none is, so it may be a little smaller than the maximum.
+    Only the sample's digests are in memory.
+
+    Either all or none of several equal documents are in the sample. Hence it may be a little smaller than the maximum.
     """
     documents = (document for document in corpus_documents(corpus) if document.split == "train")
     keys = ((int(document.sha256[:KEY_DIGITS], 16), len(document.data)) for document in documents)

@@ -1,6 +1,6 @@
 """The Zen of Python as a corpus of one line, which a model memorises in seconds.
 
-All three splits hold the same text, because the corpus shows overfitting.
+All three splits have the same text, because the corpus demonstrates overfitting.
 """
 
 import ast
@@ -12,12 +12,12 @@ from typing import Any
 
 
 def zen_versions() -> dict[str, str]:
-    """Return everything the text depends on."""
+    """Return everything that the text depends on."""
     return {"python": platform.python_version()}
 
 
 def write_zen(target: Path) -> dict[str, Any]:
-    """Write a folder of splits. Returns facts for the corpus record."""
+    """Write a folder with a file per split, and return facts for the corpus record."""
     target.mkdir()
     text = " ".join(zen().split())
     for split in ("train", "valid", "test"):
@@ -26,7 +26,7 @@ def write_zen(target: Path) -> dict[str, Any]:
 
 
 def zen() -> str:
-    """Return the text of `import this`, read from its source: importing would print it."""
+    """Return the text of `import this`. It is read from the source, because importing the module would print it."""
     found = importlib.util.find_spec("this")
     assert found is not None
     assert found.origin is not None

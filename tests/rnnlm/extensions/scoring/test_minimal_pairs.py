@@ -1,4 +1,4 @@
-"""Accuracy on minimal pairs, counted by hand on pairs of the toy grammar."""
+"""The accuracy on minimal pairs agrees with a count by hand on pairs of the toy grammar."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def scorer(home: Home, toy_run: RunRecord) -> BatchScorer:
 
 
 def blimp_file(folder: Path, uid: str, pairs: list[tuple[str, str]], **columns: str) -> Path:
-    """Return a file as BLiMP has them."""
+    """Write a file in the format of BLiMP, and return its path."""
     path = folder / f"{uid}.jsonl"
     rows = ({"sentence_good": good, "sentence_bad": bad, "UID": uid, "pairID": "0"} | columns for good, bad in pairs)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

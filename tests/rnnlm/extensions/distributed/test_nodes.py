@@ -108,5 +108,5 @@ def test_two_nodes_train_as_two_processes_do(
 
 
 def test_an_address_where_nobody_listens_is_refused(home: Home) -> None:
-    with pytest.raises(TrainingError, match="127.0.0.1:9: nobody listens after 0 s; start the first node"):
+    with pytest.raises(TrainingError, match="127.0.0.1:9: no process listens there after 0 s; start the first node"):
         join(home, "127.0.0.1:9", timeout_seconds=0)

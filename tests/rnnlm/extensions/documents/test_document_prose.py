@@ -277,9 +277,9 @@ def test_a_mixed_folder_end_to_end(home: Home, tmp_path: Path) -> None:
     assert corpus.source_counts == {"text": 6}
     assert {one.name: one.reason for one in corpus.left_out} == {
         "h.pdf": "damaged pdf (PdfStreamError: Stream has ended unexpectedly)",
-        "i.md": "holds no prose",
-        "j.rst": "holds no prose",
-        "k.pdf": "holds no prose (pictures of pages?)",
+        "i.md": "contains no prose",
+        "j.rst": "contains no prose",
+        "k.pdf": "contains no prose (pictures of pages?)",
     }
     members = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
     packed = obtain(home, write(tmp_path / "a.zip", zip_of(members)))

@@ -48,7 +48,7 @@ def test_a_folder_of_blimp_is_scored_by_its_uids(scorer: BatchScorer, tmp_path: 
         ("a.txt", "x\n", "expected a table"),
         ("a.csv", "good,bad\nx,y\n", "--good"),
         ("a.csv", "sentence_good,sentence_bad\nx,\n", "pair 1 lacks a sentence"),
-        ("a.csv", "sentence_good,sentence_bad\n", "holds no pairs"),
+        ("a.csv", "sentence_good,sentence_bad\n", "contains no pairs"),
     ],
 )
 def test_a_file_without_pairs_is_refused(

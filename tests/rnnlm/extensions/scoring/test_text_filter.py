@@ -263,7 +263,7 @@ def test_an_input_that_changed_after_its_scoring_is_refused(home: Home, toy_run:
         ({"keep_quantiles": (0.9, 0.1)}, "the lower one first"),
         ({"keep": "perplexity <"}, "expected a condition on document, source"),
         ({"keep": "unheard_of < 3"}, "unheard_of"),
-        ({"keep": RULE, "output": "."}, "holds the input"),
+        ({"keep": RULE, "output": "."}, "contains the input"),
         ({"keep": RULE, "output": "texts.txt"}, "expected a folder"),
         ({"keep": RULE, "input": "list.json"}, "one object per line"),
         ({"keep": RULE, "input": "indented.json"}, "one object per line"),

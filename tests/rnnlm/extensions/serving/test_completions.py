@@ -212,7 +212,7 @@ def test_an_echoed_prompt_is_scored(client: openai.OpenAI, loaded: LoadedModel) 
     ("fields", "error", "message"),
     [
         ({"model": "gpt-5"}, openai.NotFoundError, "see /v1/models"),
-        ({"prompt": [10**6]}, openai.UnprocessableEntityError, "token ids are below"),
+        ({"prompt": [10**6]}, openai.UnprocessableEntityError, "token ids must be below"),
         ({"n": 128, "prompt": ["a", "b"]}, openai.UnprocessableEntityError, "at most 128 choices"),
         ({"presence_penalty": 1.0}, openai.UnprocessableEntityError, "presence_penalty"),
         ({"max_tokens": 10**6}, openai.UnprocessableEntityError, "max_tokens"),

@@ -153,7 +153,7 @@ def test_a_backup_that_was_cut_off_is_refused(tracked_home: Home, tmp_path: Path
     if cut == 1:  # One of the trailing lines is enough.
         assert restore_home(Home(tmp_path / "new"), archive).left_out == ()
         return
-    with pytest.raises(HomeError, match="no complete backup"):
+    with pytest.raises(HomeError, match="not a complete backup"):
         restore_home(Home(tmp_path / "new"), archive)
     assert not (tmp_path / "new").exists()
 
@@ -267,7 +267,9 @@ def refused_untouched(folder: Path, archive: Path, told: str) -> None:
     ids=lambda name: ascii(name)[:30],
 )
 def test_a_name_that_no_backup_writes_is_refused(tmp_path: Path, name: str) -> None:
-    refused_untouched(tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: b"evil"}), "no backup of this rnnlm")
+    refused_untouched(
+        tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: b"evil"}), "not a backup of this version of rnnlm"
+    )
 
 
 def test_a_file_below_a_file_is_refused(tmp_path: Path) -> None:
@@ -289,7 +291,9 @@ def test_a_file_below_a_file_is_refused(tmp_path: Path) -> None:
     ids=ascii,
 )
 def test_a_manifest_that_no_backup_writes_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    refused_untouched(tmp_path, archive_of(tmp_path, {"runs/r/a": b"a"}, **change), "no backup of this rnnlm")
+    refused_untouched(
+        tmp_path, archive_of(tmp_path, {"runs/r/a": b"a"}, **change), "not a backup of this version of rnnlm"
+    )
 
 
 @pytest.mark.parametrize(
@@ -309,7 +313,7 @@ def test_a_place_outside_the_archive_is_refused(tmp_path: Path, change: dict[str
     files = read_manifest(archive_of(tmp_path, {"runs/r/a": b"a"})).files
     changed = {name: file.model_copy(update=change) for name, file in files.items()}
     archive = archive_of(tmp_path, {"runs/r/a": b"a"}, files=changed)
-    refused_untouched(tmp_path, archive, "no backup of this rnnlm")
+    refused_untouched(tmp_path, archive, "not a backup of this version of rnnlm")
 
 
 def test_one_piece_has_one_name(tmp_path: Path) -> None:
@@ -367,7 +371,7 @@ def test_a_database_that_runs_something_is_refused(
 @pytest.mark.parametrize("name", ["mlflow.db", "prefect/prefect.db"])
 def test_what_is_no_database_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
     refused_untouched(
-        tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: data}), f"{name} in this backup is no database"
+        tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: data}), f"{name} in this backup is not a database"
     )
 
 
@@ -447,7 +451,7 @@ def test_wrong_places_are_refused(tracked_home: Home, tmp_path: Path) -> None:
     (tmp_path / "letter").touch()
     with pytest.raises(HomeError, match="is a file"):
         back_up(tracked_home, tmp_path / "letter")
-    with pytest.raises(HomeError, match="no complete backup"):
+    with pytest.raises(HomeError, match="not a complete backup"):
         restore_home(Home(tmp_path / "new"), tmp_path / "letter")
     with pytest.raises(HomeError, match="it has no backup"):
         restore_home(Home(tmp_path / "new"), tmp_path)

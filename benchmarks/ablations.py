@@ -1,10 +1,10 @@
-"""The gain by each ingredient of a preset: the preset with one thing changed, beside the preset itself.
+"""Measure the gain of each ingredient of a preset by training the preset with this ingredient changed.
 
     python benchmarks/ablations.py CORPUS --home FOLDER [--preset ptb] [--epochs 8] [--only NAME …] [--set S.F=V …]
 
-Real training runs, without Prefect and MLflow, each with the preset's schedule stretched over `epochs`. All are kept
-in the home: a run that is there already is read, one that was interrupted goes on, so the table may take several
-evenings. Perplexities are those of the full softmax on whole splits.
+Each row is a real training run without Prefect and MLflow, with the preset's schedule stretched over `epochs`. All runs
+are kept in the home. Finished runs are read again and interrupted ones continue, so the table may be computed in
+several sessions. Perplexities are those of the full softmax on whole splits.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import logging
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
 
 from untracked import untracked
 
@@ -24,10 +24,10 @@ from rnnlm.storage.home import Home
 from rnnlm.training.history import HISTORY, read_measurements
 from rnnlm.training.training_run import run_training
 
-# Changes of the preset. A change that it already has makes no row.
+# Changes of the preset. A change that the preset already has gets no row.
 ABLATIONS: dict[str, list[str]] = {
     "the preset": [],
-    "seed 1": ["training.seed=1"],  # how much of a difference is chance
+    "seed 1": ["training.seed=1"],  # This row shows how much of a difference is due to chance.
     "seed 2": ["training.seed=2"],
     "no tying": ["model.tie_embeddings=false"],
     "no locked dropout": [f"training.dropout.{where}=0" for where in ("inputs", "layers", "outputs")],
@@ -88,14 +88,14 @@ def main() -> None:
     for name in options.only:
         config = build_config(options.preset, [*shared, *ABLATIONS[name]], options.corpus)
         if config == preset and ABLATIONS[name]:
-            continue  # the preset has it so
+            continue  # The preset already has this change.
         valid, test, minutes = measure(Home(options.home), config)
         first = first or valid
         print(f"| {name} | {valid:.2f} | {test:.2f} | {valid / first:.3f} | {minutes:.1f} |", flush=True)
 
 
 def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
-    """Return validation and test perplexity of a run, and the minutes that its steps took."""
+    """Return the validation and test perplexity of a run, and the minutes that its steps took."""
     dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)
     scores = evaluate_run(home, dataset, run, config.evaluation).scores
@@ -103,7 +103,7 @@ def measure(home: Home, config: PipelineConfig) -> tuple[float, float, float]:
 
 
 def minutes_of_steps(history: Path) -> float:
-    """Return the minutes of all steps, without evaluations and without the pause between two parts of a run."""
+    """Return the minutes of all steps, without evaluations and without pauses between parts of a run."""
     tokens, seconds = 0.0, 0.0
     for line, _ in read_measurements(history):
         if line["kind"] == "training":

@@ -1,10 +1,11 @@
-"""Effects of the size of a mini-batch: noise of the gradient, speed, memory, and how fast the loss falls.
+"""Measure the effects of the batch size on the gradient's noise, on speed and memory, and on how fast the loss falls.
 
 python benchmarks/batch_sizes.py [CORPUS] [--sizes 1 4 16 64 128] [--rates …] [--seconds 30] [--picture FILE.png]
 
-Noise is the squared distance of a batch's gradient from that of the whole sample, relative to the latter's square, at
-the weights after a short training. Each size then trains with each rate twice, with the exact loss: on as many tokens
-as the slowest size reads in the seconds, and for the seconds, at the speed that was measured. Shown is the best rate.
+The noise is the squared distance between a batch's gradient and the gradient of the whole sample, relative to the
+squared norm of the latter. It is measured at the weights after a short training. Each size is then trained with the
+exact loss at each learning rate, twice: on as many tokens as the slowest size processes in `seconds`, and on as many as
+the size itself processes in `seconds` at its measured speed. The table shows the best rate.
 """
 
 import argparse
@@ -37,19 +38,20 @@ from rnnlm.training.training_speed import training_speed
 
 CPU = torch.device("cpu")
 SPEED_SECONDS = 5.0
-POOL_BATCHES, LARGEST_BATCH = 24, 128  # sentences whose mean gradient stands for that of the whole text
+# The pool's mean gradient stands for that of the whole text. It has this many batches of this many sentences.
+POOL_BATCHES, LARGEST_BATCH = 24, 128
 COLOURS = (RED, ORANGE, GREEN, BLUE, BROWN)
 
 
 @dataclass
 class Row:
-    size: int  # sentences
+    size: int  # Sentences per batch.
     noise: float
-    speed: float  # tokens a second
-    memory: float  # MiB
-    after_tokens: tuple[float, float]  # validation perplexity, rate
+    speed: float  # Tokens per second.
+    memory: float  # In MiB.
+    after_tokens: tuple[float, float]  # Validation perplexity and learning rate.
     after_seconds: tuple[float, float]
-    curve: tuple[list[float], list[float]]  # seconds, validation perplexity
+    curve: tuple[list[float], list[float]]  # Seconds and validation perplexities.
 
 
 def main() -> None:
@@ -59,7 +61,8 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=[5e-4, 1e-3, 2e-3, 4e-3, 8e-3])
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--picture", type=Path)
-    parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)  # of the process whose memory is measured
+    # This option is for the process whose memory is measured.
+    parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.home:
         (size,) = options.sizes
@@ -108,7 +111,7 @@ def measure(home: Home, corpus: str, sizes: list[int], rates: list[float], secon
 
 
 def config_of(corpus: str, size: int, *settings: str) -> PipelineConfig:
-    """Return the default preset with 128 units, 2,000 pieces and the exact loss, with batches of `size` sentences."""
+    """Return the default preset with 128 units, 2,000 word pieces, the exact loss and batches of `size` sentences."""
     fixed = ["tokenizer.vocabulary_size=2000", "model.hidden_size=128", "model.counts=0", "training.loss.kind=exact"]
     return build_config("default", [*fixed, f"training.batch_size={size}", *settings], corpus)
 
@@ -121,7 +124,7 @@ def speed_of(config: PipelineConfig, dataset: DatasetRecord, seconds: float) -> 
 def trained(
     home: Home, corpus: str, dataset: DatasetRecord, size: int, rate: float, tokens: int
 ) -> tuple[list[float], list[float]]:
-    """Return the trained tokens and validation perplexity, eight times in a run."""
+    """Train a model, and return the trained tokens and validation perplexities at eight points of the run."""
     settings = [f"training.maximum_tokens={tokens}", "training.epochs=1000", "training.validation.evaluations=8"]
     config = config_of(corpus, size, *settings, f"training.optimizer.learning_rate={rate}")
     run = run_training(home, config, dataset, untracked)
@@ -135,7 +138,7 @@ def trained_model(home: Home, corpus: str, dataset: DatasetRecord, tokens: int) 
 
 
 def gradients(model: LanguageModel, config: PipelineConfig, dataset: DatasetRecord, count: int) -> list[torch.Tensor]:
-    """Return the gradients of the first batches of an epoch, one vector each."""
+    """Return the gradients of the first batches of an epoch, one vector per batch."""
     found = []
     for batch in islice(training_batches(config.training, dataset, SINGLE_PROCESS).batches(), count):
         model.zero_grad()

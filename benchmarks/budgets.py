@@ -1,11 +1,11 @@
-"""After how many epochs does the order of the kinds change? One curve for each kind.
+"""Measure after how many epochs the ranking of the kinds of models changes. Each kind gets one curve.
 
     python benchmarks/budgets.py FOLDER --home HOME [--kinds elman lstm …] [--picture FILE.png]
 
-FOLDER holds train.txt, valid.txt and test.txt. All kinds have two layers and 2 million parameters, matched as in
-`rnnlm compare`. Every number of epochs is a training of its own, whose schedule ends there. Each kind gets the
-better of two learning rates, by the validation perplexity after the fewest epochs. The table shows test perplexities.
-Finished trainings are found again in --home, so processes with different --kinds can fill it at the same time.
+FOLDER has train.txt, valid.txt and test.txt. All kinds have two layers and 2 million parameters, matched as in `rnnlm
+compare`. Every number of epochs is a separate training run, whose schedule ends there. Each kind gets the better of two
+learning rates, by the validation perplexity after the fewest epochs. The table shows test perplexities. Finished runs
+are read again from --home, so processes with different --kinds can fill it at the same time.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> None:
         curves[kind] = curve(home, dataset, options.folder, kind)
         print(row(NAMES[kind], [score.perplexity for score in curves[kind]]), flush=True)
     counts = next(iter(curves.values()))[0].counts
-    assert counts is not None  # every network alone is compared with them
+    assert counts is not None  # Every network's score includes that of an n-gram model for comparison.
     print(row(NAMES["kneser-ney"], [counts.perplexity] * len(EPOCHS)))
     if options.picture:
         draw(curves, counts.perplexity, options.picture)
@@ -68,7 +68,7 @@ def config_of(folder: Path, epochs: int, rate: float) -> PipelineConfig:
 
 
 def curve(home: Home, dataset: DatasetRecord, folder: Path, kind: ModelKind) -> list[SplitScore]:
-    """Return the test split's score after each number of epochs."""
+    """Return the score of the test split after each number of epochs."""
     scores: list[SplitScore] = []
     rates = RATES
     for epochs in EPOCHS:

@@ -1,16 +1,17 @@
-"""Why an Elman network stays behind a Transformer: its context, its size, or its memory? The textbook names all three.
+"""Measure why an Elman network is worse than a Transformer: because of its context, its size, or its memory.
 
 python benchmarks/causes.py TEXT --home FOLDER [--picture FILE.png] [--epochs 1]
 
-Every 40 lines of TEXT become one document, so that a context can be longer than a sentence. Networks are compared with
-as many parameters as an Elman network of some units, trained on the same tokens:
+The textbook names all three causes. Every 40 lines of TEXT become one document, so that a context can be longer than a
+sentence. The compared networks have as many parameters as an Elman network of a given number of units, and are trained
+on the same tokens:
 
-- context: rows of 15 to 480 tokens, each from state zero, at 256 units;
-- size: 64 to 512 units, at rows of 60 tokens;
-- memory: is a symbol still known after 24 to 192 others? The task `echo` of `rnnlm probe abilities`.
+- context: rows of 15 to 480 tokens, each starting from a state of zeros, with 256 units;
+- size: 64 to 512 units, with rows of 60 tokens;
+- memory: accuracy of recalling a symbol after 24 to 192 others, in the task `echo` of `rnnlm probe abilities`.
 
-Costs are bits per byte of the test split, with paired 95 % bootstrap intervals over documents. Finished networks are
-found again in --home after an interruption.
+Losses are bits per byte of the test split, with paired 95 % bootstrap intervals over documents. After an interruption,
+finished networks are read again from --home.
 """
 
 import argparse
@@ -39,11 +40,11 @@ DOCUMENT_LINES = 40
 CONTEXTS, CONTEXT_UNITS = (15, 30, 60, 120, 240, 480), 256
 SIZES, SIZE_CONTEXT = (64, 128, 256, 512), 60
 COMPARED: tuple[ModelKind, ...] = ("elman", "lstm", "transformer")
-ROW_TOKENS = 32 * 60  # of a batch, whatever the length of its rows
+ROW_TOKENS = 32 * 60  # Tokens per batch, for rows of any length.
 
 
 class Costs:
-    """Nats of each test document under a network."""
+    """The losses in nats of each test document under a network."""
 
     def __init__(self, text: Path, home: Home, epochs: int) -> None:
         self.home, self.epochs = home, epochs
@@ -54,7 +55,7 @@ class Costs:
         self.byte_counts = np.zeros(0)
 
     def of(self, kind: ModelKind, units: int, context: int) -> np.ndarray:
-        """Return the losses of the documents, (documents,), in nats."""
+        """Return the losses of the documents in nats, (documents,)."""
         config = self.config_of(units, context)
         dataset = prepare_dataset(self.home, config)
         compared = CompareConfig(pipeline=config, models=COMPARED)
@@ -100,7 +101,10 @@ def main() -> None:
 
 
 def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[ModelKind, dict[int, np.ndarray]]:
-    """Return the nats of documents by kind and value. trials: value shown, units, context."""
+    """Return the losses of documents in nats by kind and value.
+
+    Each trial has the value to show, the number of units and the context.
+    """
     found: dict[ModelKind, dict[int, np.ndarray]] = {kind: {} for kind in COMPARED}
     print(f"\n| {title} | " + " | ".join(NAMES[kind] for kind in COMPARED) + " |\n|" + "---|" * (1 + len(COMPARED)))
     for value, units, context in trials:
@@ -112,7 +116,7 @@ def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[
 
 
 def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
-    """Return by kind the share of rows of each length whose first symbol is named at the end."""
+    """Return the accuracy of recalling the first symbol at the end of a row, by kind and for each length of rows."""
     config = AbilitiesConfig(kinds=COMPARED, tasks=("echo",), seeds=1)
     print("\n| row of `echo` | " + " | ".join(map(str, config.lengths)) + " |\n|" + "---|" * (1 + len(config.lengths)))
     found = {}
@@ -123,7 +127,7 @@ def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
 
 
 def print_causes(costs: Costs, contexts: dict[ModelKind, Any], sizes: dict[ModelKind, Any]) -> None:
-    """Print the gain of the Elman network by each remedy, in bits per byte."""
+    """Print by how many bits per byte each remedy improves the Elman network."""
     elman = contexts["elman"]
     remedies = {
         f"context of {CONTEXTS[1]} → {CONTEXTS[-1]} tokens": (elman[CONTEXTS[1]], elman[CONTEXTS[-1]]),
@@ -159,7 +163,7 @@ def draw(
         axes.set_xticks(list(found["elman"]), [str(value) for value in found["elman"]], minor=False)
         axes.minorticks_off()
         set_titles(axes, title, x, "bits per byte, test split")
-    for kind, size in zip(COMPARED, (11, 7, 7), strict=True):  # two of the lines coincide
+    for kind, size in zip(COMPARED, (11, 7, 7), strict=True):  # Two lines coincide, so marker sizes differ.
         panels[2].semilogx(AbilitiesConfig().lengths, memory[kind], color=colour_of(kind), marker="o", markersize=size)
     panels[2].set_xticks(AbilitiesConfig().lengths, list(map(str, AbilitiesConfig().lengths)))
     panels[2].minorticks_off()

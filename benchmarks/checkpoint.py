@@ -1,9 +1,10 @@
-"""The cost of a checkpoint: seconds to write and to read one, and its size, for models of two sizes.
+"""Measure the seconds to write and to read a checkpoint, and its size, for models of two sizes.
 
     .venv/bin/python benchmarks/checkpoint.py FOLDER
 
-FOLDER takes the checkpoints, which are removed. A checkpoint holds the weights, AdamW's two moments and the best
-weights so far. Writing includes the sha256 of every file and the sync to the disk; reading includes the sha256.
+The checkpoints are written to FOLDER and then removed. A checkpoint contains the weights, AdamW's two moments and the
+best weights so far. Writing includes computing the sha256 of every file and syncing to the disk. Reading includes
+checking the sha256.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from rnnlm.config import ModelConfig
 from rnnlm.models.model_factory import build_model
 from rnnlm.training.checkpointing.checkpoints import read_checkpoint, write_checkpoint
 
-SIZES = ((390, 6_000), (1_500, 32_000))  # hidden size and vocabulary: about 5 and 100 million parameters
+# Hidden sizes and vocabularies of models with about 5 and 100 million parameters.
+SIZES = ((390, 6_000), (1_500, 32_000))
 ROUNDS = 5
 
 

@@ -1,9 +1,10 @@
-"""How often sampled lines close the quotes and brackets that they open: network, counts and their mixture.
+"""Measure how often sampled lines close the quotes and brackets that they open.
 
 python benchmarks/closed_pairs.py RUN_FOLDER TEXT [--lines 2000]
 
-RUN_FOLDER: of a run with counts (`model.counts`), as the last screen of `rnnlm run` shows it. TEXT: a file whose lines
-are measured beside the samples. Lines are drawn from the whole distribution, at temperature 1, in sentence mode.
+Lines are sampled from the network, from the n-gram model and from their mixture. RUN_FOLDER is the folder of a run with
+an n-gram model (`model.counts`), which `rnnlm run` prints at its end. TEXT is a file whose lines are measured for
+comparison. Lines are drawn from the whole distribution, at temperature 1, in sentence mode.
 """
 
 import argparse
@@ -51,7 +52,7 @@ def print_row(name: str, lines: Iterable[str]) -> None:
 
 
 def closes_brackets(line: str) -> bool:
-    """Return a line in which every bracket is closed, each by its own kind, the last one first."""
+    """Return True if every bracket of the line is closed by a bracket of its own kind, the last one opened first."""
     opened: list[str] = []
     for character in line:
         if character in CLOSING.values():

@@ -1,9 +1,10 @@
-"""Print test perplexity and time of network, counts and mixture on several corpora, for README and perplexity.md.
+"""Measure test perplexity and time of network, n-gram model and mixture on several corpora.
 
 python benchmarks/corpora.py CORPUS [CORPUS …] [-- OPTIONS OF rnnlm run]
 
-With `-- --seeds 3` perplexities are means over three seeds with the 95 % interval of the mean, and bits per byte are
-means. `training` is then the time of the first seed, `whole run` that of all.
+The figures are for README and perplexity.md. With `-- --seeds 3`, perplexities are means over three seeds with the 95 %
+interval of the mean, and bits per byte are means. The column `training` is then the time of the first seed, and `whole
+run` that of all seeds.
 """
 
 import json
@@ -19,7 +20,7 @@ HEADS = ("corpus", "train tokens", "network", "counts", "mixed", "bits/byte", "t
 
 
 def measure(corpus: str, options: list[str], home: str) -> dict[str, Any]:
-    """Call `rnnlm run --json` on a corpus, and add its wall time in seconds."""
+    """Run `rnnlm run --json` on a corpus, and add its wall-clock time in seconds to the result."""
     command = [str(Path(sys.executable).parent / "rnnlm"), "run", "--corpus", corpus, "--json", *options]
     start = time.perf_counter()
     done = subprocess.run(command, env=os.environ | {"RNNLM_HOME": home}, capture_output=True, text=True)
@@ -30,7 +31,7 @@ def measure(corpus: str, options: list[str], home: str) -> dict[str, Any]:
 
 
 def scores_of(facts: dict[str, Any]) -> list[tuple[str, float]]:
-    """Test perplexity and bits per byte of the network and of the mixture; with several seeds their means."""
+    """Return test perplexity and bits per byte of network and mixture, as means if there are several seeds."""
     if facts["seeds"]:
         means = [score for score in facts["seeds"]["scores"] if score["split"] == "test"]
         return [(f"{m['mean_perplexity']:.1f} ± {m['margin']:.1f}", m["mean_bits_per_byte"]) for m in means]

@@ -1,12 +1,13 @@
-"""Let texts of many layouts grow from night to night, and count the nights that end in a decision.
+"""Simulate nightly runs on growing texts of many layouts, and count the runs that end in a decision.
 
     python benchmarks/decisions.py ../shared/data/brown.txt [--nights 10] [--only log dialogue] [--equal 200]
 
-TEXT has one sentence a line. Each layout is written from it, or made up (a log) or read from this Python's library
-(code), in a home and a registry of its own, and grows from night to night. The models are counts alone, so that a night
-takes seconds; everything else is what a night does: dataset, evaluation, registration, comparison with the champion.
-Then the last night's losses are made those of two equally good models, and held-out text is drawn from them again and
-again: how often is one called better? At most 5 % is promised.
+TEXT has one sentence per line. Each layout is written from it, generated (a log), or taken from this Python's library
+(code). Each layout has a home and a registry of its own, and its text grows from run to run. The models are n-gram
+models, so that a nightly run takes seconds. All other stages are as usual: dataset, evaluation, registration and
+comparison with the champion. Afterwards, the losses of the last run are adjusted to those of two equally good models,
+and held-out text is drawn from them repeatedly, to measure how often one model is called better. This may happen in at
+most 5 % of the cases.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.storage.sql_statements import statement
 
 Sentences = list[str]
-RUN = 5  # lines
+RUN = 5  # Lines that are drawn together.
 COUNTS = ["model.kind=kneser-ney", "generation.prompts=[]", "evaluation.splits=[valid,test]", "training.device=cpu"]
 SPEAKERS = ("ANNA", "BORIS", "CLARA", "DAVID")
 EVENTS = ("INFO request {} took {} ms", "WARN queue {} holds {} jobs", "INFO user {} logged in from port {}",
@@ -41,7 +42,7 @@ EVENTS = ("INFO request {} took {} ms", "WARN queue {} holds {} jobs", "INFO use
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text looks, and how many sentences it has on the first and on the last night."""
+    """The layout of a text, and its number of sentences in the first and in the last run."""
 
     write: Callable[[Path, Sentences], None]
     first: int
@@ -64,7 +65,7 @@ def scattered(path: Path, sentences: Sentences) -> None:
 
 
 def rolling(path: Path, sentences: Sentences) -> None:
-    """Write a window of half of all lines, without the oldest."""
+    """Write the newest half of all lines."""
     lines(path, sentences[len(sentences) // 2 :])
 
 
@@ -78,7 +79,7 @@ def wrapped(sentences: Sentences) -> list[str]:
 
 
 def novel(path: Path, sentences: Sentences) -> None:
-    """Write wrapped lines, and a blank one after each paragraph."""
+    """Write wrapped lines with a blank line after each paragraph."""
     parts = (wrapped(sentences[first : first + 7]) for first in range(0, len(sentences), 7))
     lines(path, ["".join(part) + "\n" for part in parts])
 
@@ -95,7 +96,7 @@ def five_files(path: Path, sentences: Sentences) -> None:
 
 
 def many_files(path: Path, sentences: Sentences) -> None:
-    """Write a file for every 20 sentences. Their number passes 100 while the text grows."""
+    """Write a file for every 20 sentences. The number of files exceeds 100 while the text grows."""
     path.mkdir(exist_ok=True)
     for first in range(0, len(sentences), 20):
         (path / f"{first:06d}.txt").write_text("".join(sentences[first : first + 20]))
@@ -197,15 +198,16 @@ def cells_of(layout: Layout, folder: Path, sentences: Sentences, options: argpar
 
 
 def newest(home: Home) -> Path:
-    """Return the losses of the last comparison."""
+    """Return the file with the losses of the last comparison."""
     return max(home.artifacts.rglob("losses.parquet"), key=lambda path: path.stat().st_mtime)
 
 
 def false_alarms(losses: Path, pairs: int) -> str:
     """Return how often one of two equally good models is called better.
 
-    The losses of the last night's two models are made equal on average: the same share of each line's bytes is added.
-    Then as many lines are drawn as there are, in runs of RUN neighbours, so that their correlation stays.
+    The losses of the last run's two models are made equal on average, by adding the same number of nats per byte to
+    each line. Then as many lines as there are are drawn with replacement, in runs of RUN neighbours, so that the
+    correlation between neighbouring lines is kept.
     """
     with duckdb.connect() as connection:
         parameters = {"losses": str(losses), "only_lines": None}

@@ -1,11 +1,11 @@
-"""How often the guess of an encoding gives wrong letters, by language.
+"""Measure how often a guessed encoding gives wrong letters, by language.
 
     .venv/bin/python benchmarks/encodings.py [FOLDER]
 
-The samples are lists of 5, 20 and 80 names of countries, languages and currencies in each language (the Unicode CLDR,
-from Babel). With FOLDER they are 1, 3 and 10 lines from the message catalogues LANGUAGE/LC_MESSAGES/*.mo anywhere below
-it, such as those of an unpacked wheel of Django. A sample without letters beyond ASCII is left out. Wrong is a guess
-that does not give the text back. charset-normalizer 3 guesses the same bytes.
+The samples are lists of 5, 20 and 80 names of countries, languages and currencies in each language (from the Unicode
+CLDR in Babel). With FOLDER, they are 1, 3 and 10 lines from the message catalogues LANGUAGE/LC_MESSAGES/*.mo anywhere
+below it, for example in an unpacked wheel of Django. Samples with ASCII letters only are left out. A guess is wrong if
+it does not restore the text. charset-normalizer 3 guesses the same bytes for comparison.
 """
 
 import gettext
@@ -20,10 +20,10 @@ from charset_normalizer import from_bytes
 from rnnlm.corpora.text_encoding import guess_encoding
 from rnnlm.display.text_layout import columns
 
-SIZES = (5, 20, 80)  # names in a sample
-LINES = (1, 3, 10)  # of message catalogues in a sample
-SHORTEST_LINE = 16  # characters
-SAMPLES = 60  # of each size
+SIZES = (5, 20, 80)  # Names per sample.
+LINES = (1, 3, 10)  # Lines of message catalogues per sample.
+SHORTEST_LINE = 16  # In characters.
+SAMPLES = 60  # Samples of each size.
 LANGUAGES = {
     "cp1252": "da de es fi fr is it nl nb pt sv",
     "cp1250": "cs hr hu pl ro sk",
@@ -65,7 +65,7 @@ def names_of(language: str) -> list[str]:
 
 
 def lines_of_catalogues(folder: Path, language: str) -> list[str]:
-    """Return the translated lines without placeholders, sorted."""
+    """Return the sorted translated lines without placeholders."""
     found: set[str] = set()
     for path in folder.glob(f"**/{language}/LC_MESSAGES/*.mo"):
         with path.open("rb") as file:

@@ -1,21 +1,21 @@
-"""How well bits per byte separate text like the model's from other text, and how fast, beside KenLM and simple rules.
+"""Measure how well and how fast bits per byte separate text like the model's from other text.
 
     python benchmarks/filter.py MODEL OTHER [--lines 2000] [--megabytes 4]
 
-MODEL: a run's id or a registered name, mixed with counts, whose dataset is in the home. Wanted are lines of its
-validation text. Unwanted are lines of the file OTHER, and three kinds of damage to wanted lines: words in another
-order, letters in another order within words, and a part of the line repeated. Each way of scoring ranks all lines.
-Printed is the share of each unwanted kind that is dropped when 95 % of the wanted lines are kept, and the area under
-the ROC curve of all together.
+MODEL is a run's id or a registered name of a model with an n-gram model, whose dataset is in the home. Wanted lines are
+those of its validation text. Unwanted lines are those of the file OTHER, and wanted lines with three kinds of damage:
+words in another order, letters in another order within words, and a repeated part of the line. Each method ranks all
+lines. The table shows the proportion of each unwanted kind that is dropped when 95 % of the wanted lines are kept, and
+the area under the ROC curve for all kinds together.
 
-The ways: the mixture and the counts alone, in bits per byte; KenLM on the same counts (`rnnlm export --format arpa`),
-in bits per byte, if the package `kenlm` is installed; the share of unknown words; letters among the characters; and how
-far zlib shrinks a line.
+The methods are bits per byte of the mixture and of the n-gram model alone; KenLM with the same counts (`rnnlm export
+--format arpa`), if the package `kenlm` is installed; the proportion of unknown words; the proportion of letters among
+the characters; and the factor by which zlib compresses a line.
 
-Speed is that of scoring the first lines of OTHER, each once, with one thread, tokenization included: MB over seconds on
-the clock, and seconds of the processor for each MB, which other programs do not lengthen as much. Below the table is
-the speed of the whole filter: JSON Lines in, the cheapest 80 % of them out, scores and report written; all but the
-start of Python.
+Speed is measured for the first lines of OTHER, each once, with one thread and including tokenization. It is shown in MB
+per second of wall-clock time, and in CPU seconds per MB, which other programs affect less. Below the table is the speed
+of the whole filter, which reads JSON Lines, keeps the 80 % with the fewest bits per byte, and writes scores and report.
+Only the start of Python is left out.
 """
 
 import argparse
@@ -57,8 +57,10 @@ except ImportError:
 
 KEPT_SHARE = 0.95
 AT_ONCE = 4_096
-WITH_NETWORK, SLOWER = ("mixture", "network alone"), 20  # these get less text for the speed
-Way = Callable[[list[str]], np.ndarray]  # lines → a cost for each; high is unwanted
+# The speed of these methods is measured on a text that is shorter by this factor.
+WITH_NETWORK, SLOWER = ("mixture", "network alone"), 20
+# A function from lines to a cost for each. Unwanted lines should have a high cost.
+Way = Callable[[list[str]], np.ndarray]
 
 
 def main() -> None:
@@ -83,7 +85,7 @@ def main() -> None:
         "letters in another order": [" ".join(map(shuffled(draw), line.split())) for line in wanted],
         "a part repeated": [(line[: len(line) // 3] + " ") * 3 for line in wanted],
     }
-    # Each way has a tokenizer of its own, which has not seen the text for the speed.
+    # Each method has its own tokenizer, whose cache does not contain the text for the measurement of speed.
     mixture, network, counts, unknown = (found.load(BATCH_SETTINGS) for _ in range(4))
     assert counts.model.mixture is not None, "the model has no counts"
     counts.model.mixture = unknown.model.mixture = alone(counts.model.mixture)
@@ -116,19 +118,19 @@ def main() -> None:
         of_counts = Path(scratch, "model")
         shutil.copytree(found.folder, of_counts)
         save_mixture(counts.model.mixture, of_counts)
-        whole_filter(of_counts, Path(scratch, "first"), text[:100])  # imports what a filter needs
+        whole_filter(of_counts, Path(scratch, "first"), text[:100])  # This imports the modules that a filter needs.
         print("\n| `rnnlm filter` with | MB/s | CPU s/MB |\n|---|---|---|")
         for kind, folder, lines in (("mixture", found.folder, some), ("counts alone", of_counts, text)):
             print(f"| {kind} | {speed(partial(whole_filter, folder, Path(scratch, kind)), lines)} |", flush=True)
 
 
 def alone(mixture: CountMixture) -> CountMixture:
-    """Return a mixture of its counts alone."""
+    """Return a mixture that consists of the n-gram model alone."""
     return replace(mixture, shares=np.ones_like(mixture.shares))
 
 
 def speed(run: Callable[[list[str]], object], lines: list[str]) -> str:
-    """Return two cells: MB/s by the clock, and the processor's seconds for each MB."""
+    """Return two cells: MB per second of wall-clock time, and CPU seconds per MB."""
     megabytes = sum(len(line.encode()) + 1 for line in lines) / 1e6
     start = time.perf_counter(), time.process_time()
     run(lines)
@@ -136,7 +138,7 @@ def speed(run: Callable[[list[str]], object], lines: list[str]) -> str:
 
 
 def whole_filter(model: Path, scratch: Path, lines: list[str]) -> None:
-    """Keep the cheapest 80 % of the lines, in a home of its own."""
+    """Keep the 80 % of the lines with the fewest bits per byte, in a separate home."""
     crawl = scratch / "crawl.jsonl"
     scratch.mkdir()
     crawl.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
@@ -158,7 +160,7 @@ def score(scorer: Scorer, lines: list[str], column: str) -> np.ndarray:
 
 
 def kenlm_way(folder: Path) -> Way:
-    """Return KenLM's bits per byte of the model's tokens."""
+    """Return a function that computes KenLM's bits per byte on the model's tokens."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "counts.arpa"
         export_arpa(folder, path)
@@ -177,9 +179,9 @@ def kenlm_way(folder: Path) -> Way:
 
 
 def roc(good: np.ndarray, bad: np.ndarray) -> float:
-    """Return the probability that an unwanted line costs more than a wanted one (Mann and Whitney 1947).
+    """Return the probability that an unwanted line has a higher cost than a wanted one (Mann and Whitney 1947).
 
-    Ties count half.
+    Ties count as half.
     """
     ordered = np.sort(good)
     cheaper, not_dearer = (np.searchsorted(ordered, bad, side).mean() for side in ("left", "right"))

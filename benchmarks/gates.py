@@ -1,10 +1,10 @@
-"""Measurements of the gates before training on real and on damaged texts, on which their thresholds rest.
+"""Measure what the gates before training report on real and on damaged texts. Their thresholds rest on these figures.
 
     .venv/bin/python benchmarks/gates.py ../shared/data
 
-FOLDER holds brown.txt (one sentence per line), ptb/train.txt and tinyshakespeare.txt. Each row compares a text with a
-champion's text. The damaged ones are made from Brown's second half and compared with its first. Then, for each corpus,
-the shares that need no champion, with the default tokenizer and with 8,000 words.
+FOLDER has brown.txt (one sentence per line), ptb/train.txt and tinyshakespeare.txt. Each row compares a text with a
+champion's text. The damaged texts are made from the second half of Brown and compared with the first half. A second
+table shows the measurements that need no champion, for each corpus, with the default tokenizer and with 8,000 words.
 """
 
 import base64
@@ -81,7 +81,7 @@ def encoded(text: str) -> str:
 
 
 def cyrillic() -> dict[int, int]:
-    """Map each Latin letter to a Cyrillic one."""
+    """Return a map from each Latin letter to a Cyrillic one."""
     small = {ord("a") + number: ord("а") + number for number in range(26)}
     return small | {letter - 32: target - 32 for letter, target in small.items()}
 

@@ -1,10 +1,11 @@
-"""The cost of generation: our loop, its matrix products alone and transformers' generate(), in turn in one thread.
+"""Measure the time of generation with rnnlm's loop, its matrix products alone, and transformers' generate().
 
     .venv/bin/python benchmarks/generate.py
     .venv/bin/python benchmarks/generate.py --model FOLDER
 
-With --model: the network of a model's folder (RUN/model) alone and mixed with its counts, and the sizes of both.
-Seconds are the thread's CPU time: what other programs do meanwhile counts only as far as it takes the caches.
+They are measured in turn, in one thread. With --model, the network in a model's folder (RUN/model) is measured alone
+and mixed with its n-gram model, together with the sizes of both. Seconds are the CPU time of the thread, so other
+programs affect them only through the caches.
 """
 
 import argparse
@@ -22,17 +23,18 @@ from rnnlm.generation.sampling import Sampling, continue_batch, continue_ids
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 
-LENGTHS = (100, 1_000, 10_000)  # tokens a text
-ROWS = (1, 8, 32)  # texts at once
-NEVER = -1  # an <eos> that no model chooses: every text has its full length
-DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # what `rnnlm generate` does
+LENGTHS = (100, 1_000, 10_000)  # Tokens per text.
+ROWS = (1, 8, 32)  # Texts per batch.
+NEVER = -1  # The id of an <eos> that no model generates, so that every text has its full length.
+DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # The defaults of `rnnlm generate`.
 
 
 def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
-    """Return a loop that computes only x W, h U and h times the head's matrix for each token."""
+    """Return a loop that only computes x W, h U and the product of h and the output matrix for each token."""
     network = model.language_model
     weights = [(cell.W.detach(), cell.U.detach()) for cell in network.stack.cells]
-    head = network.head.weight.detach().t().contiguous()  # contiguous weights are faster, and our loop has them, too
+    # Contiguous weights are faster, and rnnlm's loop has them, too.
+    head = network.head.weight.detach().t().contiguous()
     inputs = [torch.randn(1, len(W)) for W, _ in weights]
     hidden = torch.randn(1, len(head))
     new, logits = torch.empty_like(hidden), torch.empty(1, head.shape[1])
@@ -49,7 +51,7 @@ def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
 
 
 def our_loop(model: RnnlmForCausalLM) -> Callable[[int], object]:
-    """Return our loop, with its weights laid out beforehand, once for all texts."""
+    """Return rnnlm's loop. Its weights are prepared beforehand, once for all texts."""
     weights = InferenceWeights(model.language_model)
 
     def run(tokens: int) -> None:
@@ -82,9 +84,12 @@ def our_batch(model: LanguageModel, rows: int, **settings: float) -> Callable[[i
 
 
 def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, rounds: int) -> dict[str, list[float]]:
-    """Return CPU seconds of each, `rounds` times, in turn: what else the machine does meets all of them alike."""
+    """Return the CPU seconds of each function, measured `rounds` times in turn.
+
+    Because they take turns, other load on the machine affects all functions alike.
+    """
     for run in runs.values():
-        run(min(tokens, 20))  # the first call of each sets things up
+        run(min(tokens, 20))  # The first call initializes caches.
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -97,7 +102,7 @@ def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, round
 def microseconds_a_token(
     model: RnnlmForCausalLM, lengths: Sequence[int], rounds: int
 ) -> dict[int, tuple[float, float]]:
-    """Return by tokens of a text the medians of our loop, and how much of it is not matrix products.
+    """Return the median time per token of rnnlm's loop, and of its part outside of matrix products, by length of text.
 
     The lengths are measured in turn.
     """
@@ -105,7 +110,8 @@ def microseconds_a_token(
     for _ in range(rounds):
         for tokens, (ours, above) in found.items():
             runs = {"products": products_alone(model), "ours": our_loop(model)}
-            seconds = seconds_in_turn(runs, tokens, max(1, 2_000 // tokens))  # a short text is soon disturbed
+            # Short texts are measured more often, because a disturbance affects them more.
+            seconds = seconds_in_turn(runs, tokens, max(1, 2_000 // tokens))
             ours += seconds["ours"]
             above += [a - b for a, b in zip(seconds["ours"], seconds["products"], strict=True)]
     return {
@@ -142,7 +148,7 @@ def print_batches(model: RnnlmForCausalLM, rounds: int, tokens: int = 100) -> No
 
 
 def print_mixture(folder: Path, rounds: int, tokens: int = 100) -> None:
-    """Print the figures of the mixture at temperature 0.8 and top-p 0.95, as `rnnlm generate` samples."""
+    """Print the figures of the mixture at temperature 0.8 and top-p 0.95, the defaults of `rnnlm generate`."""
     mixed, alone = load_model(folder), load_model(folder)
     alone.mixture = None
     sizes = {name: (folder / f"{name}.safetensors").stat().st_size / 1e6 for name in ("model", "counts")}

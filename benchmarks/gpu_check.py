@@ -1,10 +1,11 @@
-"""Speed of whole training steps on a GPU, and what its time goes into; called by benchmarks/gpu_check.sh.
+"""Measure the speed of whole training steps on a GPU, and profile them. benchmarks/gpu_check.sh runs this script.
 
     python benchmarks/gpu_check.py speed|profile [--device cuda|cpu] [--out FOLDER]
 
-speed: tokens a second of five shapes, and of one with 1,024 units: the textbook's step, cuDNN's recurrence with torch's
-loss (plain and as one CUDA graph), ours (plain and captured). The share is of a matrix product's rate alone, measured
-first. profile: the kernels of three captured steps. With --device cpu the shapes are tiny: it only tries the program.
+`speed` prints the tokens per second of six shapes. For each shape it measures the textbook's step, cuDNN's recurrence
+with torch's loss (plain and as one CUDA graph), and rnnlm's step (plain and captured). The utilization is relative to
+the rate of a matrix product alone, which is measured first. `profile` writes the kernels of three captured steps. With
+--device cpu, the shapes are tiny, which only tests the script.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
 
 from textbook import TextbookLanguageModel, TextbookTrainer
 
@@ -32,9 +33,9 @@ from rnnlm.training.optimizer_step import BatchLoss, Updater, take_step
 from rnnlm.training.optimizers import prepare_updates
 from rnnlm.training.seeding import step_generator
 
-Shape = tuple[int, int, int, int, int]  # classes, units, layers, rows, tokens of a row
+Shape = tuple[int, int, int, int, int]  # Classes, units, layers, rows, and tokens per row.
 SHAPES: tuple[Shape, ...] = (
-    (32_000, 128, 2, 128, 29),  # the textbook's
+    (32_000, 128, 2, 128, 29),  # The textbook's shape.
     (32_000, 128, 2, 1_024, 29),
     (10_000, 256, 1, 64, 35),
     (32_000, 256, 2, 512, 64),
@@ -63,12 +64,14 @@ def print_speeds(options: argparse.Namespace) -> None:
     for shape in SHAPES if options.device == "cuda" else TINY_SHAPES:
         classes, units, layers, rows, tokens = shape
         print(f"{layers} x {units} units, {classes:,} classes, {rows} x {tokens} tokens", flush=True)
-        operations = 6 * (classes * units + layers * 2 * units * units)  # of a token: forward once, backward twice
+        # Operations per token: one forward pass and two for the backward pass, each with a multiplication and an
+        # addition.
+        operations = 6 * (classes * units + layers * 2 * units * units)
         first = None
         for row, make in ROWS.items():
             try:
                 speed = rows * tokens / seconds_of(make(shape, options.device), options.device)
-            except Exception as error:  # the other rows are worth having
+            except Exception as error:  # Continue, because the other rows are still useful.
                 print(f"  {row}: FAILED, {type(error).__name__}: {str(error)[:300]}", flush=True)
                 continue
             first = first or speed
@@ -79,7 +82,10 @@ def print_speeds(options: argparse.Namespace) -> None:
 
 
 def seconds_of(step: OneStep, device: str) -> float:
-    """Return the median over three rounds of a step's time, in which Python runs ahead of the GPU as in training."""
+    """Return the median time of a step over three rounds.
+
+    As in training, Python does not wait for the GPU between steps.
+    """
 
     def timed(count: int) -> float:
         wait(device)
@@ -89,7 +95,7 @@ def seconds_of(step: OneStep, device: str) -> float:
         wait(device)
         return (time.perf_counter() - start) / count
 
-    timed(FEWEST_STEPS)  # kernels compiled, graphs recorded
+    timed(FEWEST_STEPS)  # This compiles kernels and records graphs.
     count = int(min(MOST_STEPS, max(FEWEST_STEPS, MEASURED_SHARE_SECONDS / 3 / timed(FEWEST_STEPS))))
     return statistics.median(timed(count) for _ in range(3))
 
@@ -100,7 +106,7 @@ def wait(device: str) -> None:
 
 
 def matrix_rate(device: str) -> float:
-    """Return the operations a second."""
+    """Return the operations per second of a bfloat16 matrix product."""
     size = 8_192 if device == "cuda" else 128
     left, right = torch.randn(2, size, size, device=device, dtype=torch.bfloat16)
     return 2 * size**3 / seconds_of(lambda: left @ right, device)
@@ -115,7 +121,7 @@ def textbook_step(shape: Shape, device: str) -> OneStep:
 
 
 def cudnn_step(shape: Shape, device: str, as_graph: bool) -> OneStep:
-    """Return a step of torch.nn.RNN in TF32 and torch's cross-entropy of bfloat16 logits."""
+    """Return a step with torch.nn.RNN in TF32 and torch's cross-entropy of bfloat16 logits."""
     classes, units, layers, *_ = shape
     torch.manual_seed(0)
     embedding, head = nn.Embedding(classes, units).to(device), nn.Linear(units, classes).to(device)

@@ -1,10 +1,11 @@
-"""Why the sampled loss is slow from a head bias of zero: perplexity and probability of rare words, variant by variant.
+"""Compare variants of training to find out why the sampled loss is slow if the output bias starts at zero.
 
     python benchmarks/head_bias.py FILE [--vocabulary 16000] [--tokens 250000] [--variants NAME]
 
-FILE holds a sentence per line; every twentieth is for validation. All variants train the textbook's model (two layers,
-128 units, AdamW at 0.001, batches of 128 sentences of at most 30 tokens) on the same batches. `rare` are the classes
-that are not in every sample: with an inclusion probability π below 1. Needs what time_to_perplexity.py needs.
+FILE has a sentence per line, and every twentieth sentence is used for validation. All variants train the textbook's
+model (two layers, 128 units, AdamW at 0.001, batches of 128 sentences of at most 30 tokens) on the same batches. The
+table shows the perplexity and the probability of rare classes, which are those with an inclusion probability π below 1,
+so that not every sample contains them. The requirements are those of time_to_perplexity.py.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
 
 from time_to_perplexity import SPECIAL, feed, score, unigram
 
@@ -41,10 +42,13 @@ EVALUATIONS = 5
 @dataclass(frozen=True)
 class Variant:
     name: str
-    classes: int | None  # None: the exact loss
+    classes: int | None  # None means the exact loss.
     bias: str
-    by_rows: bool = True  # the optimizer updates only the rows of classes in the sample; rnnlm's way on a CPU
-    masked: bool = False  # exact gradients, but of the head only those of the targets and of 1,024 sampled classes
+    # If True, the optimizer updates only the rows of classes in the sample, as rnnlm does on a CPU.
+    by_rows: bool = True
+    # If True, gradients are exact, but in the output layer only those of the targets and of 1,024 sampled classes are
+    # used.
+    masked: bool = False
 
 
 VARIANTS = (
@@ -79,7 +83,7 @@ def main() -> None:
 def compete(
     variant: Variant, train: TokenRows, valid: TokenRows, shares: np.ndarray, rare: np.ndarray, tokens: int
 ) -> None:
-    """Train, and print a line after each fifth of the tokens. Evaluation does not count as time."""
+    """Train a variant, and print a line after each fifth of the tokens. The time excludes evaluation."""
     config = ModelConfig(
         hidden_size=128,
         layers=2,
@@ -125,7 +129,7 @@ def compete(
 
 @torch.no_grad()
 def probability_of(model: LanguageModel, valid: TokenRows, classes: np.ndarray) -> float:
-    """Return the probability of all these classes together, the mean over the first thousand rows."""
+    """Return the total probability of these classes, as the mean over the first thousand rows."""
     model.eval()
     chosen, sums, count = torch.from_numpy(classes), 0.0, 0
     for batch in itertools.islice(ordered_batches(valid, BATCH_SIZE), 8):
@@ -138,7 +142,7 @@ def probability_of(model: LanguageModel, valid: TokenRows, classes: np.ndarray) 
 
 
 def read(path: Path, vocabulary_size: int) -> tuple[TokenRows, TokenRows]:
-    """Return the training and validation rows: `<bos>`, the words, `<eos>`, cut after CONTEXT_LENGTH."""
+    """Return the training and validation rows. A row is `<bos>`, the words and `<eos>`, cut after CONTEXT_LENGTH."""
     sentences = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     parts = [s for i, s in enumerate(sentences) if i % 20], sentences[::20]
     counts = Counter(itertools.chain.from_iterable(parts[0]))
@@ -155,7 +159,7 @@ def read(path: Path, vocabulary_size: int) -> tuple[TokenRows, TokenRows]:
 
 
 def targets(rows: TokenRows) -> np.ndarray:
-    """Return all tokens but the first of each row, (predicted tokens,)."""
+    """Return all tokens except the first of each row, (predicted tokens,)."""
     inside = np.ones(len(rows.token_ids), bool)
     inside[rows.offsets[:-1]] = False
     return rows.token_ids[inside]

@@ -1,9 +1,10 @@
-"""Walks from a clone of this checkout to a champion, and the size of each extra, in environments of their own.
+"""Follow the installation from a clone of this checkout to a champion, or measure the size of each extra.
 
     python3 benchmarks/installation.py python3.11 /usr/bin/python3.13 … [--tests]
     python3 benchmarks/installation.py python3.11 --extras
 
-The walks share one home: the first makes it, and the others go on in it. TORCH, TORCH_INDEX and pip's variables count.
+Each Python version gets an environment of its own. The installations share one home, which the first one creates and
+the others continue to use. TORCH, TORCH_INDEX and pip's variables have an effect.
 """
 
 import argparse
@@ -45,7 +46,7 @@ def extras() -> list[str]:
 
 
 def step(clone: Path, command: list[str], home: Path) -> None:
-    """Run a command in the clone and print its seconds, the size of .venv, and its last line if it failed."""
+    """Run a command in the clone. Print its seconds, the size of .venv and, if it failed, its last line of output."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, start = mebibytes(clone / ".venv"), time.perf_counter()
     environment["RNNLM_HOME"] = str(home)

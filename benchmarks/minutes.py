@@ -1,9 +1,9 @@
-"""Trials behind `--minutes`: validation perplexity of sizes and dropouts that train for the same time.
+"""Measure the validation perplexity of sizes and dropouts that are trained for the same time, as `--minutes` does.
 
 python benchmarks/minutes.py CORPUS [--minutes 3] [--units 256 384 512] [--dropout 0.1 0.2 0.4] [--set SETTING …]
 
-The first row is what the rule chooses by itself. Each row trains from the beginning, on as many tokens as this machine
-trains in the minutes.
+The first row is the choice of the rule behind `--minutes`. Each row is a separate training run on as many tokens as
+this machine can process in the minutes.
 """
 
 import argparse

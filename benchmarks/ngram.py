@@ -1,8 +1,9 @@
-"""How the n-gram model's time grows with the text: the table in docs/explanation/ngram.md.
+"""Measure how the n-gram model's time grows with the text, for the table in docs/explanation/ngram.md.
 
 nice python benchmarks/ngram.py [TOKENS …] [--memory-limit 2GB] [--order 5] [--folder /tmp]
 
-The text is synthetic: Zipfian words, half of them chosen by the word before, in sentences of 25 predicted tokens.
+The text is synthetic. Its words follow Zipf's law, half of them depend on the previous word, and sentences have 25
+predicted tokens.
 """
 
 import argparse
@@ -43,7 +44,7 @@ VOCABULARY, LENGTH, TEST_ROWS, ROWS_AT_ONCE = 50_000, 25, 3_000, 200_000
 
 
 def write_text(path: Path, tokens: int) -> None:
-    """Write a file with the tables of a dataset that the model reads."""
+    """Write a file with those tables of a dataset that the n-gram model reads."""
     generator = np.random.default_rng(0)
     weights = 1 / np.arange(1, VOCABULARY - 3)
     cumulated = np.cumsum(weights / weights.sum())
@@ -72,14 +73,14 @@ def write_text(path: Path, tokens: int) -> None:
 def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int) -> np.ndarray:
     """Draw rows of <bos>, words and <eos>, (count, LENGTH + 1) uint16.
 
-    One word in two follows from the one before it.
+    One word in two depends on the previous word.
     """
     block = np.full((count, LENGTH + 1), EOS, np.uint16)
     block[:, 0] = BOS
     before = np.full(count, BOS, np.int64)
     for position in range(1, LENGTH):
         free = np.minimum(np.searchsorted(cumulated, generator.random(count)), VOCABULARY - 5)
-        choice = np.minimum(generator.geometric(0.5, count), 8)  # which of eight successors
+        choice = np.minimum(generator.geometric(0.5, count), 8)  # The index of one of eight successors.
         led = (before * 7_919 + choice * 104_729) % (VOCABULARY - 4) % (before % 97 * 50 + 20)
         before = np.where(generator.random(count) < 0.55, led, free) + 4
         block[:, position] = before
@@ -87,7 +88,7 @@ def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int)
 
 
 class Watch(threading.Thread):
-    """The most bytes seen in the spill folder, looked at twice a second."""
+    """A thread that records the largest size of the spill folder, which it checks twice a second."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
@@ -101,7 +102,7 @@ class Watch(threading.Thread):
 def size_of(path: Path) -> int:
     try:
         return path.stat().st_blocks * 512 if path.is_file() else 0
-    except FileNotFoundError:  # gone since it was listed
+    except FileNotFoundError:  # The file was removed after it was listed.
         return 0
 
 
@@ -109,7 +110,7 @@ def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
     """Return one row of the table."""
     text, model = folder / "text.duckdb", NgramRecord(folder=folder, config=config)
     write_text(text, tokens)
-    watch = Watch(Path(f"{model.database}.tmp"))  # where DuckDB spills
+    watch = Watch(Path(f"{model.database}.tmp"))  # The folder where DuckDB spills.
     watch.start()
     start, start_cpu = time.perf_counter(), time.process_time()
     with open_database(model.database, config, text) as connection:

@@ -1,12 +1,13 @@
-"""Thirty nights on a growing text, as `rnnlm up` and `rnnlm schedule` run them, with a kill -9 and a power cut.
+"""Simulate thirty nightly runs on a growing text with `rnnlm up` and `rnnlm schedule`, including kills.
 
     python benchmarks/nights.py TEXT [--nights 30] [--preset smoke] [--set FIELD=VALUE …] [--home FOLDER] [--json]
 
-Night n reads the first 40 % of TEXT and a thirtieth of the rest for each night before it; every fifth night reads what
-the night before has read. In one night the flow's process is killed, in another every process of the home. After every
-seventh night `rnnlm prune` runs, as the weekly deployment does. The table has a row per night: seconds from the trigger
-to the last state, what became of the model, its bits per byte on the test split, and the size of the home.
-Exits with 1 if a night has no result, a run is left unfinished, or a registered champion cannot be loaded.
+Night n reads the first 40 % of TEXT, and a thirtieth of the rest for each earlier night. Every fifth night reads the
+same text as the night before. In one night, the process of the flow is killed with kill -9. In another night, every
+process of the home is killed, as in a power cut. After every seventh night, `rnnlm prune` runs, as the weekly
+deployment does. The table has a row per night with the seconds from the trigger to the final state, whether the model
+became champion, its bits per byte on the test split, and the size of the home. The exit code is 1 if a night has no
+result, a run is left unfinished, or a registered champion cannot be loaded.
 """
 
 import argparse
@@ -92,13 +93,14 @@ class Nights:
             accident = {options.nights // 3: "kill -9", 2 * options.nights // 3: "power cut"}.get(night, "")
             rows.append(self.night(night, accident))
             if night % 7 == 6:
-                self.rnnlm("prune", "--days", "0", "--recent-hours", "0")  # all nights lie within the same hour
+                # All simulated nights are within the same hour.
+                self.rnnlm("prune", "--days", "0", "--recent-hours", "0")
                 rows[-1]["MB"] = f"{rows[-1]['MB']} → {self.megabytes()}"
             print(rows[-1], file=sys.stderr, flush=True)
         return rows
 
     def write_text(self, lines: list[str], night: int, nights: int) -> None:
-        """Write the text of a night. Every fifth night has that of the night before."""
+        """Write the text of a night. Every fifth night has the text of the night before."""
         night = night - 1 if night % 5 == 4 else night
         self.text.write_text("".join(lines[: int(len(lines) * (0.4 + 0.6 * night / nights))]), encoding="utf-8")
 
@@ -124,7 +126,7 @@ class Nights:
         }
 
     def strike(self, accident: str, deployment: str) -> None:
-        """Kill the flow's process, or everything, and then do what a schedule or systemd does."""
+        """Kill the flow's process or everything, and then do what a schedule or systemd would do."""
         found = find_home_processes(self.home)
         killed = list(found.flow_runs.values())
         if accident == "power cut":
@@ -137,7 +139,7 @@ class Nights:
             self.up()
         else:
             self.wait(lambda: "CRASHED" in self.states(deployment), "report of the worker that the process has ended")
-            self.rnnlm("trigger", "settle")  # as its schedule does every 30 minutes
+            self.rnnlm("trigger", "settle")  # The schedule of this flow does the same every 30 minutes.
 
     def running(self) -> RunningHome:
         running = read_running(self.home)
@@ -148,12 +150,13 @@ class Nights:
         return PrefectQuery(self.running().prefect_api, home_password(self.home))
 
     def wait_for_end(self, deployment: str) -> str:
-        """Wait until the deployment's newest run is final and none waits to start. Return its state."""
+        """Wait until the deployment's newest run is final and no run waits to start. Return the newest run's state."""
         states: list[str] = []
 
         def ended() -> bool:
             states[:] = self.states(deployment)
-            return states != [] and set(states) <= FINAL and states[0] != "CRASHED"  # it will be started again
+            # A crashed run will be started again.
+            return states != [] and set(states) <= FINAL and states[0] != "CRASHED"
 
         self.wait(ended, f"end of {deployment}")
         return states[0]
@@ -165,11 +168,11 @@ class Nights:
         return [run["state"]["type"] for run in runs if "auto-scheduled" not in run["tags"]]
 
     def wait(self, condition: Any, what: str) -> None:
-        if not poll_until(condition, PATIENCE_SECONDS, ignored=httpx.TransportError):  # the server starts again
+        if not poll_until(condition, PATIENCE_SECONDS, ignored=httpx.TransportError):  # The server may be restarting.
             raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
 
     def history_bytes(self) -> int:
-        """Return the size of the histories of runs in training: finished ones have no checkpoints."""
+        """Return the size of the histories of unfinished runs, which are those with checkpoints."""
         return sum(
             path.stat().st_size
             for path in self.home.runs.glob("*/history.jsonl")

@@ -1,9 +1,10 @@
-"""Why does an embedding do better than one-hot characters? Validation perplexity by the size of the one-hot rows.
+"""Measure why an embedding is better than one-hot characters, by the validation perplexity at several one-hot scales.
 
 python benchmarks/one_hot.py TEXT [--scales 1 4 16 32] [--units 128] [--epochs 1]
 
-A one-hot row times W is a row of W, and AdamW moves each weight by about the learning rate in a step. With a row of c
-instead of 1 the input moves c times as far, as if the rate of W were c times as large. The last row is an embedding.
+The product of a one-hot row and W is a row of W, and in a step AdamW changes each weight by about the learning rate. If
+the one-hot rows are scaled by c, the layer's input changes c times as much, as if the learning rate of W were c times
+as high. The last row of the table is an embedding.
 """
 
 import argparse
@@ -38,7 +39,7 @@ def perplexity(text: str, settings: list[str], scale: float) -> float:
         return identity(tensor).mul_(scale)
 
     config = build_config("shakespeare", [*settings, "training.validation.evaluations=1"], text)
-    identity, nn.init.eye_ = nn.init.eye_, scaled  # it makes the rows
+    identity, nn.init.eye_ = nn.init.eye_, scaled  # The model's one-hot rows are initialized by nn.init.eye_.
     try:
         with tempfile.TemporaryDirectory() as folder:
             home = Home(Path(folder))

@@ -1,12 +1,12 @@
-"""The cost of Prefect, MLflow, history and checkpoints, beside the bare loop over the same batches.
+"""Measure the overhead of Prefect, MLflow, history and checkpoints over a bare loop on the same batches.
 
     python benchmarks/orchestration.py TEXT [--steps 300] [--rounds 7]
 
-Per step: in one process a bare loop and the train task of a flow run take turns, each from fresh weights over the same
-first steps; evaluations do not count on either side. On a machine with other tenants whole rounds differ by more than
-what is looked for; so the time that a flow run spends outside of its steps is measured within the run, too. Fixed: the
-wall time of a whole `rnnlm train` of one step, less that of a bare script that loads the same libraries and takes the
-same step, with a Prefect server running and without.
+The overhead per step is measured in one process. A bare loop and the train task of a flow run take turns, each from new
+weights and over the same first steps. Evaluations are excluded on both sides. On a machine with other users, whole
+rounds differ by more than the overhead, so the time that a flow run spends outside of its steps is also measured within
+the run. The fixed overhead is the wall-clock time of a whole `rnnlm train` of one step, minus that of a bare script
+that loads the same libraries and takes the same step, with and without a running Prefect server.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 
 BIN = Path(sys.executable).parent
-STEP_TOKENS = 100  # maximum_tokens of a run of one step: any batch has more
+STEP_TOKENS = 100  # The maximum_tokens for a run of one step. Every batch has more tokens.
 
 
 def main() -> None:
@@ -57,7 +57,7 @@ def main() -> None:
 def prepared(text: Path) -> tuple[PipelineConfig, DatasetRecord]:
     from flows.pipeline_flow import prepare_flow
 
-    # The default model; evaluations are paused for on both sides, so one is enough.
+    # This is the default model. One evaluation is enough, because evaluations are excluded on both sides.
     config = build_config(overrides=["training.validation.evaluations=1"], corpus=str(text))
     return config, prepare_flow(config).dataset
 
@@ -82,7 +82,7 @@ def per_step(options: argparse.Namespace, home: Home, config: PipelineConfig, da
 
 
 def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[float, int]:
-    """Return the seconds and predicted tokens of so many steps: batches, take_step, schedule, and nothing else."""
+    """Return the seconds and predicted tokens of a loop that only reads batches, takes steps and sets the rate."""
     import torch
 
     from rnnlm.models.model_factory import build_model
@@ -112,9 +112,9 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
 
 
 def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens: int, seed: int) -> tuple[float, float]:
-    """Return the seconds a step of the train task in a flow run, and the share of them that is not spent in take_step.
+    """Return the seconds per step of the train task in a flow run, and the fraction of them outside of take_step.
 
-    From its history: time between measurements, less pauses.
+    The time is computed from the run's history, as the time between measurements without pauses.
     """
     from prefect import flow
 
@@ -125,7 +125,7 @@ def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens:
     def train(config: PipelineConfig, dataset: DatasetRecord) -> RunRecord:
         return train_model(config, dataset)
 
-    # Each round another run: the share of weight decay, which changes no cost, names it.
+    # Each round needs a different run. A slightly different weight decay changes the run's key, but not its time.
     optimizer = config.training.optimizer.model_copy(update={"weight_decay": 0.01 + seed / 1e6})
     training = config.training.model_copy(update={"maximum_tokens": tokens, "optimizer": optimizer})
     step_seconds: list[float] = []
@@ -200,7 +200,7 @@ def wall(command: list[str], environment: dict[str, str] | None = None) -> float
 
 
 def bare_step(home: Path) -> None:
-    """Run the script that `rnnlm train` is compared with: the same libraries, one step, the same scores."""
+    """Run the bare script for the comparison with `rnnlm train`: the same libraries, one step and the same scores."""
     from rnnlm.config import EvaluationConfig
     from rnnlm.evaluation.token_losses import nll_of_split
     from rnnlm.models.model_factory import build_model
@@ -210,7 +210,8 @@ def bare_step(home: Path) -> None:
     config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])
     bare(config, dataset, 1)
     model = build_model(config.model, dataset.vocabulary_size, 0)
-    for split in ("valid", "valid", "test", "test"):  # at the end of training, in the evaluation, token by token
+    # At the end of training, in the evaluation, and for the losses by token.
+    for split in ("valid", "valid", "test", "test"):
         list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size))
 
 

@@ -1,9 +1,10 @@
-"""Write two texts of this machine for benchmarks/corpora.py: code.txt and manual.txt, one line of text a line.
+"""Write two texts of this machine for benchmarks/corpora.py, code.txt and manual.txt.
 
 python benchmarks/own_texts.py FOLDER
 
-code.txt: modules of Python's standard library, without its tests. manual.txt: pages of sections 1, 5, 7 and 8 of the
-manual, formatted by `man`; pages of gcloud, which repeat each other, are left out. Each ends after 4.5 MB.
+code.txt has modules of Python's standard library, without its tests. manual.txt has pages of sections 1, 5, 7 and 8 of
+the manual, formatted by `man`. Pages of gcloud are left out, because they repeat each other. Each text ends after 4.5
+MB.
 """
 
 import os
@@ -37,7 +38,7 @@ def manual() -> Iterator[str]:
 
 def write(path: Path, texts: Iterable[str]) -> None:
     size = 0
-    seen: set[str] = set()  # a page may have several names
+    seen: set[str] = set()  # A page may have several names.
     with path.open("w") as file:
         for text in texts:
             if text in seen:

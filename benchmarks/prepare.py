@@ -1,8 +1,9 @@
-"""The cost of the stages before training: speed beside `datasets.map`, memory, disk, reading, padding, parts.
+"""Measure speed, memory and disk space of the stages before training, also in comparison with `datasets.map`.
 
 python benchmarks/prepare.py TEXT [--sizes 5 50 200] [--tokenizers word bpe …] [--only speed memory …]
 
-TEXT is a plain text file; larger corpora are copies of it end to end. Sizes are millions of tokens.
+TEXT is a plain text file. Larger corpora are concatenated copies of it. Sizes are in millions of tokens. Further
+measurements are about reading, padding and Parquet parts.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["speed", "reader", "padding", "memory", "parts"])
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)  # HOME ACTION, in a fresh process
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)  # HOME and ACTION of a new process.
     options = parser.parse_args()
     if options.worker:
         home, action = Home(Path(options.worker[0])), options.worker[1]
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def in_fresh_process(text: Path, home: Home, action: str) -> tuple[float, float, str]:
-    """Run an action in a fresh process. Return its peak in MiB, its seconds, and what it printed."""
+    """Run an action in a new process. Return its peak memory in MiB, its seconds, and its output."""
     return measured([sys.executable, str(Path(__file__).resolve()), str(text), "--worker", str(home.root), action])
 
 
@@ -97,7 +98,7 @@ def in_processes(count: int, worth: int) -> Iterator[Engine]:
 def prepared(
     home: Home, text: Path, kind: str, processes: int = os.cpu_count() or 1, **settings: object
 ) -> tuple[DatasetRecord, float]:
-    """Return the dataset and the seconds that tokenizing and storing took."""
+    """Return the dataset, and the seconds of tokenizing and storing it."""
     corpus, config = corpus_of(home, text)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind=kind))
     start = time.perf_counter()
@@ -107,13 +108,16 @@ def prepared(
     return dataset, time.perf_counter() - start
 
 
-# torch is imported where it is needed alone: the processes that tokenize import this file, too.
+# torch is imported only where it is needed, because the processes that tokenize import this file, too.
 
 # --- speed -----------------------------------------------------------------------------------------------------
 
 
 def speed(options: argparse.Namespace, scratch: Path) -> None:
-    """End to end into DuckDB: our shards beside `datasets.map` with the same tokenizer, in turn, median of rounds."""
+    """Measure rnnlm's shards and `datasets.map` with the same tokenizer up to the DuckDB file, in turn.
+
+    The table has medians over the rounds.
+    """
     table(["tokenizer", "tokens", "ours, tokens/s", f"datasets.map(num_proc={options.processes})", "ratio"])
     text = copies(options.text, scratch / "speed.txt", max(1, round(60e6 / options.text.stat().st_size)))
     for kind in options.tokenizers:
@@ -133,7 +137,7 @@ def speed(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def with_datasets_map(corpus: CorpusRecord, tokenizer: TokenizerRecord, processes: int, scratch: Path) -> float:
-    """Return the seconds for the same rows by `datasets.map`, inserted into a DuckDB file through Arrow."""
+    """Return the seconds of making the same rows with `datasets.map` and inserting them into DuckDB through Arrow."""
     import duckdb
     from datasets import load_dataset
     from transformers import AutoTokenizer
@@ -166,7 +170,7 @@ def with_datasets_map(corpus: CorpusRecord, tokenizer: TokenizerRecord, processe
 
 
 def reader(options: argparse.Namespace, scratch: Path) -> None:
-    """Print the speed of shuffled batches on one core, how random their order is, and what a token takes on disk."""
+    """Print the speed of shuffled batches on one core, the randomness of their order, and the bytes per token."""
     import torch
 
     from rnnlm.sequences.data_feed import TrainingBatches
@@ -196,12 +200,10 @@ def reader(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
-    """Return Spearman's correlation, over some epochs, between a row's place in the file and in the epoch's order.
+    """Return Spearman's correlation between a row's place in the file and in the epoch's order, over some epochs.
 
-    0 is random.
-
-    Windows draw their chunks at random, so it varies about 0 with a deviation of 1 / sqrt(chunks); a full shuffle's
-    would be 1 / sqrt(rows).
+    A correlation of 0 means a random order. Windows draw their chunks at random, so the correlation varies around 0
+    with a deviation of 1 / sqrt(chunks). For a full shuffle it would be 1 / sqrt(rows).
     """
     from rnnlm.sequences.batches import shuffled_batches
 
@@ -214,7 +216,7 @@ def rank_correlations(rows: int, batch_size: int, epochs: int = 20) -> str:
 
 
 class Numbered:
-    """Rows that hold nothing but their own number."""
+    """Rows that contain only their own number."""
 
     def __init__(self, rows: int) -> None:
         self.predicted_count = rows
@@ -228,7 +230,7 @@ class Numbered:
 
 
 def bytes_a_token(dataset: DatasetRecord) -> float:
-    """Return the dataset file's bytes for each stored token, less those of a file without sequences."""
+    """Return the bytes per stored token of the dataset's file, without those of a file that has no sequences."""
     import duckdb
 
     with duckdb.connect(str(dataset.database), read_only=True) as connection:
@@ -245,7 +247,7 @@ def bytes_a_token(dataset: DatasetRecord) -> float:
 
 
 def padding(options: argparse.Namespace, scratch: Path) -> None:
-    """Share of padding in the batches of the text itself."""
+    """Print the fraction of padding in the batches of the text itself."""
     from rnnlm.sequences.data_feed import TrainingBatches
 
     table(["text", "batch", "padding"])
@@ -263,7 +265,7 @@ def padding(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def memory(options: argparse.Namespace, scratch: Path) -> None:
-    """Print the peak proportional set size over all processes, each action in a fresh process."""
+    """Print the peak proportional set size over all processes. Each action runs in a new process."""
     heads = ["million tokens", "vocabulary, MiB", "prepare, MiB", "read sentences, MiB", "read stream, MiB"]
     table([*heads, "prepare, tokens/s"])
     for size in options.sizes:
@@ -303,7 +305,7 @@ def worker(home: Home, action: str, text: Path) -> None:
 
 
 def parts(options: argparse.Namespace, scratch: Path) -> None:
-    """Print tokens/s and peak memory of one dataset as a DuckDB file and as Parquet parts, in fresh processes."""
+    """Print tokens/s and peak memory of one dataset as a DuckDB file and as Parquet parts, in new processes."""
     table(["mode", "stored as", "million tokens", *(f"{action}, tokens/s (MiB)" for action in PARTS_ACTIONS), "bytes"])
     for size in options.sizes:
         text = copies(options.text, scratch / "parts.txt", max(1, round(size * 5.4e6 / options.text.stat().st_size)))
@@ -323,7 +325,10 @@ def parts(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def parts_worker(home: Home, action: str, text: Path) -> None:
-    """Run one action, and print the number of tokens and the seconds. The home's name says mode and form."""
+    """Run one action, and print the number of tokens and the seconds.
+
+    The name of the home encodes the mode and the storage format.
+    """
     if action.startswith("read"):
         from rnnlm.sequences.batches import chunks
         from rnnlm.sequences.data_feed import TrainingBatches

@@ -1,4 +1,4 @@
-"""How much memory a command and all processes below it take together at their peak. Linux alone."""
+"""Measure the peak memory of a command together with its descendant processes. This works only on Linux."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class PeakMemory:
-    """The highest memory of a process and all below it while the context is open, in MiB."""
+    """The peak memory in MiB of a process and its descendants while the context is open."""
 
     def __init__(self, root: int, every_seconds: float = 0.05) -> None:
         self.root, self.every_seconds = root, every_seconds
@@ -35,9 +35,9 @@ class PeakMemory:
 
 
 def measured(command: list[str]) -> tuple[float, float, str]:
-    """Run a command.
+    """Run a command, and exit if it fails.
 
-    Return its peak in MiB over the process tree, its seconds, and what it printed; exit if it fails.
+    Return the peak memory of its process tree in MiB, its seconds, and its output.
     """
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -49,7 +49,7 @@ def measured(command: list[str]) -> tuple[float, float, str]:
 
 
 def tree(root: int) -> list[int]:
-    """Return a process and all below it."""
+    """Return the ids of a process and its descendants."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -64,7 +64,7 @@ def tree(root: int) -> list[int]:
 
 
 def proportional_set_size(pid: int) -> float:
-    """Return the memory in MiB; pages shared by n processes count for 1/n in each."""
+    """Return the memory in MiB. A page that n processes share counts as 1/n in each of them."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

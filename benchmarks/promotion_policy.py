@@ -1,10 +1,10 @@
-"""Nights of promotion, simulated with the losses of real models: what each policy serves.
+"""Simulate nightly promotions with the losses of real models, to compare what each policy serves.
 
 python benchmarks/promotion_policy.py TEXT OTHER_TEXT [--models 6] [--nights 200] [--series 10] [--set FIELD=VALUE …]
 
-Trains models of several seeds on both texts with the preset `smoke`, scores all of them on lines of both that none has
-seen, and then draws nights: a candidate of a random seed, and a random 70 % of the lines. Everything is decided
-by the code that decides in the registry.
+Models of several seeds are trained on both texts with the preset `smoke`, and scored on lines of both texts that none
+of them has seen. Each simulated night then draws a candidate of a random seed and a random 70 % of the lines. All
+decisions are made by the code of the registry.
 """
 
 import argparse
@@ -28,20 +28,20 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.training.training_run import run_training
 
-MONTH = 30  # nights
-SHARE = 0.7  # of the lines, drawn each night
+MONTH = 30  # In nights.
+SHARE = 0.7  # The fraction of the lines that is drawn each night.
 
 
 @dataclass(frozen=True)
 class Version:
-    """A model as a night registers it: its losses are those of `model` times `factor`, on the lines of a text."""
+    """A simulated version. Its losses are those of `model` times `factor`, on the lines of a text."""
 
     model: int
     factor: float = 1.0
 
 
 class Losses:
-    """Losses of several models on one text. nats: (models, lines); byte_counts: (lines,)."""
+    """The losses of several models on one text, with nats (models, lines) and byte_counts (lines,)."""
 
     def __init__(self, nats: np.ndarray, byte_counts: np.ndarray) -> None:
         self.nats, self.byte_counts = nats, byte_counts
@@ -55,16 +55,16 @@ class Losses:
 
 
 class Registry:
-    """The champion and the best version of the month, as rnnlm/registry keeps them."""
+    """The champion and the best version of the month, kept in the same way as by rnnlm/registry."""
 
     def __init__(self, first: Version, config: RegistryConfig) -> None:
         self.config, self.versions = config, [first]
         self.champion = self.best = 0
         self.comparisons = 0
-        self.was_champion = {0: 0}  # version → the last night on which it was
+        self.was_champion = {0: 0}  # The last night on which each version was champion.
 
     def register(self, night: int, candidate: Version, losses: Losses, lines: np.ndarray) -> bool:
-        """Register a version, and return True if the candidate is champion now."""
+        """Register a candidate, and return True if it is champion now."""
         number = len(self.versions)
         self.versions.append(candidate)
         self.was_champion[self.champion] = night
@@ -99,7 +99,7 @@ class Registry:
 
 
 def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[str, Losses], dict[str, list[int]]]:
-    """Return the losses of all models on each text's judging lines, and which models were trained on it."""
+    """Return the losses of all models on each text's judging lines, and which models were trained on which text."""
     contestants: list[Contestant] = []
     trained, grounds = {}, {}
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[st
 
 
 def nightly(draw: np.random.Generator, losses: Losses, at_most: int) -> np.ndarray:
-    """Return tonight's lines."""
+    """Draw the lines of a night."""
     count = min(at_most, int(SHARE * len(losses.byte_counts)))
     chosen: np.ndarray = np.sort(draw.choice(len(losses.byte_counts), count, replace=False))
     return chosen
@@ -137,7 +137,11 @@ def simulate(
     losses: Losses, other: Losses, own: list[int], others: list[int], config: RegistryConfig, at_most: int, seed: int,
     nights: int,
 ) -> list[float]:  # fmt: skip
-    """Return the loss over equal nights in percent, nights until 1 % better, until a new topic, and broken ones."""
+    """Simulate a series of nights, and return four figures.
+
+    They are the loss of equal nights in percent, the nights until a model that is 1 % better becomes champion, the
+    nights until a champion for a new topic, and the number of broken models that became champion.
+    """
     draw = np.random.default_rng(seed)
     every = np.arange(len(losses.byte_counts))
 
@@ -148,7 +152,8 @@ def simulate(
     served, mean, broken = [], float(np.mean([losses.per_byte(Version(model), every) for model in own])), 0
     for night in range(1, nights + 1):
         candidate, lines = tonight()
-        if night % 5 == 0:  # of an interrupted, a diverged or a wrongly configured training
+        # Every fifth candidate comes from an interrupted, a diverged or a wrongly configured training.
+        if night % 5 == 0:
             wrong = Version(candidate.model, float(draw.choice([1.1, 2.0, np.inf, np.nan])))
             broken += registry.register(night, wrong, losses, lines)
         else:
@@ -164,7 +169,8 @@ def simulate(
             if registry.register(night + wait, better, losses, lines):
                 break
         waits.append(wait)
-        registry.versions[registry.champion] = candidate  # the champion becomes as good as the candidate
+        # From now on, the champion is as good as the usual candidates.
+        registry.versions[registry.champion] = candidate
         registry.best = registry.champion
 
     for change in range(1, nights):

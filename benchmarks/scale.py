@@ -1,13 +1,14 @@
-"""How each stage of `rnnlm run` grows with the corpus: seconds, bytes on disk, peak memory.
+"""Measure how seconds, disk space and peak memory of each stage of `rnnlm run` grow with the corpus.
 
 python benchmarks/scale.py FOLDER [--gigabytes 0.1 1 10] [--engines 1 2 ray]
 
-FOLDER takes the generated texts, and a home that is removed before each run: about four times the text. A text that
-is there is used again. An engine is a number of local processes, or `ray` (extra `ray`): a cluster of two nodes with
-one core each on this machine. Each run is the whole command in a fresh home, then the same command again (`again`),
-when everything is there. Memory is the peak over all processes, including the servers of Prefect and Ray. Training and
-evaluation do not grow with the corpus: training reads a fixed number of tokens, and the held-out splits are 1 MB each.
-Every dataset is stored as Parquet parts, which is the default for large texts only.
+FOLDER gets the generated texts, and a home that is removed before each run. It needs about four times the size of the
+text. Existing texts are used again. An engine is a number of local processes, or `ray` (extra `ray`), a cluster of two
+nodes with one core each on this machine. Each run is the whole command in a new home, followed by the same command
+again (`again`), which finds all results. Memory is the peak over all processes, including the servers of Prefect and
+Ray. Training and evaluation do not grow with the corpus, because training reads a fixed number of tokens, and the
+held-out splits have 1 MB each. Every dataset is stored as Parquet parts, which is otherwise the default only for large
+texts.
 """
 
 import argparse
@@ -30,8 +31,9 @@ from process_memory import PeakMemory
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 HELD_OUT_BYTES, TRAINED_TOKENS = 1_000_000, 50_000
-WORDS, SUCCESSORS, FOLLOWED = 100_000, 16, 0.6  # different words; likely next words of each, and how often one is next
-SENTENCES, LONGEST = 20_000, 40  # drawn together
+# Number of different words, number of likely successors of each word, and probability that one of them follows.
+WORDS, SUCCESSORS, FOLLOWED = 100_000, 16, 0.6
+SENTENCES, LONGEST = 20_000, 40  # Number of sentences that are drawn together, and length of the longest one.
 STAGE_ENDED = re.compile(r"(\w+): (?:done|skipped.*) \(([\d.]+) s\)")
 
 
@@ -116,13 +118,13 @@ def settings(text: Path, engine: str) -> list[str]:
 def bytes_below(folder: Path) -> int:
     found = 0
     for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # temporary files vanish
+        with contextlib.suppress(OSError):  # Temporary files may disappear.
             found += path.stat().st_size if path.is_file() else 0
     return found
 
 
 def write_text(path: Path, size: int) -> None:
-    """Write a text of about `size` bytes, always the same."""
+    """Write a text of about `size` bytes, which is always the same."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,9 +139,10 @@ def write_text(path: Path, size: int) -> None:
 
 
 def blocks() -> Iterator[bytes]:
-    """Yield text without end: Zipf's law over the words, and a Markov chain, so that a model has something to learn.
+    """Yield an endless text, with word frequencies by Zipf's law and a Markov chain that a model can learn.
 
-    After a word comes one of its SUCCESSORS with the probability FOLLOWED, else any word by its frequency.
+    A word is followed by one of its SUCCESSORS with the probability FOLLOWED, else by any word according to its
+    frequency.
     """
     draw = np.random.default_rng(0)
     words = np.array([spelling(rank) for rank in range(WORDS)], dtype=object)
@@ -151,7 +154,7 @@ def blocks() -> Iterator[bytes]:
 
     successors = by_frequency(WORDS, SUCCESSORS)
     while True:
-        text = by_frequency(LONGEST, SENTENCES)  # a column is a sentence
+        text = by_frequency(LONGEST, SENTENCES)  # Each column is a sentence.
         follows = draw.random(text.shape) < FOLLOWED
         chosen = draw.integers(0, SUCCESSORS, text.shape)
         for place in range(1, LONGEST):
@@ -167,7 +170,7 @@ def blocks() -> Iterator[bytes]:
 
 
 def spelling(rank: int) -> str:
-    """Return a word for a rank. Frequent words are short, and no two are equal."""
+    """Return a unique word for a rank. Frequent words are short."""
     consonants, vowels = "bdfgklmnprstvz", "aeiou"
     letters, rest = [], rank
     while True:

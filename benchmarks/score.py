@@ -1,16 +1,19 @@
-"""Bulk scoring beside calling the model one document at a time, and its memory over the size of the input.
+"""Measure the speed of bulk scoring against scoring one document at a time, and its memory for large inputs.
 
     python benchmarks/score.py MODEL TEXT [--documents 4096] [--rounds 5]
     python benchmarks/score.py MODEL TEXT --memory 20000 200000
 
-A document is a line; of a long file every n-th is taken. One at a time is what one writes first: encode, call the
-model, log-softmax, pick. Ours is all of a scoring but loading the model: reading, scoring, the most surprising tokens,
-shards, output; with the network alone, in both precisions of products with rare classes, and mixed with counts if the
-model has them. All use the model of the folder MODEL with full softmax and as many threads as torch takes, and take
-turns. tokens/s are over the time on the clock and over the processor's, which other programs do not lengthen: medians
-over the rounds, a ratio the median of the rounds' ratios. Off is how far a document's bits per byte are from those of
-one at a time, at most: rounding, or for the mixture what counts change. Memory is the peak proportional set size of a
-process that scores so many lines (repeated where there are fewer) and measures their drift.
+A document is a line. From a long file, every n-th line is used. Scoring one document at a time is the obvious program:
+encode, call the model, compute the log-softmax, select the tokens. rnnlm's row includes everything but loading the
+model: reading, scoring, tokens with the highest loss, shards and output. It is measured with the network alone in both
+precisions of products with rare classes and, if the model has one, with its n-gram model. All rows use the model in the
+folder MODEL with the full softmax and torch's number of threads, and take turns.
+
+tokens/s are medians over the rounds, per second of wall-clock time and per CPU second, which other programs affect
+less. A ratio is the median of the rounds' ratios. `off` is the largest difference in a document's bits per byte from
+scoring one document at a time. It is due to rounding or, for the mixture, to the n-gram model. Memory is the peak
+proportional set size of a process that scores this many lines (with repetitions if there are fewer) and measures their
+drift.
 """
 
 import argparse
@@ -35,7 +38,7 @@ from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import model_in
 from rnnlm.storage.home import Home
 
-Scores = np.ndarray  # (documents, 2): predicted tokens, and their summed log-probability
+Scores = np.ndarray  # (documents, 2): the number of predicted tokens and their total log-probability.
 
 
 def main() -> None:
@@ -58,7 +61,7 @@ def main() -> None:
 
 
 def spread(lines: list[str], count: int) -> list[str]:
-    """Return `count` lines that hold a word, evenly spread."""
+    """Return `count` evenly spaced lines that contain a word."""
     lines = [line for line in lines if line.strip()]
     return lines[:: max(1, len(lines) // count)][:count]
 
@@ -116,7 +119,7 @@ def print_table(
 
 @torch.inference_mode()
 def one_at_a_time(scorer: Scorer, lines: list[str]) -> Scores:
-    """Score each line alone, cut as the training text was."""
+    """Score each line alone, cut into rows as the training text was."""
     context = scorer.cut.context_length if scorer.cut.mode == "sentence" else 1 << 30
     found = np.zeros((len(lines), 2))
     for number, line in enumerate(lines):

@@ -1,8 +1,9 @@
-"""The share of scoring in a run's CPU time: validations on the way, and all that scores after the last step.
+"""Measure the fraction of a run's CPU time that is spent on scoring, in validations and after the last step.
 
 python benchmarks/scoring_share.py CORPUS PRESET [SECTION.FIELD=VALUE …]
 
-One process without Prefect; times are CPU seconds of the process, so that a busy machine changes them little.
+The run uses one process without Prefect. Times are CPU seconds of the process, so that other load on the machine hardly
+changes them.
 """
 
 import functools
@@ -32,7 +33,7 @@ running: list[str] = []
 
 
 def timed(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add up the function's CPU seconds under `what`, without those of timed functions that it calls."""
+    """Wrap a function to add up its CPU seconds under `what`, without those of other timed functions that it calls."""
 
     @functools.wraps(function)
     def wrapped(*arguments: Any, **settings: Any) -> Any:

@@ -2,9 +2,9 @@
 
     python benchmarks/sentences.py SEED [--count 120] [--with-places]
 
-The sentences are docstrings, comments, logged lines, errors and descriptions of settings, each as often as it occurs in
-rnnlm, flows, tasks, tests and benchmarks. Ask of each: would it stand in the documentation of PyTorch or DuckDB, and is
-it understood after one reading?
+The sentences are docstrings, comments, log messages, errors and descriptions of settings in rnnlm, flows, tasks, tests
+and benchmarks, each drawn with the same probability. For each sentence, ask whether the documentation of PyTorch or
+DuckDB could contain it, and whether it is understood after one reading.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 
 
 def told(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
-    """Yield the texts of logged lines, of errors, and of descriptions of settings."""
+    """Yield the texts of log messages, errors and descriptions of settings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             call, kind = node.exc, "error"
@@ -54,7 +54,7 @@ def told(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 
 
 def comments(source: str) -> Iterator[tuple[str, str, int]]:
-    """Yield comments. Lines of comments below each other are one."""
+    """Yield comments. Consecutive lines of comments form one comment."""
     block: list[str] = []
     first = last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -73,7 +73,7 @@ def comments(source: str) -> Iterator[tuple[str, str, int]]:
 
 
 def items() -> list[Item]:
-    """Return all sentences of the files that git knows."""
+    """Return all sentences of the files that git tracks."""
     listed = subprocess.run(["git", "ls-files", "--", *FOLDERS], capture_output=True, text=True, check=True).stdout
     found = []
     for name in sorted(listed.split()):

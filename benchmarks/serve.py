@@ -1,9 +1,9 @@
-"""The service under load: latencies, failures, what batching gives, and whether its memory stays.
+"""Measure the service under load: latencies, failures, the gain of batching, and the growth of its memory.
 
     .venv/bin/python benchmarks/serve.py MODEL [--requests 200] [--concurrent 32 1] [--tokens 40]
     .venv/bin/python benchmarks/serve.py MODEL --memory 5000
 
-Starts `rnnlm serve MODEL` as a process of its own; the clients are threads of this one, each with one connection.
+`rnnlm serve MODEL` runs in a process of its own. The clients are threads of this process with one connection each.
 """
 
 import argparse
@@ -22,14 +22,14 @@ from typing import Any
 
 import psutil
 
-WARM_UP = 8  # requests that are not counted
+WARM_UP = 8  # The number of requests that are not measured.
 
 
 @dataclass
 class Load:
-    """The outcome of many requests."""
+    """The results of many requests."""
 
-    seconds: list[float] = field(default_factory=list)  # of each that was answered 200
+    seconds: list[float] = field(default_factory=list)  # The seconds of each request with status 200.
     tokens: int = 0
     failures: list[str] = field(default_factory=list)
     wall_seconds: float = 0.0
@@ -37,7 +37,7 @@ class Load:
 
 @contextmanager
 def served(model: str, *options: str) -> Iterator[tuple[str, int, int]]:
-    """Run a service within the block. Give its host, port and process id."""
+    """Run a service within the block, and yield its host, port and process id."""
     command = [sys.executable, "-m", "flows.command_line", "serve", model, "--port", "0", "--json", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -53,7 +53,10 @@ def served(model: str, *options: str) -> Iterator[tuple[str, int, int]]:
 
 
 def put_under_load(host: str, port: int, requests: list[dict[str, Any]], concurrent: int, path: str = "") -> Load:
-    """Ask them all, `concurrent` at any time. path: /generate, unless a request names a text to score."""
+    """Send all requests, `concurrent` at a time.
+
+    The path is /score for a request with a text to score, and /generate for others, unless `path` is given.
+    """
     load, waiting, lock = Load(), iter(requests), threading.Lock()
 
     def client() -> None:
@@ -94,7 +97,7 @@ def ask(connection: http.client.HTTPConnection, path: str, request: dict[str, An
 
 
 def figures(host: str, port: int) -> dict[str, float]:
-    """Return the service's own counters."""
+    """Return the counters that the service reports."""
     connection = http.client.HTTPConnection(host, port, timeout=60)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
@@ -107,7 +110,7 @@ def resident_mebibytes(process_id: int) -> float:
 
 
 def prompts(count: int, tokens: int) -> list[dict[str, Any]]:
-    """Return a sampling for each text, with a seed of its own and temperature 1.5, so that few end early."""
+    """Return requests with a seed of their own and temperature 1.5, so that few texts end early."""
     return [{"prompt": "", "seed": seed, "maximum_tokens": tokens, "temperature": 1.5} for seed in range(count)]
 
 

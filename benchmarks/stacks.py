@@ -1,9 +1,10 @@
-"""Print the validation perplexity of Elman stacks of every width and depth, to see where training fails.
+"""Measure the validation perplexity of Elman networks of many widths and depths, to see where training fails.
 
 python benchmarks/stacks.py CORPUS [--widths 64 256 1024] [--depths 1 2 4] [--tokens 200000] [--set SETTING …]
 
-One row for each width, one column for each depth. Without --set the settings are the defaults. On pieces: --set
-tokenizer.kind=bpe (the default); on characters: --set tokenizer.kind=char; on words: --set tokenizer.kind=word.
+The table has one row per width and one column per depth. Without --set, the settings are the defaults. The tokens are
+word pieces with --set tokenizer.kind=bpe (the default), characters with --set tokenizer.kind=char, and words with --set
+tokenizer.kind=word.
 """
 
 import argparse

@@ -1,16 +1,16 @@
-"""How many of 20 faults in a day's log are among the strangest lines, beside counting templates and a character model.
+"""Measure how many of 20 faults in a day's log are among the strangest lines, for several methods.
 
     python benchmarks/strange_lines.py [--lines 200000] [--set model.kind=gru ...]
 
-An invented shop writes two days of log lines: requests, queries, jobs, logins, searches, payments and mail, with names,
-addresses, sizes and identifiers, and a few rare but normal lines. The second day has 20 faults: errors never seen
-before, known messages with a wrong word or a wrong combination of words, numbers far from the usual, a line cut short,
-an attack. A model is trained on the first day (`rnnlm run`; Kneser-Ney counts, unless --set says otherwise) and ranks
-the lines of the second day.
+A fictitious shop writes two days of log lines: requests, queries, jobs, logins, searches, payments and mail, with
+names, addresses, sizes and identifiers, and a few rare but normal lines. The second day has 20 faults: errors that have
+never occurred before, known messages with a wrong word or a wrong combination of words, unusual numbers, a truncated
+line, an attack. A model is trained on the first day (`rnnlm run`, with a Kneser-Ney n-gram model unless --set says
+otherwise), and ranks the lines of the second day.
 
-The ways: `rnnlm score --top`; its bits per byte alone; the rarest templates, with numbers and
-identifiers masked; bits per byte of a character model of the first day (6-grams with stupid backoff, Brants and others
-2007); and the rarest clusters of the package drain3, if it is installed. Lines of one template share a place.
+The methods are `rnnlm score --top`; bits per byte alone; the rarest templates, with numbers and identifiers masked;
+bits per byte of a character model of the first day (6-grams with stupid backoff, Brants and others 2007); and the
+rarest clusters of the package drain3, if it is installed. Lines of one template share a rank.
 """
 
 import argparse
@@ -40,7 +40,7 @@ except ImportError:
     TemplateMiner = None
 
 IDENTIFIER = re.compile("[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
-ORDER = 6  # characters
+ORDER = 6  # In characters.
 BACKOFF = 0.4
 PLACES = (20, 100)
 
@@ -106,7 +106,7 @@ def strangest(home: Home, text: Path) -> list[int]:
 
 
 def by_column(home: Home, text: Path, lines: list[str]) -> list[int]:
-    """Return the lines that the finished scores of `strangest` rank first, by a column."""
+    """Return the lines that rank first by a column of the scores that `strangest` has stored."""
     scoring = score_texts(home, scoring_config(text))
     assert scoring.output is not None
     with reading_scores(scoring.output) as connection:
@@ -115,7 +115,7 @@ def by_column(home: Home, text: Path, lines: list[str]) -> list[int]:
 
 
 def ranked(lines: list[str], costs: list[float]) -> list[int]:
-    """Rank the lines by falling cost, and keep only the first of each template."""
+    """Rank the lines by descending cost, and keep only the first line of each template."""
     order = sorted(range(len(lines)), key=lambda place: -costs[place])
     places: dict[str, int] = {}
     for place in order:
@@ -124,7 +124,7 @@ def ranked(lines: list[str], costs: list[float]) -> list[int]:
 
 
 def rarest(lines: list[str], groups: list[str]) -> list[int]:
-    """Return the rarest group first; of equally rare ones in random order, because nothing else is known of them."""
+    """Return the lines of the rarest groups first. Equally rare groups are in random order."""
     sizes = Counter(groups)
     draw = random.Random(5)
     return ranked(lines, [draw.random() - sizes[group] for group in groups])

@@ -1,6 +1,7 @@
-"""The yardstick: chapter 3's training step, as a notebook writes it.
+"""The baseline for speed: the training step of the textbook's chapter 3, as a notebook would implement it.
 
-A cell loop in Python, batch first, all logits in float32, CrossEntropyLoss that ignores padding, plain AdamW.
+It has a loop over cells in Python, batch-first tensors, all logits in float32, CrossEntropyLoss that ignores padding,
+and plain AdamW.
 """
 
 import torch
@@ -19,7 +20,7 @@ class TextbookCell(nn.Module):
 
 
 class TextbookLanguageModel(nn.Module):
-    """The textbook's model: token_ids (b, t) to logits (b, t, V). The state is zero at the start of each sequence."""
+    """The textbook's model, from token_ids (b, t) to logits (b, t, V). Each sequence starts from a state of zeros."""
 
     def __init__(self, vocabulary_size: int, size: int, layers: int) -> None:
         super().__init__()
@@ -49,7 +50,7 @@ class TextbookTrainer:
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
 
     def step(self, input_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Take one step, and return the loss in nats per predicted token. input_ids, target_ids: (b, t) int64."""
+        """Take one step, and return the loss in nats per predicted token, for input_ids and target_ids (b, t) int64."""
         self.optimizer.zero_grad()
         logits = self.model(input_ids)
         loss = self.criterion(logits.view(-1, logits.shape[-1]), target_ids.reshape(-1))

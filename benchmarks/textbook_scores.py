@@ -1,9 +1,10 @@
-"""How far the textbook's back-off scores are from probabilities: the sum over all words after each context.
+"""Measure how far the textbook's back-off scores are from probabilities, by their sum over all words after a context.
 
     python benchmarks/textbook_scores.py FILE [--contexts 1000]
 
-Counts FILE as `rnnlm ngram --method textbook` does, and takes evenly spaced test words that the training part has. For
-each, the scores of all words after its context are added up. Dividing by the sums makes probabilities of them.
+The n-grams of FILE are counted as by `rnnlm ngram --method textbook`. For evenly spaced test words that the training
+part contains, the scores of all words after the word's context are added up. Dividing scores by this sum would make
+them probabilities.
 """
 
 import argparse

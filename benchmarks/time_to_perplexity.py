@@ -1,11 +1,12 @@
-"""How long until a model reaches a perplexity: the fast loss beside the textbook's step.
+"""Measure the time until a model reaches a perplexity, with rnnlm's fast loss and with the textbook's step.
 
     python benchmarks/time_to_perplexity.py FOLDER [--target 200] [--picture FILE.png]
 
-FOLDER holds train.txt and valid.txt. Both sides train the same model (hidden 200) from the same weights on
-the same batches, each with three learning rates, constant after a warm-up. They take turns of 100,000 tokens, so that
-whatever else the machine does meets all of them; after each turn the validation split is scored with the full
-softmax, outside of the time that counts. Needs torch, transformers, numpy and pydantic alone (--picture: matplotlib).
+FOLDER has train.txt and valid.txt. Both sides train the same model (hidden size 200) from the same weights on the same
+batches, each with three learning rates that are constant after a warm-up. They take turns of 100,000 tokens, so that
+other load on the machine affects all of them. After each turn, the validation split is scored with the full softmax,
+which is excluded from the time. The script needs only torch, transformers, numpy and pydantic, and matplotlib for
+--picture.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
 
 from textbook import TextbookLanguageModel, TextbookTrainer
 from train import SAMPLED_CLASSES
@@ -45,12 +46,12 @@ MODEL = ModelConfig(hidden_size=HIDDEN, layers=LAYERS, tie_embeddings=False, rec
 
 @dataclass
 class Contender:
-    """One model in training, and its curve: (tokens, seconds, validation perplexity) after each turn."""
+    """A model in training with its curve of (tokens, seconds, validation perplexity) after each turn."""
 
     side: str
     learning_rate: float
     step: Callable[[Batch, int], object]
-    weights: Callable[[], dict[str, torch.Tensor]]  # as LanguageModel names them
+    weights: Callable[[], dict[str, torch.Tensor]]  # The weights with LanguageModel's names.
     feed: Iterator[Batch]
     tokens: int = 0
     seconds: float = 0.0
@@ -111,7 +112,7 @@ def race(contenders: list[Contender], valid: TokenRows, size: int, target: float
 
 @torch.no_grad()
 def score(model: LanguageModel, valid: TokenRows) -> float:
-    """Return the perplexity by the full softmax."""
+    """Return the perplexity with the full softmax."""
     model.eval()
     batches = ordered_batches(valid, 128)
     losses = (token_nll(model, model.hidden(batch.input_ids)[0], batch.target_ids) for batch in batches)
@@ -123,7 +124,8 @@ def textbook(train: TokenRows, size: int, rate: float, batch_size: int) -> Conte
     ours = fresh_model(train, size)
     model = TextbookLanguageModel(size, HIDDEN, LAYERS)
     named = {name.replace("stack.", ""): value for name, value in ours.state_dict().items()}
-    named["head.bias"] = named["head.bias"].masked_fill(ours.never_predicted, -30.0)  # it knows of no such classes
+    # The textbook's model has no classes that are never predicted.
+    named["head.bias"] = named["head.bias"].masked_fill(ours.never_predicted, -30.0)
     model.load_state_dict(named)
     trainer = TextbookTrainer(model, rate)
 
@@ -155,12 +157,12 @@ def warm(step: int) -> float:
 
 
 def fresh_model(train: TokenRows, size: int) -> LanguageModel:
-    """Make the same model for both sides: orthogonal recurrence, the head's bias at the unigram."""
+    """Return the same model for both sides, with orthogonal recurrence and the unigram distribution as output bias."""
     return build_model(MODEL, size, 0, np.log(np.maximum(unigram(train, size), 1e-9)).astype(np.float32))
 
 
 def unigram(train: TokenRows, size: int) -> np.ndarray:
-    """Return how often each class is predicted, (V,), as a share."""
+    """Return the relative frequency of each class as a target, (V,)."""
     counts = np.bincount(train.token_ids, minlength=size).astype(np.float64)
     counts[[SPECIAL.index("<pad>"), SPECIAL.index("<bos>")]] = 0
     return counts / counts.sum()
@@ -176,7 +178,7 @@ def vocabulary_of(path: Path) -> dict[str, int]:
 
 
 def read(path: Path, vocabulary: dict[str, int]) -> TokenRows:
-    """Return `<bos>`, the words and `<eos>` of each line."""
+    """Return rows of `<bos>`, the words and `<eos>`, one for each line."""
     bos, eos = vocabulary["<bos>"], vocabulary["<eos>"]
     lines = path.read_text(encoding="utf-8").splitlines()
     return rows_from_lists([[bos, *(vocabulary[word] for word in line.split()), eos] for line in lines])

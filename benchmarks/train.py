@@ -1,12 +1,13 @@
-"""How fast a training step is beside the textbook's, and how much memory it takes.
+"""Measure speed and memory of a training step in comparison with the textbook's step.
 
     python benchmarks/train.py [--device cpu|cuda] [--batch 128] [--hidden 128] [--rounds 7] [--json]
 
-Needs torch, transformers, numpy and pydantic alone. All rows share one process and take turns, so that whatever
-else the machine does meets all of them; tokens_per_second is the median over the rounds, ratio the median of the
-ratios to the textbook's step in the same round. All keep the memory that they free, the textbook's step, too.
-Memory is the peak of three steps in a process of its own, less what was there after the imports. On a GPU there are
-rows for captured steps too, and below the table how much of the rate of a matrix product alone each step reaches.
+The script needs only torch, transformers, numpy and pydantic. All rows share one process and take turns, so that other
+load on the machine affects all of them. tokens_per_second is the median over the rounds, and ratio the median of the
+ratios to the textbook's step in the same round. The allocator keeps freed memory in all rows, including that of the
+textbook's step. Memory is the peak of three steps in a process of its own, minus the memory after the imports. On a
+GPU, there are also rows for captured steps. Below the table is the utilization of each step, relative to the rate of a
+matrix product alone.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
 
 from textbook import TextbookLanguageModel, TextbookTrainer
 
@@ -39,12 +40,14 @@ from rnnlm.training.captured_step import CapturedUpdater
 from rnnlm.training.optimizer_step import BatchLoss, Updater, take_step
 from rnnlm.training.optimizers import LazyAdamW
 
-VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # the textbook's shape
+VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # The textbook's shape.
 SAMPLED_CLASSES = 1_024
 FAST = f"sampled {SAMPLED_CLASSES}"
-CAPTURED = ", captured"  # and replayed as a CUDA graph
-TAUGHT = ", taught"  # with a teacher's targets
-TAUGHT_TARGETS = 9  # of a token: 1 + DRAWS_PER_TOKEN of rnnlm/extensions/distillation/teacher.py, which needs DuckDB
+CAPTURED = ", captured"  # Captured and replayed as a CUDA graph.
+TAUGHT = ", taught"  # With the targets of a teacher.
+# Targets per token: 1 + DRAWS_PER_TOKEN of rnnlm/extensions/distillation/teacher.py, which is not imported because it
+# needs DuckDB.
+TAUGHT_TARGETS = 9
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 ROWS = (
     "textbook",
@@ -82,7 +85,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         for _ in range(3):
-            timed(step, batches[:1], options.device)  # kernels chosen, memory taken, steps recorded
+            timed(step, batches[:1], options.device)  # This chooses kernels, allocates memory and records steps.
     for _ in range(options.rounds):
         for name, step in steps.items():
             speeds[name].append(timed(step, batches, options.device))
@@ -100,7 +103,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def timed(step: TrainingStep, batches: list[Batch], device: str) -> float:
-    """Return the predicted tokens a second."""
+    """Return the predicted tokens per second."""
     start = time.perf_counter()
     for batch in batches:
         step(batch)
@@ -146,14 +149,14 @@ def training_step(name: str, options: argparse.Namespace) -> TrainingStep:
 
 
 def zipf() -> np.ndarray:
-    """Return word frequencies by Zipf's law, as Mandelbrot bent it, (V,). `<pad>` and `<bos>` are never predicted."""
+    """Return word frequencies by the Zipf-Mandelbrot law, (V,). `<pad>` and `<bos>` are never predicted."""
     frequencies = 1.0 / (np.arange(VOCABULARY) + 2.7)
     frequencies[[0, 2]] = 0.0
     return frequencies / frequencies.sum()
 
 
 def zipf_batch(size: int, seed: int, device: str) -> Batch:
-    """Make a batch on the device, where the text of a training run is, too."""
+    """Return a batch on the device, where a training run also keeps its text."""
     ids = np.random.default_rng(seed).choice(VOCABULARY, (size, TIME + 1), p=zipf())
     text = torch.from_numpy(ids).to(device)
     input_ids, target_ids = shifted(text)
@@ -167,7 +170,7 @@ def peak_mebibytes(name: str, options: argparse.Namespace) -> float:
 
 
 def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
-    """Return MiB at the peak of three steps: model, gradients, optimiser, activations."""
+    """Return the peak memory of three steps in MiB, for model, gradients, optimizer and activations."""
     before = torch.cuda.memory_allocated() / 2**20 if options.device == "cuda" else process_peak()
     step = training_step(name, options)
     for seed in range(3):
@@ -178,17 +181,17 @@ def memory_of_a_step(name: str, options: argparse.Namespace) -> float:
 
 
 def shares_of_matrix_rate(rows: list[dict[str, object]], hidden: int) -> str:
-    """Return the arithmetic of each exact step beside a bfloat16 matrix product of 8,192 rows and columns, alone."""
+    """Return the arithmetic rate of each exact step, relative to a bfloat16 product of 8,192 x 8,192 matrices."""
     size, count = 8_192, 20
     left, right = torch.randn(2, size, size, device="cuda", dtype=torch.bfloat16)
-    for repeats in (3, count):  # the first to warm up
+    for repeats in (3, count):  # The first round is a warm-up.
         torch.cuda.synchronize()
         start = time.perf_counter()
         for _ in range(repeats):
             left @ right
         torch.cuda.synchronize()
     rate = 2 * size**3 * count / (time.perf_counter() - start)
-    # Multiplications and additions of a token: forward once, backward twice.
+    # Multiplications and additions per token, for one forward pass and two for the backward pass.
     operations = 3 * 2 * (hidden * VOCABULARY + LAYERS * 2 * hidden * hidden)
     lines = [f"\nmatrix product alone: {rate / 1e12:.0f} TFLOP/s"]
     for row in rows:

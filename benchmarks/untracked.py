@@ -1,11 +1,11 @@
-"""Training without MLflow: what run_training takes as open_tracker."""
+"""Training without MLflow, as the argument open_tracker of run_training."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class Untracked:
-    """A Tracker that sends nothing anywhere."""
+    """A Tracker that logs nothing."""
 
     mlflow_run_id = None
 

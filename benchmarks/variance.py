@@ -1,14 +1,15 @@
-"""How much the test perplexity of one configuration scatters, and from what: runs that differ in one source of chance.
+"""Measure how much the test perplexity of one configuration varies with each source of randomness.
 
     python benchmarks/variance.py CORPUS [--preset default] [--runs 6] [--set SECTION.FIELD=VALUE …]
 
-`training.seed` draws initial weights, the order of the text, and in each step the dropout masks and the sampled
-classes. A row varies one of them and keeps the seed of the others; the last rows vary all three, and only the number of
-torch's threads, whose sums round differently, as another machine's do. Real training runs, without Prefect and MLflow,
-of the network alone.
+`training.seed` determines the initial weights, the order of the text and, in each step, the dropout masks and the
+sampled classes. A row varies one of them and keeps the seed of the others. The last two rows vary all three, and only
+the number of torch's threads. With another number of threads, sums are rounded differently, as on another machine. Each
+run is a real training run of the network alone, without Prefect and MLflow.
 
-Printed are mean and standard deviation of the test perplexity, and how many runs of each of two configurations show a
-difference of 1 % between their means (two-sided at 5 %, found in 80 % of the cases; normal approximation).
+The table shows the mean and the standard deviation of the test perplexity, and how many runs of each of two
+configurations are needed to show a difference of 1 % between their means (two-sided at 5 %, with a power of 80 %, by
+the normal approximation).
 """
 
 import argparse
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
 
 import torch
 from untracked import untracked
@@ -40,7 +41,7 @@ from rnnlm.training.training_run import run_training
 SOURCES = ("initial weights", "order of the text", "dropout and sampled classes")
 ALL, THREADS = "all three: training.seed", "torch's threads: 1, 2"
 DIFFERENCE = 0.01
-NORMAL_QUANTILES = 1.960 + 0.842  # of 97.5 % and of 80 %
+NORMAL_QUANTILES = 1.960 + 0.842  # The quantiles 97.5 % and 80 %.
 
 
 def main() -> None:
@@ -68,7 +69,7 @@ def main() -> None:
 
 
 def measure(folder: Path, config: PipelineConfig, dataset: DatasetRecord, varied: str, run: int) -> float:
-    """Test perplexity of a run in a home of its own."""
+    """Train a model in a home of its own, and return its test perplexity."""
     home = Home(folder)
     seed = config.training.seed + 1_000 * run
     torch.set_num_threads(1 + run if varied == THREADS else 1)
@@ -82,7 +83,7 @@ def measure(folder: Path, config: PipelineConfig, dataset: DatasetRecord, varied
 
 @contextlib.contextmanager
 def drawn_from(source: str, seed: int) -> Iterator[None]:
-    """Give one source of chance a seed of its own within the context."""
+    """Use a different seed for one source of randomness within the block."""
     build_model, training_batches, step_generator = train.build_model, train.training_batches, seeding.step_generator
     replaced: dict[str, tuple[Any, str, Any]] = {
         "initial weights": (train, "build_model", lambda model, size, _, bias: build_model(model, size, seed, bias)),

@@ -1,10 +1,10 @@
-"""Gain and cost of a warm start: nights on a growing text, each trained anew and from the champion.
+"""Measure gain and time of a warm start, by nightly runs on a growing text, with and without the champion's weights.
 
     OMP_NUM_THREADS=1 python benchmarks/warm_start.py ../shared/data/brown.txt --home FOLDER
 
-Two series, each with a registry of its own, read the same text every night: the first half of it, then a little
-more each night. Paragraphs of five lines are drawn in random order, so that every night is of the same kind. Real
-training, evaluation and registration, without Prefect. Seconds are CPU time of the training stage alone.
+Two series, each with a registry of its own, read the same text every night: first one half of it, and then a little
+more each night. Paragraphs of five lines are in random order, so that all nights have the same kind of text. Training,
+evaluation and registration are real, but without Prefect. Seconds are the CPU time of the training stage alone.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # rnnlm need not be installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
 
 from ablations import untracked
 
@@ -33,7 +33,7 @@ from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.training.training_run import run_training
 
 PARAGRAPH_LINES = 5
-SMALL = [  # settings with which a night takes 15 seconds and has a few hundred validation documents
+SMALL = [  # Settings with which a nightly run takes 15 seconds and has a few hundred validation documents.
     "corpus.name=growing",
     "corpus.valid_share=0.2",
     "tokenizer.vocabulary_size=4000",
@@ -46,9 +46,9 @@ SMALL = [  # settings with which a night takes 15 seconds and has a few hundred 
 
 @dataclass(frozen=True)
 class Night:
-    seconds: float  # CPU time of training
+    seconds: float  # The CPU time of training.
     run: RunRecord
-    bits_per_byte: float  # of the test split
+    bits_per_byte: float  # On the test split.
     registered: RegisteredVersion
 
 
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def read_paragraphs(path: Path, size: int) -> list[str]:
-    """Return the paragraphs of the text in random order, `size` bytes in all."""
+    """Return paragraphs of the text in random order, `size` bytes in total."""
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     starts = range(0, len(lines), PARAGRAPH_LINES)
     paragraphs = ["\n".join(lines[start : start + PARAGRAPH_LINES]) + "\n\n" for start in starts]
@@ -112,7 +112,7 @@ def run_night(home: Home, config: PipelineConfig) -> Night:
 
 
 def decision(registered: RegisteredVersion) -> str:
-    """Return 'champion, 214 documents' or 'challenger (not shown to be better), 214 documents'."""
+    """Return a text such as 'champion, 214 documents' or 'challenger (not shown to be better), 214 documents'."""
     evidence = registered.evidence
     if evidence is None:
         return f"{registered.alias} ({registered.reason[:60]})"

@@ -92,7 +92,9 @@ def pipeline_flow(
         promote=promote,
     )
     if seeds > 1 and config.training.start_from != "nothing":
-        raise ConfigError("several seeds start from random weights: set training.start_from=nothing, or seeds to 1")
+        raise ConfigError(
+            "several seeds must start from random weights: set training.start_from=nothing, or seeds to 1"
+        )
     with run_limits(config.limits):
         prepared = prepare(config)
         trained = train(config, prepared.dataset)

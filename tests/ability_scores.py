@@ -1,4 +1,4 @@
-"""Scores of `rnnlm probe abilities` that no network got."""
+"""Invented scores of `rnnlm probe abilities`, for tests of tables and pages."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Build slow fixtures in one test process only; all others read or copy them."""
+"""Build slow fixtures in only one test process. The other processes read or copy them."""
 
 import os
 import pickle
@@ -14,19 +14,19 @@ T = TypeVar("T")
 
 
 def built_once(factory: pytest.TempPathFactory, build: Callable[[Path], T]) -> T:
-    """Return the value of build(folder): the first process that needs it builds it, the others wait and read it.
+    """Return the value of build(folder). The first process that needs it builds it, the others wait and then read it.
 
-    The folder is shared: a test that changes what is in it takes a copy.
+    The folder is shared, so a test that changes its contents must copy it first.
     """
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # each worker has a folder of its own below it
+        base = base.parent  # Each worker has a folder of its own below this one.
     folder = base / "shared" / build.__name__
     folder.parent.mkdir(exist_ok=True)
     with FileLock(f"{folder}.lock"):
         value = folder.with_suffix(".pickle")
         if not value.exists():
-            shutil.rmtree(folder, ignore_errors=True)  # of a process that died
+            shutil.rmtree(folder, ignore_errors=True)  # Remove what a dead process has left.
             folder.mkdir()
             built = build(folder)
             partial = value.with_suffix(".partial")

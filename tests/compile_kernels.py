@@ -1,11 +1,12 @@
-"""Compile every kernel for an H100, without one: Triton's interpreter accepts what its compiler refuses.
+"""Compile every kernel for an H100, without needing one, because Triton's interpreter accepts more than its compiler.
 
-python tests/compile_kernels.py prints a line for each kernel: its registers are ptxas's affair, its shared memory ours.
+python tests/compile_kernels.py prints a line for each kernel. ptxas takes care of registers, so only shared memory is
+checked.
 """
 
 import os
 
-os.environ["TRITON_INTERPRET"] = "0"  # before Triton is imported
+os.environ["TRITON_INTERPRET"] = "0"  # This must be set before Triton is imported.
 
 import triton
 from triton.backends.compiler import GPUTarget
@@ -16,7 +17,7 @@ from rnnlm.models import device_masks, diagonal_recurrence, full_recurrence
 
 H100 = GPUTarget("cuda", 90, 32)
 TYPES = {"i": "i32", "f": "fp32", "F": "*fp32", "B": "*bf16", "I": "*i64", "L": "i64", "N": "*i32"}
-SHARED_BYTES = 227 * 1024  # of a block, at most
+SHARED_BYTES = 227 * 1024  # The limit for one block.
 DIAGONAL = {"is_tanh": True, "block": 64}
 FULL = {"products": "tf32", "group": 16}
 SHARED = {"nonlinearity": "tanh", "columns": 64, "counter_stride": 32}
@@ -27,7 +28,7 @@ SHARED_SIZES = (
     {"block": 1024, "programs": 16, "sets": 8, "group": 32},
 )
 LOSS = {"pad": 0, "count": 2}
-CASES = [  # kernel, types of its arguments, their constants, warps
+CASES = [  # A kernel, the types of its arguments, their constants, and the number of warps.
     *((diagonal_recurrence.forward_kernel, "FFFiii", {**DIAGONAL, "is_tanh": tanh}, 4) for tanh in (True, False)),
     *((diagonal_recurrence.backward_kernel, "FFFFiii", {**DIAGONAL, "is_tanh": tanh}, 4) for tanh in (True, False)),
     *(
@@ -57,7 +58,7 @@ CASES = [  # kernel, types of its arguments, their constants, warps
 
 
 def compile_kernel(kernel: triton.JITFunction, types: str, constants: dict[str, object], warps: int) -> str:
-    """Compile a kernel, and return its name and what it takes. Raise triton.CompilationError if it does not compile."""
+    """Compile a kernel, and return its name and its shared memory. Raise triton.CompilationError if that fails."""
     names = [name for name in kernel.arg_names if name not in constants]
     signature = {name: TYPES[kind] for name, kind in zip(names, types, strict=True)}
     signature |= dict.fromkeys(constants, "constexpr")

@@ -1,4 +1,4 @@
-"""Configurations for tests: a plain model, trained plainly. Settings are given by their dotted paths."""
+"""Configurations of a plain model and plain training for tests. Settings are given by their dotted paths."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -31,27 +31,28 @@ def plain_config(settings: Mapping[str, Any]) -> PipelineConfig:
 
 
 def plain_training(settings: Mapping[str, Any] | None = None) -> TrainingConfig:
-    """Make the settings of a training. settings: paths below `training`, such as optimizer.learning_rate."""
+    """Return the settings of training.
+
+    The paths in `settings` are below `training`, such as optimizer.learning_rate.
+    """
     return plain_config({f"training.{path}": value for path, value in (settings or {}).items()}).training
 
 
 def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
-    """Make the settings of a model. settings: fields of `model`."""
+    """Return the settings of a model. `settings` are fields of `model`."""
     return plain_config({f"model.{field}": value for field, value in (settings or {}).items()}).model
 
 
 def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> LanguageModel:
-    """Return a model with initial weights, untied and with a bias of zero. settings: fields of `model`."""
+    """Return an untied model with initial weights and a bias of zero. `settings` are fields of `model`."""
     plain = {"hidden_size": hidden_size, "tie_embeddings": False, "head_bias": "zero"}
     return build_model(plain_model(plain | settings), vocabulary_size, seed=0)
 
 
 def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> LanguageModel:
-    """Return two tied layers of a kind with random weights, so large that texts are told apart.
+    """Return a model of two tied layers with random weights that are large enough to distinguish texts.
 
-    settings: as of new_model.
-
-    Those of an IndRNN are smaller, whose states have no bound.
+    `settings` are those of new_model. An IndRNN has smaller weights, because its states are unbounded.
     """
     plain = {"kind": kind, "layers": 2, "heads": 2, "attention_window": 8, "tie_embeddings": True}
     model = new_model(vocabulary_size, 16, **plain | settings)
@@ -65,5 +66,5 @@ def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> Lang
 
 
 def changed(config: PipelineConfig, settings: Mapping[str, Any]) -> PipelineConfig:
-    """Return the configuration with some settings changed, and validated again."""
+    """Return a validated configuration in which some settings are changed."""
     return PipelineConfig.model_validate(nest(flatten(config.model_dump()) | dict(settings)))

@@ -1,4 +1,4 @@
-"""A toy corpus and the output of every stage on it, made once per session and copied for each test."""
+"""A toy corpus and the output of every stage on it, which are made once per session and copied for each test."""
 
 import functools
 import os
@@ -23,14 +23,14 @@ from tests.built_once import built_once
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
 
-# The same examples in every run: a failure is never a surprise of the day.
+# Every run uses the same examples, so that no failure is due to chance.
 settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
 settings.load_profile("deterministic")
 
-# Before torch is imported. Threads that wait for each other are slow on a busy machine: 16 s instead of 0.6 for a toy
-# training.
+# This must be set before torch is imported. Threads that wait for each other are slow on a busy machine, where a toy
+# training would take 16 s instead of 0.6 s.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Before Triton is imported. Without a GPU its interpreter runs the kernels.
+# This must be set before Triton is imported. Without a GPU, Triton's interpreter runs the kernels.
 if not (Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi")):
     os.environ.setdefault("TRITON_INTERPRET", "1")
 USER_SETTINGS = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "PREFECT_API_URL", "PREFECT_HOME", "PREFECT_PROFILE")
@@ -38,7 +38,10 @@ Chain = dict[str, StageRecord]
 
 
 class OneProcessPerFile(LoadFileScheduling):
-    """Run a file's tests in one process, and all files that need the Prefect server in the same one: it starts once."""
+    """Run the tests of a file in one process, and all files that need the Prefect server in the same process.
+
+    The server is then started only once.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of_file(nodeid.partition("::")[0])
@@ -46,24 +49,24 @@ class OneProcessPerFile(LoadFileScheduling):
 
 @functools.cache
 def scope_of_file(name: str) -> str:
-    """Return the scope of a file's tests. name: as in a node id, relative to the repository."""
+    """Return the scope of a file's tests, given its name relative to the repository, as in a node id."""
     text = (Path(__file__).resolve().parent.parent / name).read_text(encoding="utf-8")
     return "prefect" if '"prefect_server"' in text or "prefect_server: None" in text else name
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneProcessPerFile:
-    # Not --dist loadgroup: pytest-xdist 3.8 does not group with pytest 9.2.
+    # --dist loadgroup is not used, because pytest-xdist 3.8 does not group tests with pytest 9.2.
     return OneProcessPerFile(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files directly in tests/ first: they take minutes, and at the end one process would wait for the other."""
+    """Run the files directly in tests/ first, because they take minutes and would otherwise delay the end."""
     items.sort(key=lambda item: item.path.parent != Path(__file__).resolve().parent)
 
 
 @contextmanager
 def home_in(folder: Path) -> Iterator[Home]:
-    """Give a fresh home in the folder, without settings from the user's environment."""
+    """Yield a new home in the folder, without settings from the user's environment."""
     with pytest.MonkeyPatch.context() as environment:
         for name in USER_SETTINGS:
             environment.delenv(name, raising=False)
@@ -73,14 +76,14 @@ def home_in(folder: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    """Give a fresh home for one test."""
+    """Yield a new home for one test."""
     with home_in(tmp_path) as home:
         yield home
 
 
 @pytest.fixture(scope="session")
 def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a migrated, empty MLflow store: migrating takes seconds, copying takes none."""
+    """Return a migrated, empty MLflow store, because a migration takes seconds and a copy does not."""
     return built_once(tmp_path_factory, mlflow_database)
 
 
@@ -106,7 +109,7 @@ def copy_store(home: Home, mlflow_template: Path) -> None:
 
 
 def write_toy_corpus(folder: Path) -> Path:
-    """Return sentences from a tiny grammar: easy to learn, and the same on every machine."""
+    """Write sentences of a tiny grammar, which is easy to learn and the same on every machine."""
     draw = random.Random(0)
     animals, verbs, places = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
     folder.mkdir(parents=True)
@@ -144,7 +147,7 @@ def toy_config(toy_folder: Path) -> PipelineConfig:
 
 
 class UntrackedRun:
-    """A tracker that sends nothing, as training gets when MLflow is unavailable."""
+    """A tracker that sends nothing, which training gets if MLflow is unavailable."""
 
     mlflow_run_id: str | None = None
 
@@ -154,7 +157,7 @@ class UntrackedRun:
 
     @contextmanager
     def open(self, run_id: str) -> Iterator[Self]:
-        """Take the place of tracking.open_tracker."""
+        """Replace tracking.open_tracker."""
         yield self
 
 
@@ -163,7 +166,7 @@ untracked = UntrackedRun().open
 
 @pytest.fixture(scope="session")
 def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chain]:
-    """Return every stage but registration."""
+    """Run every stage except registration, and return the home and the results."""
     return built_once(tmp_path_factory, toy_stages)
 
 
@@ -194,7 +197,7 @@ def toy_stages(folder: Path) -> tuple[Home, Chain]:
 
 @pytest.fixture
 def toy_chain(home: Home, chain_template: tuple[Home, Chain]) -> Chain:
-    """Return the session's stages, copied into this test's home."""
+    """Return the session's results, copied to this test's home."""
     return copy_chain(home, chain_template)
 
 
@@ -250,7 +253,7 @@ def register(
     toy_evaluation: EvaluationRecord,
     toy_samples: SamplesRecord,
 ) -> Registrar:
-    """Register the toy run. Its corpus is too small for a second version to become champion."""
+    """Return a registrar of the toy run. Its corpus is too small for a second version to become champion."""
     return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
@@ -258,7 +261,7 @@ def register(
 def registry_template(
     tmp_path_factory: pytest.TempPathFactory, chain_template: tuple[Home, Chain], mlflow_template: Path
 ) -> Home:
-    """Return the toy run as the first version, champion."""
+    """Return a home in which the toy run is registered as version 1 and champion."""
 
     def toy_registry(folder: Path) -> tuple[Home, set[str]]:
         with home_in(folder) as home:
@@ -269,12 +272,12 @@ def registry_template(
     from rnnlm.registry import bundle_check
 
     home, checked = built_once(tmp_path_factory, toy_registry)
-    bundle_check.CHECKED.update(checked)  # the same bundle is not checked in every test process
+    bundle_check.CHECKED.update(checked)  # The same bundle need not be checked in every test process.
     return home
 
 
 def toy_registrar(home: Home, chain_template: tuple[Home, Chain]) -> Registrar:
-    """Copy the session's stages into the home and return a registrar of their run."""
+    """Copy the session's results to the home, and return a registrar of their run."""
     records: dict[str, Any] = copy_chain(home, chain_template)
     del records["corpus"], records["tokenizer"]
     return Registrar(home, toy_pipeline_config(chain_template[0].root.parent / "toy"), **records)
@@ -282,23 +285,23 @@ def toy_registrar(home: Home, chain_template: tuple[Home, Chain]) -> Registrar:
 
 @pytest.fixture
 def registered(register: Registrar, registry_template: Home) -> Registrar:
-    """Return the registrar of the toy run whose version 1 is champion already."""
+    """Return the registrar of the toy run, whose version 1 is already champion."""
     copy_home(registry_template, register.home)
     return register
 
 
 def copy_home(template: Home, home: Home) -> None:
-    """Copy a home with its MLflow store into another."""
+    """Copy a home with its MLflow store to another home."""
     from mlflow.tracking._tracking_service import utils
 
     shutil.copytree(template.root, home.root, dirs_exist_ok=True)
     move_locations(home.mlflow_database, template.root, home.root)
-    utils._artifact_repos_cache.clear()  # MLflow remembers the folder of a model's id, which each copy has
+    utils._artifact_repos_cache.clear()  # MLflow caches the folder of a model id, and each copy has the same ids.
 
 
 @pytest.fixture(scope="session")
 def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a model folder: two layers, trained on the toy corpus in stream mode until they know its grammar."""
+    """Return a folder with a model of two layers that has learned the toy corpus's grammar in stream mode."""
     return built_once(tmp_path_factory, stream_model)
 
 
@@ -318,7 +321,7 @@ def stream_model(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
-    """Give one temporary Prefect server for the few tests that run a flow or publish an artifact."""
+    """Start one temporary Prefect server for the tests that run a flow or publish an artifact."""
     from prefect.testing.utilities import prefect_test_harness
 
     with prefect_test_harness(server_startup_timeout=120):

@@ -1,4 +1,4 @@
-"""The programs in docs/ are no package: load one as a module."""
+"""Load a program of docs/, which is not a package, as a module."""
 
 import importlib.util
 from pathlib import Path

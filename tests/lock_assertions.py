@@ -1,4 +1,4 @@
-"""Assertions that a lock lets in one thread at a time."""
+"""Assertions that a lock admits one thread at a time."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 
 def assert_one_at_a_time(lock: Callable[[], AbstractContextManager[None]]) -> None:
-    """Let three threads take the lock, and check that each leaves before the next one enters."""
+    """Let three threads take the lock, and assert that each one leaves before the next one enters."""
     inside: list[str] = []
 
     def take(name: str) -> None:

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 
 
 def imports(source: str, package: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
-    """Yield absolute dotted names of modules, and what is imported from each.
+    """Yield the absolute dotted name of each imported module, and what is imported from it.
 
-    Relative imports and those in functions count.
-
-    package: the parts of the name of the package that the file is in.
+    Relative imports and imports in functions are included. `package` are the parts of the name of the file's package.
     """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @contextmanager
 def two_nodes() -> Iterator[str]:
-    """Give the address of a cluster of two nodes with one CPU each."""
+    """Yield the address of a cluster of two nodes with one CPU each."""
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as environment:
@@ -33,7 +33,7 @@ def workers_that_run(name: str) -> list[psutil.Process]:
 
 
 def program_name(process: psutil.Process) -> str:
-    """Empty if the process has ended."""
+    """Return the name of a process, or "" if the process has ended."""
     with suppress(psutil.Error):
         return "".join(process.cmdline()[:1])
     return ""

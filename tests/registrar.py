@@ -1,4 +1,4 @@
-"""Registering a run without naming, in every test, all that it takes."""
+"""Register a run in tests without naming all arguments of register_model."""
 
 from rnnlm.config import PipelineConfig
 from rnnlm.storage.home import Home
@@ -7,7 +7,7 @@ from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, Sa
 
 
 class Registrar:
-    """Called, it registers its run, or another one or with another configuration."""
+    """A callable that registers its run, or another run or configuration that is given."""
 
     def __init__(
         self,
@@ -24,7 +24,8 @@ class Registrar:
     def __call__(
         self, force: bool = False, run: RunRecord | None = None, config: PipelineConfig | None = None
     ) -> RegisteredVersion:
-        from rnnlm.registry.registration import register_model  # torch, which conftest.py imports this module before
+        # This import needs torch, and conftest.py must set variables before torch is imported.
+        from rnnlm.registry.registration import register_model
         from rnnlm.registry.version_tags import Candidate
 
         candidate = Candidate(config or self.config, self.dataset, run or self.run, self.evaluation, self.samples)

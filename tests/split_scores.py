@@ -1,10 +1,10 @@
-"""The scores of a made-up split, for tables and pages."""
+"""Invented scores of a split, for tests of tables and pages."""
 
 from rnnlm.storage.result_records import SplitScore
 
 
 def split_score_of(perplexity: float, split: str = "test", **fields: object) -> SplitScore:
-    """Make a score with 1.5 bits per byte. Every field can be given."""
+    """Return a score with 1.5 bits per byte. Every field can be given."""
     score = {
         "split": split,
         "tokens": 1000,

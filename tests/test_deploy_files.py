@@ -1,4 +1,4 @@
-"""The files of deploy/ agree with each other, with the page that explains them, and with the tools that read them."""
+"""The files of deploy/ agree with each other, with the page about them, and with the tools that read them."""
 
 import json
 import re
@@ -19,11 +19,11 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))[
 PAGE = (ROOT / "docs" / "how-to" / "team.md").read_text(encoding="utf-8")
 NAME = re.compile(r"\b(?:RNNLM|PREFECT|MLFLOW|POSTGRES|MINIO|PG|AWS|OMP|HF)_?[A-Z][A-Z0-9_]+\b|\bDO_NOT_TRACK\b")
 IMAGE = re.compile(r"registry\.example\.org/rnnlm:[\w.-]+")
-OTHER_TOOLS = {  # whose documentation names them; nothing here can be asked
-    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # the image of PostgreSQL
-    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # libpq
+OTHER_TOOLS = {  # Variables of other tools, which are only in their documentation and cannot be checked here.
+    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # For the image of PostgreSQL.
+    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # For libpq.
     *("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"),
-    *("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),  # botocore
+    *("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),  # For botocore.
     *("OMP_NUM_THREADS", "DO_NOT_TRACK", "HF_HUB_DISABLE_TELEMETRY"),
 }
 COMPOSE_ONLY = {"RNNLM_IMAGE", "RNNLM_DOMAIN", "RNNLM_TLS", "RNNLM_MODEL", "RNNLM_WORKERS", "RNNLM_RUNS_PER_WORKER"}
@@ -123,7 +123,7 @@ def test_every_compose_service_has_a_health_check_or_ends() -> None:
 
 
 def environment_of(service: str) -> list[dict[str, str]]:
-    """Return the variables of a server in the compose file and in the manifests; secrets by the name of their key."""
+    """Return a server's variables in the compose file and in the manifests, with key names in place of secrets."""
     manifest = {
         one["name"]: one.get("value", "") or one["valueFrom"]["secretKeyRef"]["key"]
         for one in containers(service)[service]["env"]
@@ -138,7 +138,7 @@ def test_only_the_proxy_can_be_reached() -> None:
     sites = dict(re.findall(r"^(\S+) \{\n\timport tls\n\treverse_proxy (\S+)\n\}", text, re.MULTILINE))
     guarded = {"prefect": "prefect:4200", "mlflow": "mlflow:5000", "rnnlm": "serve:8000"}
     assert sites == {f"{name}.{{$RNNLM_DOMAIN}}": server for name, server in guarded.items()}
-    assert text.count("reverse_proxy") == len(sites)  # no other site, such as one for any name
+    assert text.count("reverse_proxy") == len(sites)  # There is no further site, for example one for any name.
 
     documents = [one for path in MANIFESTS for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
     assert {one["spec"].get("type", "ClusterIP") for one in documents if one["kind"] == "Service"} == {"ClusterIP"}
@@ -164,10 +164,11 @@ def test_each_server_asks_for_its_secret_and_answers_no_other_site() -> None:
 
 def test_a_kubernetes_flow_run_cannot_change_its_job() -> None:
     template = json.loads((DEPLOY / "work-pool.json").read_text(encoding="utf-8"))
-    assert "env" not in template["job_configuration"]  # Prefect would merge the run's own into it
+    assert "env" not in template["job_configuration"]  # Prefect would merge a run's own `env` into it.
     assert {"command", "env", "args", "image", "namespace"}.isdisjoint(template["variables"]["properties"])
     placeholders = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
-    assert placeholders <= set(template["variables"]["properties"])  # one that is not declared could be set, too
+    # A run could also set a variable that is not declared.
+    assert placeholders <= set(template["variables"]["properties"])
 
 
 def test_the_security_page_tells_what_protects_each_server() -> None:

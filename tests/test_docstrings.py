@@ -1,4 +1,4 @@
-"""The first sentence of a docstring says what the function does, or what the thing is. Ruff checks its mood and end."""
+"""The first sentence of a docstring must be a sentence about the function or object. Ruff checks its mood and end."""
 
 import ast
 import re
@@ -9,13 +9,16 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("benchmarks", "deploy", "docs", "flows", "rnnlm", "tasks", "tests")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-# A shape, a parameter's name, a mapping, or half of a sentence.
+# The beginning of a shape, a parameter's name, a mapping, or half of a sentence.
 GLOSS = re.compile(r"\(|[a-z_]\w*(, \w+)*( and \w+)?: |\S+ →|(What|Whether|Of|As|Like|If|With|By|From)\b")
 NOUN = re.compile(r"(True|False|None|The|A|An|All|Every|Each|Those|Its|One|How|Why)\b|\w+Error\b")
 
 
 def first_sentences(source: str) -> dict[int, tuple[str, bool]]:
-    """Return each docstring's first sentence by its line, and if its function is called, unlike a test or property."""
+    """Return each docstring's first sentence by its line, and whether it belongs to a function that is called.
+
+    Tests and properties are not called.
+    """
     found = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
@@ -30,7 +33,7 @@ def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def failing(source: str) -> list[int]:
-    """Return the lines of docstrings that begin with a gloss, or of functions that begin with a noun."""
+    """Return the lines of docstrings that begin with a gloss, or with a noun although they belong to a function."""
     return [
         line
         for line, (sentence, is_called) in first_sentences(source).items()

@@ -1,8 +1,8 @@
-"""Every extension can be deleted by its name: what is left imports nothing of it, and runs from text to champion.
+"""Every extension can be deleted by its name. The rest does not import it, and still turns a text into a champion.
 
-An extension's files are those whose path has a part that is its name, perhaps with `test_` before or `_flow` behind
-it: rnnlm/extensions/scoring/, flows/scoring_flow.py, flows/commands/scoring.py, tests/rnnlm/extensions/scoring/.
-Tests and benchmarks of other names that import what is deleted go with it.
+The files of an extension have its name as a part of their path, optionally with `test_` before or `_flow` after it:
+rnnlm/extensions/scoring/, flows/scoring_flow.py, flows/commands/scoring.py, tests/rnnlm/extensions/scoring/. Tests and
+benchmarks with other names are also deleted if they import a deleted file.
 """
 
 import functools
@@ -19,7 +19,7 @@ import pytest
 from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
-IN_FLOWS_ALONE = ("service",)  # rnnlm up and what it watches: it has no part without Prefect
+IN_FLOWS_ALONE = ("service",)  # This is rnnlm up and what it supervises, which has no part without Prefect.
 NAMES = (
     *sorted(path.name for path in (ROOT / "rnnlm" / "extensions").iterdir() if (path / "__init__.py").exists()),
     *IN_FLOWS_ALONE,
@@ -36,7 +36,7 @@ print(model.name, len(model.score(["the cat sees the dog"])))
 
 
 def tracked(tree: Path) -> list[Path]:
-    """Return the files of a checkout, below it."""
+    """Return the files of a checkout that git tracks."""
     done = subprocess.run(["git", "ls-files"], cwd=tree, capture_output=True, text=True, check=True)
     return [Path(line) for line in done.stdout.splitlines() if (tree / line).is_file()]
 
@@ -53,7 +53,7 @@ def module_of(path: Path) -> str:
 
 @functools.cache
 def imported(tree: Path, path: Path) -> frozenset[str]:
-    """Return the dotted names of modules, and of what is imported from them."""
+    """Return the dotted names of imported modules, and of what is imported from them."""
     names: set[str] = set()
     for module, parts in imports((tree / path).read_text(encoding="utf-8"), path.parent.parts):
         names |= {module, *(f"{module}.{part}" for part in parts)}
@@ -61,7 +61,7 @@ def imported(tree: Path, path: Path) -> frozenset[str]:
 
 
 def importers(tree: Path, files: Iterable[Path], deleted: Iterable[Path]) -> set[Path]:
-    """Return those of the files that import one of the deleted ones, also through each other."""
+    """Return the files that import one of the deleted ones, directly or through each other."""
     gone = {module_of(path) for path in deleted if path.suffix == ".py"}
     names = {path: imported(tree, path) for path in files if path.suffix == ".py"}
     found: set[Path] = set()
@@ -81,7 +81,7 @@ def test_nothing_else_imports_an_extension(name: str) -> None:
 
 
 def delete(tree: Path, names: Iterable[str]) -> None:
-    """Remove the files that bear one of the names, and the tests and benchmarks that import them."""
+    """Remove the files of the named extensions, and the tests and benchmarks that import them."""
     files = tracked(tree)
     own = {path for path in files if any(bears(path, name) for name in names)}
     others = [path for path in files if path not in own and path.parts[0] not in SPINE]
@@ -94,7 +94,7 @@ def delete(tree: Path, names: Iterable[str]) -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Return a copy of the checkout, with its changes that are not committed."""
+    """Return a copy of the checkout, including uncommitted changes."""
     tree = tmp_path / "clone"
     for path in tracked(ROOT):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,10 @@ def text(tmp_path: Path) -> Path:
 
 
 def run(tree: Path, *command: str) -> str:
-    """Return the program's output; its code is the tree's, its home lies beside that. AssertionError if it fails."""
+    """Run a program with the code of the tree and a home next to it, and return the output.
+
+    Fail if the program fails.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "MLFLOW"))}
     environment |= {"PYTHONPATH": str(tree), "RNNLM_HOME": str(tree.with_name("home"))}
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=600)

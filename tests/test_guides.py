@@ -1,4 +1,4 @@
-"""The commands of each how-to guide run in one shell, in the order of the page."""
+"""The commands of each how-to guide can be run in one shell, in the order of the page."""
 
 import gzip
 import json
@@ -29,12 +29,13 @@ TRAINED = "rnnlm run --corpus my-text.txt --preset smoke --set registry.model_na
 
 
 class Guide(NamedTuple):
-    """The files a reader of a page has, and the values that differ from machine to machine."""
+    """The files that a reader of a page has, and the values that differ between machines."""
 
-    write: Callable[[Path], None]  # the reader's own files
-    before: tuple[str, ...] = ()  # commands of other pages
-    replaced: tuple[tuple[str, str], ...] = ()  # in the page's lines, in this order
-    left_out: tuple[str, ...] = ()  # lines with one of these parts: other people's servers, an interrupted run
+    write: Callable[[Path], None]  # A function that writes the reader's own files.
+    before: tuple[str, ...] = ()  # Commands of other pages that must run first.
+    replaced: tuple[tuple[str, str], ...] = ()  # Replacements in the page's lines, in this order.
+    # Lines with one of these parts are left out, because they need other servers or an interrupted run.
+    left_out: tuple[str, ...] = ()
 
 
 def write_texts(folder: Path) -> None:
@@ -90,7 +91,7 @@ READERS = {
             ("make up ", f".venv/bin/rnnlm up --detach --port {free_port()} --mlflow-port {free_port()} "),
             ("/data/tickets/", "tickets/"),
         ),
-        left_out=("rnnlm notify",),  # messages to others
+        left_out=("rnnlm notify",),  # This command would send messages to other people.
     ),
     "filter-a-crawl": Guide(write_inputs, before=(TRAINED,), left_out=("prefect",)),
     "find-strange-lines": Guide(write_logs, left_out=("uniq",)),

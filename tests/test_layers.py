@@ -18,30 +18,31 @@ from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("flows", "tasks", "rnnlm")
-NEEDS_EXTRA = {"rnnlm/extensions/harness/recurrent_lm.py": "lm_eval"}  # file → the package its class is derived from
+# The package from which the class in each file is derived.
+NEEDS_EXTRA = {"rnnlm/extensions/harness/recurrent_lm.py": "lm_eval"}
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
 def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
-    """Yield absolute dotted names of all imported modules."""
+    """Yield the absolute dotted names of all imported modules."""
     return (module for module, _ in imports(source, package))
 
 
 def test_portable_modules_need_what_a_version_requires_and_each_other() -> None:
-    """They travel with every registered model, to places where rnnlm is not installed."""
+    """These modules are copied with every registered model, to places where rnnlm is not installed."""
     modules = portable_modules()
     assert {Path("models/elman.py"), Path("models/xlstm.py"), Path("errors.py")} <= set(modules)
     for module in modules:
         for name in imported((ROOT / "rnnlm" / module).read_text(encoding="utf-8"), ("rnnlm", *module.parent.parts)):
             root = name.partition(".")[0]
-            # torch for CUDA brings Triton along, and diagonal_recurrence.py does without it.
+            # Builds of torch for CUDA include Triton, and diagonal_recurrence.py also works without it.
             assert root in {*sys.stdlib_module_names, *REQUIREMENTS, "rnnlm", "triton"}, module
             if root == "rnnlm":
                 assert Path(*name.split(".")[1:]).with_suffix(".py") in modules, module
 
 
 def test_no_two_modules_have_the_same_name() -> None:
-    """A file name alone identifies a module."""
+    """The name of a file alone identifies a module."""
     names = [path.stem for path in FILES if path.is_relative_to(ROOT / "rnnlm") and path.stem != "__init__"]
     assert repeated(names) == set()
 
@@ -56,7 +57,7 @@ def top_level_nodes() -> list[ast.stmt]:
 
 
 def test_every_task_is_run_by_a_flow_or_an_engine() -> None:
-    """A task that nothing runs is dead. That each is tested by itself, tests/tasks/test_every_task.py checks."""
+    """A task that nothing runs is dead code. tests/tasks/test_every_task.py checks that each task has a test."""
     files = [*(ROOT / "flows").glob("*.py"), *(ROOT / "tasks").glob("*.py")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     called = set(re.findall(r"(?<!def )\b(\w+)\(", text)) | set(re.findall(r"engine_of\((\w+)", text))
@@ -77,7 +78,7 @@ def test_no_task_has_the_name_of_a_library_function() -> None:
 
 
 def functions_of(path: Path) -> list[tuple[str, list[str]]]:
-    """Name and decorators of the functions of a module."""
+    """Return the name and the decorators of each function of a module."""
     functions = (node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef))
     return [(function.name, [ast.unparse(item) for item in function.decorator_list]) for function in functions]
 
@@ -106,7 +107,7 @@ def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("package", [*PACKAGES, "tests", "benchmarks", "docs"])
 def test_docstrings_begin_like_sentences(package: str) -> None:
-    """They say what a thing is or does: not "What a run has", "Of a run" or "As a run does"."""
+    """The docstrings say what a thing is or does, unlike "What a run has", "Of a run" or "As a run does"."""
     found = [
         f"{path.relative_to(ROOT)}: {line}"
         for path in (ROOT / package).rglob("*.py")
@@ -118,22 +119,22 @@ def test_docstrings_begin_like_sentences(package: str) -> None:
 
 
 def test_names_of_tests_are_short() -> None:
-    """At most twelve words; the rest belongs into the docstring."""
+    """The names have at most twelve words. More details belong in the docstring."""
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name in re.findall(r"def (test_\w+)", tests) if name.count("_") > 12] == []
 
 
 def test_every_helper_is_listed() -> None:
-    """tests/README.md has a row for each module that is no test, and no row of a module that is gone."""
+    """tests/README.md has a row for each module that is not a test, and no row for a module that does not exist."""
     helpers = {path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")}
     page = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
     listed = {ROOT / name for name in re.findall(r"^\| `(tests/[\w/]+\.py)`", page, re.MULTILINE)}
-    kept = {path for path in listed if path.parent.is_dir()}  # folders of extensions may be deleted
+    kept = {path for path in listed if path.parent.is_dir()}  # Folders of extensions may have been deleted.
     assert {str(path.relative_to(ROOT)) for path in helpers ^ kept} == set()
 
 
 def test_every_fixture_is_a_decorated_function() -> None:
-    """A search for `def NAME(` finds it: none is made by a call or has another name."""
+    """A search for `def NAME(` finds every fixture, because none is made by a call or renamed."""
     for path in (ROOT / "tests").rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         decorators = [item for node in nodes if isinstance(node, ast.FunctionDef) for item in node.decorator_list]
@@ -143,12 +144,12 @@ def test_every_fixture_is_a_decorated_function() -> None:
         assert not any("name=" in ast.unparse(item) for item in fixtures), path
 
 
-# Type variables, and what a module repeats that travels alone with every model.
+# Type variables, and constants of modules that are copied with every model and must not import each other's.
 REPEATED = {"LOWEST_TEMPERATURE", "R", "SAMPLING_DEFAULTS", "T"}
 
 
 def test_no_two_modules_have_a_constant_of_the_same_name() -> None:
-    """The same name never means two things, and the same value is never defined twice."""
+    """A name never has two meanings, and a value is never defined twice."""
     names = [
         target.id
         for node in top_level_nodes()
@@ -156,7 +157,8 @@ def test_no_two_modules_have_a_constant_of_the_same_name() -> None:
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name) and target.id.isupper()
     ]
-    assert repeated(names) - {"EXTENSION", "HEADING"} == REPEATED  # what each extension and each command module has
+    # Each extension and each command module defines these names.
+    assert repeated(names) - {"EXTENSION", "HEADING"} == REPEATED
 
 
 def test_no_two_classes_have_the_same_name() -> None:
@@ -167,7 +169,7 @@ OWN_IMPORT = re.compile(r"^\s*(?:>>> )?from ((?:rnnlm|flows|tasks|tests)[\w.]*) 
 
 
 def test_imports_within_texts_name_what_there_is() -> None:
-    """A stale one in a program that a slow test starts, or on a page, would fail only there."""
+    """A wrong import in a program that a slow test starts, or on a page, would otherwise be found only there."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     programs = [path for folder in (*PACKAGES, "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     found = [
@@ -182,7 +184,7 @@ def test_imports_within_texts_name_what_there_is() -> None:
 
 
 def defines(module: str, name: str) -> bool:
-    """Return a module's top level has the name, or the name is a module of the package."""
+    """Return True if the module's top level has the name, or if the name is a module of the package."""
     place = ROOT.joinpath(*module.split("."))
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     is_module = (place / name).is_dir() or (place / f"{name}.py").is_file()
@@ -191,7 +193,7 @@ def defines(module: str, name: str) -> bool:
 
 @functools.cache
 def names_of(file: Path) -> set[str]:
-    """Return everything that a module binds anywhere: definitions, assignments, imports."""
+    """Return all names that a module binds anywhere, by definitions, assignments and imports."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):

@@ -1,6 +1,6 @@
-"""Pages show what their commands print: commands that take seconds are run again.
+"""Figures on the pages agree with the output of their commands. Commands that take seconds are run again.
 
-Most read the texts beside the project, ../shared/data, and are skipped where there are none.
+Most commands read the texts in ../shared/data next to the project, and are skipped without them.
 """
 
 import json
@@ -19,11 +19,11 @@ from flows.command_line import main
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
 TEXTS = ("brown.txt", "ptb", "tinyshakespeare.txt")
-TOLERANCE = 0.1  # of figures that rounding in another order changes, such as a product of sixty matrices
+TOLERANCE = 0.1  # The tolerance for figures that depend on the order of rounding, such as a product of sixty matrices.
 
 
 class Row(NamedTuple):
-    """A row of a page: braces stand for what the command prints with --json, dots for any text."""
+    """A row of a page. Braces stand for values that the command prints with --json, and … for any text."""
 
     page: str
     command: str
@@ -64,12 +64,13 @@ ROWS = (
     Row(PROBES, "run --preset overfit", "… perplexity {test_perplexity:.3f}. …"),
 )  # fmt: skip
 
-CHEAP = {BROWN, f"{PTB} --order 2", f"run --corpus brown.txt {COUNTS}", "run --preset overfit"}  # those that CI runs
+# The commands that run in CI.
+CHEAP = {BROWN, f"{PTB} --order 2", f"run --corpus brown.txt {COUNTS}", "run --preset overfit"}
 
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:
-    """Make a folder where `brown.txt` is that text, as on the pages, and ../shared/data beside it."""
+    """Make a folder in which `brown.txt` is that text, as on the pages, with ../shared/data next to it."""
     if not DATA.is_dir():
         pytest.skip("there is no ../shared/data")
     work = tmp_path / "work"
@@ -127,13 +128,13 @@ def answer(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def stands_in(row: str, page: str) -> bool:
-    """Return True if a line of the page begins so; … is any text."""
+    """Return True if a line of the page begins with the row, in which … stands for any text."""
     pattern = ".*".join(map(re.escape, row.split("…")))
     return re.search(f"^{pattern}", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE) is not None
 
 
 def shown_output(page: str, beginning: str) -> tuple[str, str]:
-    """Return the block of a page that begins so, and the block of text after it."""
+    """Return the code block of a page with this beginning, and the block of output after it."""
     text = (ROOT / page).read_text(encoding="utf-8")
     pattern = rf"^```\w*\n({re.escape(beginning)}.*?)^```\n\n```text\n(.*?)^```"
     found = re.search(pattern, text, re.MULTILINE | re.DOTALL)
@@ -142,7 +143,7 @@ def shown_output(page: str, beginning: str) -> tuple[str, str]:
 
 
 def assert_same_figures(printed: str, shown: str) -> None:
-    """Compare two texts word by word, numbers up to TOLERANCE."""
+    """Compare two texts word by word, with TOLERANCE for numbers."""
     words, expected = printed.split(), shown.split()
     assert len(words) == len(expected), printed
     for word, wanted in zip(words, expected, strict=True):

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNNER = load_docs_module("run_tutorial")
 DECIMAL = re.compile(r"[+-]?\d+\.\d+")
 NOTEBOOKS = load_docs_module("run_notebook")
-FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)  # language, text: without one, a shell's
+# The language and the text of each block. Blocks without a language are for a shell.
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TRAINING = (
     "backpropagation",
     "before-recurrence",
@@ -29,7 +30,7 @@ TRAINING = (
     "novel",
     "other-sequences",
     "sampling",
-)  # the others take a second
+)  # The other chapters take a second.
 
 
 @pytest.mark.parametrize(
@@ -45,9 +46,9 @@ def test_a_chapter_prints_what_it_shows(name: str) -> None:
 
 
 def is_printed_alike(printed: str, expected: str) -> bool:
-    """Return True if the texts are equal, or if decimal numbers in them differ by 1 in the last digit.
+    """Return True if the texts are equal, apart from decimal numbers that differ by 1 in the last digit.
 
-    Processors add up in different orders, so a trained network's figure near a rounding limit falls on either side.
+    Processors add numbers in different orders, so a figure of a trained network may be rounded either way.
     """
     numbers, wanted = DECIMAL.findall(printed), DECIMAL.findall(expected)
     if DECIMAL.sub("#", printed) != DECIMAL.sub("#", expected):
@@ -79,7 +80,7 @@ def test_trained_figures_may_differ_by_one_last_digit(printed: str, expected: st
     "page",
     [
         pytest.param("docs/how-to/python.md", marks=pytest.mark.long),
-        pytest.param("README.md", marks=pytest.mark.slow),  # trains on python-docs
+        pytest.param("README.md", marks=pytest.mark.slow),  # This page trains on python-docs.
     ],
 )
 def test_python_on_a_page_prints_what_it_shows(page: str) -> None:
@@ -107,7 +108,7 @@ def test_a_cell_gives_what_it_prints_and_its_last_value() -> None:
 
 
 def test_the_runner_finds_code_and_what_it_prints(tmp_path: Path) -> None:
-    """This guards the guard."""
+    """This checks the checker itself."""
     page = tmp_path / "page.md"
     page.write_text("# Page\n\n```python\nx = 2\nprint(x)\n```\n\n```text\n3\n```\n\n```python\nprint(x + 1)\n```\n")
     first, second = RUNNER.run_page(page)
@@ -130,7 +131,7 @@ def test_the_first_page_runs_in_one_shell_from_top_to_bottom(tmp_path: Path) -> 
 
 
 def test_the_map_has_a_place_for_every_statement() -> None:
-    """A reader counted 144 in the four texts."""
+    """The four texts have 144 statements, as a reader has counted."""
     text = (RUNNER.CHAPTERS / "textbook-map.md").read_text(encoding="utf-8")
     text, _, unattributed = text.partition("## Also said")
     assert unattributed.count("\n| ") >= 15
@@ -143,7 +144,10 @@ def test_the_map_has_a_place_for_every_statement() -> None:
 
 @pytest.mark.long
 def test_every_command_of_the_map_runs(tmp_path: Path) -> None:
-    """In one home, on a real text, with few tokens; but those of rows with a ¹, which need a network."""
+    """The commands run in one home, on a real text and with few tokens.
+
+    Rows with a ¹ need a network and are left out.
+    """
     (tmp_path / "my-text.txt").write_text("\n\n".join(topics.values()), encoding="utf-8")
     rows = (RUNNER.CHAPTERS / "textbook-map.md").read_text(encoding="utf-8").splitlines()
     commands = [command for row in rows if "¹" not in row for command in re.findall("`(rnnlm [^`]+)`", row)]
@@ -154,20 +158,20 @@ def test_every_command_of_the_map_runs(tmp_path: Path) -> None:
 
 
 def shell_lines(page: Path) -> list[str]:
-    """Return the lines of a page's blocks for the shell."""
+    """Return the lines of a page's shell blocks."""
     blocks = [text for language, text in FENCED.findall(page.read_text(encoding="utf-8")) if not language]
     return "".join(blocks).splitlines()
 
 
 def in_one_shell(folder: Path, lines: list[str], *last: str) -> str:
-    """Run the lines in one shell that ends at the first failure; returns what they print."""
+    """Run the lines in one shell that stops at the first failure, and return their output."""
     (folder / ".venv").symlink_to(Path(sys.prefix))
     script = "\n".join(["set -euo pipefail", *with_servers_in_the_background(lines), *last])
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "PREFECT", "MLFLOW"))
     }
     environment["PATH"] = f"{folder / '.venv' / 'bin'}:{environment['PATH']}"
-    # Its output goes to a file: what a page leaves in the background would keep a pipe open.
+    # The output goes to a file, because processes that a page leaves in the background would keep a pipe open.
     with (folder / "output").open("w+") as output:
         done = subprocess.run(["bash", "-xc", script], cwd=folder, env=environment, stdout=output, stderr=output)
         output.seek(0)
@@ -177,7 +181,10 @@ def in_one_shell(folder: Path, lines: list[str], *last: str) -> str:
 
 
 def with_servers_in_the_background(lines: list[str]) -> list[str]:
-    """Return the lines, with those that serve until Ctrl-C on a free port, until the next of them or the end."""
+    """Return the lines with servers on free ports in the background.
+
+    A server that would run until Ctrl-C ends before the next server or at the end.
+    """
     changed, stop = [], "kill $SERVER; wait $SERVER || true"
     port = free_port()
     for line in lines:

@@ -46,7 +46,7 @@ class Session:
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            raise HomeError(f"standard output takes no more ({error.strerror}); send it elsewhere") from error
+            raise HomeError(f"standard output is full ({error.strerror}); redirect it elsewhere") from error
 
 
 def json_of(value: Any) -> str:

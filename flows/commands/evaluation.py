@@ -90,7 +90,9 @@ def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -
         own = {name: value for name, value in own.items() if name not in OF_ONE_TEXT}
     for override in overrides:
         if not override.startswith("corpus."):
-            raise ConfigError(f"--set {override}: evaluate takes settings of the corpus, such as corpus.lowercase=true")
+            raise ConfigError(
+                f"--set {override}: evaluate accepts only settings of the corpus, such as corpus.lowercase=true"
+            )
     defaults = [f"corpus.{name}={as_override(value)}" for name, value in own.items()]
     config = build_config(None, [*defaults, *overrides], corpus).corpus
     if corpus is not None:
@@ -103,8 +105,8 @@ def corpus_to_evaluate(folder: Path, corpus: str | None, overrides: list[str]) -
     source = config.source
     if "source" not in changed and absolute_source(source) != source and not expanded(source).is_absolute():
         raise ConfigError(
-            f"--set corpus.{changed[0]} reads the text again, and {source} may be another one in this folder;\n"
-            "name it: --corpus TEXT"
+            f"--set corpus.{changed[0]} reads the text again, but in this folder {source} may be another text;\n"
+            "give its path: --corpus TEXT"
         )
     return config
 

@@ -70,8 +70,8 @@ def with_own_model(
         model = registered_name(config.registry, name)
         raise ConfigError(
             f"{model} is the model of {owner}, not of {config.corpus.source};\n"
-            f"--name NAME gives the schedule and its model another name; if it is the same text in another place,\n"
-            f"--set registry.model_name={model} says so"
+            f"--name NAME gives the schedule and its model another name. If it is the same text in another place,\n"
+            f"add --set registry.model_name={model}"
         )
     own = name_of(schedule_name)
     if other_source(query, home, config, own, schedule_name):

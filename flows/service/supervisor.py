@@ -182,7 +182,7 @@ class Supervisor:
                 self.settle_and_resume()
 
     def restart_dead_runs(self) -> None:
-        """Report and restart flow runs whose process was killed while the worker is running, as for lack of memory."""
+        """Report and restart flow runs whose process was killed while the worker kept running."""
         with contextlib.suppress(httpx.HTTPError):  # Prefect may be restarting. The next check finds the runs.
             if self.deploy.exit_code() is None:
                 return

@@ -66,7 +66,7 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
     except BrokenExecutor as error:
         raise EngineError(
             f"{task.name}: a process ended, perhaps because memory ran out;\n"
-            "run again (what is finished is kept), with fewer processes if it happens again"
+            "run again (finished work is kept), with fewer processes if it happens again"
         ) from error
     finally:
         writer.close()
@@ -99,7 +99,7 @@ def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
             yield Engine(submission(runner, task), max(1, int(ray.cluster_resources().get("CPU", 1))))
     except (RayError, ConnectionError) as error:
         raise EngineError(
-            f"{task.name}: Ray failed: {str(error).splitlines()[0]};\nrun again (what is finished is kept)"
+            f"{task.name}: Ray failed: {str(error).splitlines()[0]};\nrun again (finished work is kept)"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of commands."""
+"""Fixtures for the tests of commands."""
 
 import logging
 import os
@@ -9,9 +9,10 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def restored_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Restore os.environ for the next test: `main` sets defaults in it.
+    """Restore os.environ for the next test, because `main` sets defaults in it.
 
-    Prefect's log handlers keep the stderr of the test that created them; writing to a closed one must not print errors.
+    Prefect's log handlers keep the stderr of the test that created them. Writing to the closed stream must not print
+    errors.
     """
     before = dict(os.environ)
     monkeypatch.setattr(logging, "raiseExceptions", False)

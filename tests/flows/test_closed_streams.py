@@ -1,4 +1,4 @@
-"""Closed standard streams, paths that cannot be written and full disks end in a sentence, never in a traceback."""
+"""Closed standard streams, unwritable paths and full disks lead to an error message, never to a traceback."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ def test_closed_streams_end_in_a_sentence(tmp_path: Path, command: str, closed: 
     "command", ["--help", "models", "models --json", "settings", "corpora", "logs", "runs", "--version"]
 )
 def test_a_full_standard_output_is_named(tmp_path: Path, command: str) -> None:
-    """The home's disk is not full."""
+    """Only the disk of standard output is full, not that of the home."""
     done = run(f"rnnlm {command} > /dev/full", tmp_path / "home")
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
@@ -60,7 +60,7 @@ def test_a_deleted_current_folder_is_named(tmp_path: Path, command: str) -> None
 
 @pytest.mark.long
 def test_input_that_is_no_text_is_read_with_replacements(toy_run: RunRecord, home: Home) -> None:
-    """In a strict locale; the C locale is lenient."""
+    """The test uses a strict locale, because the C locale is lenient."""
     done = run(f"printf 'the caf\\xe9\\n' | PYTHONIOENCODING=utf-8:strict rnnlm tokenize {toy_run.run_id}", home.root)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
@@ -81,7 +81,7 @@ def test_a_user_who_does_not_exist_is_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_system_s_refusal_is_a_sentence(tmp_path: Path) -> None:
-    """A file where a folder must be made."""
+    """A file is in the place of a folder that must be created."""
     (tmp_path / "file").touch()
     for line in ("rnnlm backup file/below", "RNNLM_HOME=$PWD/file/below rnnlm models"):
         done = run(line, tmp_path / "home")
@@ -91,7 +91,7 @@ def test_a_system_s_refusal_is_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mebibytes", [3, 9, 13])  # too little for Prefect, and full in training
+@pytest.mark.parametrize("mebibytes", [3, 9, 13])  # This is too little for Prefect, or becomes full during training.
 def test_a_full_disk_ends_a_run_that_the_next_resumes(tmp_path: Path, mebibytes: int) -> None:
     disk, text = tmp_path / "disk", tmp_path / "text.txt"
     disk.mkdir()

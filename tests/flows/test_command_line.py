@@ -1,4 +1,4 @@
-"""The `rnnlm` command as another program calls it: exit code, standard output, at most three lines of error."""
+"""The `rnnlm` command as another program calls it: exit code, standard output, and at most three lines of error."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names: str) -> None:
-    """Check that the command ends with code 2, an empty standard output, and at most three lines naming `names`."""
+    """Assert that the command ends with code 2, an empty standard output, and at most three lines with `names`."""
     capsys.readouterr()
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -34,7 +34,7 @@ def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names:
 
 
 def help_pages(path: str = "rnnlm", command: Any = None) -> dict[str, str]:
-    """Return the --help of all commands, by what is typed to call them."""
+    """Return the --help of all commands, by the words that call them."""
     command = command or build_group()
     words = path.split()[1:]
     pages = {path: CliRunner().invoke(app, [*words, "--help"], prog_name="rnnlm").output}
@@ -51,7 +51,7 @@ def test_help_fits_80_columns_and_shows_an_example(monkeypatch: pytest.MonkeyPat
     assert len(pages) > 20
     for name, page in pages.items():
         assert max(map(len, page.splitlines())) <= 80, name
-        assert "example" in page or name == "rnnlm probe", name  # probe only has subcommands
+        assert "example" in page or name == "rnnlm probe", name  # `rnnlm probe` has only subcommands.
     assert all(preset in pages["rnnlm run"] for preset in preset_files())
 
 
@@ -256,7 +256,7 @@ def test_a_mistake_gets_a_suggestion_in_as_few_lines_as_possible(
     assert main(arguments) == 2
     told = capsys.readouterr().err
     assert len(told.strip().splitlines()) == lines, told
-    assert "^(" not in told  # a regular expression
+    assert "^(" not in told  # The message must not show a regular expression.
     for name in names:
         assert name in told
 

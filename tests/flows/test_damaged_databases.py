@@ -1,4 +1,4 @@
-"""A command on a damaged mlflow.db or prefect.db names the file, in at most three lines, and leaves it as it is."""
+"""On a damaged mlflow.db or prefect.db, a command names the file in at most three lines and does not change it."""
 
 import os
 import sqlite3
@@ -70,7 +70,7 @@ def test_a_damaged_registry_is_named(
     data = damage_file(home.mlflow_database, damage)
     for command in COMMANDS:
         capsys.readouterr()
-        code = main(command)  # an error that is not ours would be raised here
+        code = main(command)  # An error that is not rnnlm's own would be raised here.
         told = capsys.readouterr().err
         if code:
             assert "mlflow.db" in told, command
@@ -83,7 +83,7 @@ def test_a_damaged_database_is_refused_before_a_server_starts(
     tmp_path: Path, damage: Callable[[bytearray], None]
 ) -> None:
     path = tmp_path / "prefect.db"
-    refuse_damaged_database(path)  # there is none
+    refuse_damaged_database(path)  # The file does not exist.
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table flow (id text)")
         connection.execute("pragma journal_mode = wal")
@@ -99,7 +99,7 @@ def test_a_damaged_database_is_refused_before_a_server_starts(
 @pytest.mark.long
 @pytest.mark.parametrize("command", ["prepare --quiet --corpus", "up --detach"])
 def test_a_damaged_prefect_database_ends_a_process_with_a_sentence(home: Home, toy_folder: Path, command: str) -> None:
-    """The command has a process of its own, because other tests' server would be used in this one."""
+    """The command runs in a process of its own, because in this process it would use the server of other tests."""
     home.make(home.prefect)
     (home.prefect / "prefect.db").write_bytes(b"this is no database\n" * 500)
     corpus = [str(toy_folder)] if command.endswith("--corpus") else []

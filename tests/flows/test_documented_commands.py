@@ -1,4 +1,4 @@
-"""Every command that README and docs show can be called so, with valid settings."""
+"""Every command in README and docs is a valid call with valid settings."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from rnnlm.config.presets import build_config
 from rnnlm.storage.home import digest_of
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = ROOT / "docs" / "reference" / "commands.md"  # shows usage, not calls
+GENERATED = ROOT / "docs" / "reference" / "commands.md"  # This page shows usage, but no calls.
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {GENERATED})]
 MEASURED_PAGES = sorted((ROOT / "docs" / "explanation").glob("*.md"))
 MEASURED = Path(__file__).with_name("measured_settings.json")
@@ -27,23 +27,24 @@ IN_SENTENCE = re.compile(r"`(?:\.venv/bin/)?rnnlm ([^`]+)`")
 
 
 def commands(page: Path) -> list[str]:
-    """Return the arguments of each `rnnlm …` line of a page's code blocks."""
+    """Return the arguments of each `rnnlm …` line in the code blocks of a page."""
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     found = (match["arguments"] for line in lines if (match := COMMAND.match(line.strip())))
-    return [arguments for arguments in found if "──" not in arguments]  # that is a drawing
+    # A line with this character is part of a drawing.
+    return [arguments for arguments in found if "──" not in arguments]
 
 
 def commands_in_sentences(page: Path) -> list[str]:
-    """Return the arguments of each `rnnlm …` in a page's text, without the brackets of what may be left out."""
+    """Return the arguments of each `rnnlm …` in a page's text, without the brackets around optional parts."""
     text = re.sub(r"\s+", " ", BLOCK.sub("", page.read_text(encoding="utf-8")))
     return [re.sub(r"[\[\]]", "", arguments) for arguments in IN_SENTENCE.findall(text)]
 
 
 def parse(arguments: list[str], in_sentence: bool = False) -> dict[str, Any]:
-    """Read the arguments as the command does, without running it; returns its parameters.
+    """Parse the arguments as the command does, without running it, and return its parameters.
 
-    in_sentence: they may name a group of commands.
+    If `in_sentence`, the arguments may name only a group of commands.
     """
     command: Any = build_group()
     context = command.make_context("rnnlm", arguments)
@@ -65,20 +66,20 @@ def test_commands_are_understood(page: Path) -> None:
             parse(shlex.split(arguments, comments=True))
         except typer.TyperException as error:
             pytest.fail(f"{arguments}: {error.format_message()}")
-        except typer.Exit as stopped:  # --help, --version
+        except typer.Exit as stopped:  # --help and --version exit here.
             assert stopped.exit_code == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_in_sentences_are_understood(page: Path) -> None:
-    """They may lack what they need."""
+    """Commands in sentences may lack required arguments."""
     for arguments in commands_in_sentences(page):
         with contextlib.suppress(typer.BadParameter, typer.Exit):
             parse(shlex.split(arguments), in_sentence=True)
 
 
 def test_settings_of_measured_commands_mean_what_they_meant() -> None:
-    """Otherwise the pages would show figures of other settings, for instance after a default has changed."""
+    """The pages would otherwise show figures for other settings, for example after the change of a default."""
     digests = {command: settings_digest(command) for page in MEASURED_PAGES for command in measured_commands(page)}
     before = json.loads(MEASURED.read_text(encoding="utf-8"))
     changed = sorted(command for command in digests | before if digests.get(command) != before.get(command))
@@ -89,13 +90,13 @@ def test_settings_of_measured_commands_mean_what_they_meant() -> None:
 
 
 def measured_commands(page: Path) -> list[str]:
-    """Return the commands in blocks that train with settings of their own, on a text that is named."""
+    """Return the commands in code blocks that train on a given text with settings of their own."""
     lines = (" ".join(shlex.split(line, comments=True)) for line in commands(page))
     return [line for line in lines if re.match("(run|compare) .*--(set|preset)", line) and "my-text" not in line]
 
 
 def settings_digest(command: str) -> str:
-    """Return a digest of all settings that decide the figures, apart from the text."""
+    """Return a digest of all settings that affect the figures, except the text."""
     parameters = parse(shlex.split(command))
     config = build_config(parameters.get("preset"), parameters["set"] or ())
     sections = (config.tokenizer, config.sequences, config.model, config.training)

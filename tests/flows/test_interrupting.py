@@ -1,4 +1,4 @@
-"""Signals to `rnnlm run`, and to its Prefect server: nothing is lost, nothing left running, no run left `Running`."""
+"""After signals to `rnnlm run` and its Prefect server, nothing is lost, and no process or run is left `Running`."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 120
 
 
 class Command:
-    """`rnnlm run` as a terminal starts it: in a process group of its own."""
+    """`rnnlm run` as a terminal starts it, in a process group of its own."""
 
     def __init__(self, home: Home, corpus: Path, said: Path, settings: tuple[str, ...] = LONG) -> None:
         self.home, self.said = home, said
@@ -41,12 +41,12 @@ class Command:
                 stdout=stream,
                 stderr=stream,
                 start_new_session=True,
-                # A shell's background job, and so what a test runner starts, may ignore SIGINT.
+                # A background job of a shell, such as what a test runner starts, may ignore SIGINT.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
             )
 
     def wait_for_training(self) -> Path:
-        """Return the run's folder once a few steps are measured."""
+        """Wait until a few steps are measured, and return the run's folder."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
             for history in self.home.runs.glob("*/history.jsonl"):
@@ -56,7 +56,7 @@ class Command:
         raise AssertionError(self.said.read_text())
 
     def living(self) -> list[int]:
-        """Return processes that work in this home."""
+        """Return the ids of running processes that work in this home."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
@@ -136,7 +136,7 @@ def test_a_killed_command_leaves_no_server_behind(command: Command, toy_folder: 
 
 
 def server_of(command: Command) -> int:
-    """Return the process of the temporary server."""
+    """Return the process id of the temporary server."""
     for number in command.living():
         with contextlib.suppress(psutil.Error):
             if "flows.operations.prefect_server" in " ".join(psutil.Process(number).cmdline()):

@@ -1,4 +1,4 @@
-"""Commands print with --json the names of docs/reference/json.md, and the same figures under them."""
+"""Commands with --json print the names in docs/reference/json.md, and the same figures under them."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def documented(heading: str) -> set[str]:
 
 @pytest.fixture
 def answer(capsys: pytest.CaptureFixture[str], tracked_home: Home) -> Any:
-    """Return a function that calls a command with --json and gives what it prints."""
+    """Return a function that calls a command with --json and returns the printed value."""
 
     def called(*arguments: str) -> Any:
         capsys.readouterr()
@@ -76,7 +76,8 @@ def test_a_run_a_score_and_a_version_look_the_same_everywhere(answer: Any, toy_f
     scored = answer("score", "--input", str(toy_folder / "test.txt"), "--model", run["run_id"])
     assert set(scored) == {"scoring", "drift", "strange"}
     assert set(scored["scoring"]["totals"]) == documented("A score of texts")
-    assert scored["scoring"]["totals"]["tokens"] == score["tokens"] == 400  # 40 lines of nine words and <eos>
+    # The text has 40 lines of nine words and <eos>.
+    assert scored["scoring"]["totals"]["tokens"] == score["tokens"] == 400
     assert scored["scoring"]["totals"]["bits_per_byte"] == pytest.approx(score["bits_per_byte"], rel=1e-4)
 
     full = answer("models", "show", f"{run['model_name']}/2")

@@ -1,4 +1,4 @@
-"""The chain as a whole, on a real Prefect server, a real DuckDB file and a real MLflow store."""
+"""The whole pipeline, on a real Prefect server, a real DuckDB file and a real MLflow store."""
 
 import ast
 import json
@@ -52,7 +52,7 @@ SETTINGS = (
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Iterator[Ran]:
-    """Give the whole chain in an empty home, once for all tests."""
+    """Run the whole pipeline in an empty home, once for all tests."""
     folder = tmp_path_factory.mktemp("pipeline")
     config = build_config("default", SETTINGS, str(write_toy_corpus(folder / "toy")))
     with home_in(folder) as home:
@@ -60,13 +60,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Itera
 
 
 def promised_keys() -> set[str]:
-    """Return the keys of `rnnlm run --json` that docs/reference/json.md names."""
+    """Return the keys of `rnnlm run --json` that docs/reference/json.md lists."""
     section = JSON_PAGE.read_text(encoding="utf-8").partition("\n## A run\n")[2].partition("\n## ")[0]
     return set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))))
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    """Run the command with `--json` and return what it prints."""
+    """Run the command with `--json` and return the printed value."""
     capsys.readouterr()
     assert main([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -106,7 +106,8 @@ def test_the_summary_tells_the_result_the_decision_and_where_to_look(ran: Ran) -
     assert "/#/models/rnnlm-toy/versions/1?" in summary
     assert "(/artifacts/key/toy-summary)" in summary
     assert str(record.run.folder) not in summary
-    (copied,) = record.score_warnings  # the toy corpus has few sentences
+    # The toy corpus has only few different sentences, so they are repeated between splits.
+    (copied,) = record.score_warnings
     assert "text also occurs in the training text, line by line" in copied
     assert f"**Warning: {markdown_text(copied)}.**" in summary
     assert "\nwarning    " in pipeline_summary(record)
@@ -122,8 +123,8 @@ def test_training_has_shown_its_progress_with_a_link_to_mlflow(ran: Ran) -> None
 
 @pytest.mark.long
 def test_all_stages_are_tasks_of_one_run_with_readable_names_and_tags(ran: Ran) -> None:
-    """This puts every line of the log on the page of the pipeline's run in the UI."""
-    identity = UUID(str(shown("toy-summary").flow_run_id))  # other tests' runs are on the same server
+    """Because all stages belong to one run, the page of the pipeline's run in the UI shows every log line."""
+    identity = UUID(str(shown("toy-summary").flow_run_id))  # The same server also has the runs of other tests.
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(identity)
         inside = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[identity])))
@@ -165,14 +166,14 @@ def test_an_unchanged_night_says_so_and_publishes_nothing_twice(
 
 
 def shown(key: str) -> StoredArtifact:
-    """Return the latest artifact under the key."""
+    """Return the latest artifact with this key."""
     artifact = Artifact.get(key)
     assert isinstance(artifact, StoredArtifact), key
     return artifact
 
 
 def calls_in_order(path: Path, *functions: str) -> list[str]:
-    """Return the names of all that these functions of a file call, in the order of the text; of `a.b()` it is b."""
+    """Return the names of everything that these functions of a file call, in textual order. For `a.b()`, it is b."""
     found = {node.name: node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
     calls = [node for name in functions for node in ast.walk(found[name]) if isinstance(node, ast.Call)]
     calls.sort(key=lambda call: (call.func.end_lineno, call.func.end_col_offset))
@@ -190,7 +191,7 @@ def tasks_in(file: Path) -> list[str]:
 
 
 def test_the_docstring_lists_the_stages_in_order() -> None:
-    """pipeline_flow.py is the file to read first: it does what it says."""
+    """pipeline_flow.py is the file to read first, so its docstring must agree with its code."""
     introduction = ast.get_docstring(ast.parse(FLOW_FILE.read_text(encoding="utf-8")), clean=False)
     listed = re.findall(r"^.{16} (\w+) {2,}\w", str(introduction), flags=re.MULTILINE)
     assert len(listed) == 14
@@ -198,7 +199,7 @@ def test_the_docstring_lists_the_stages_in_order() -> None:
 
 
 def test_the_flow_has_the_order_of_the_plain_pipeline() -> None:
-    """Each task calls what rnnlm/pipeline.py calls at its place; events are Prefect's alone."""
+    """Each task calls the function that rnnlm/pipeline.py calls in its place. Only events are specific to Prefect."""
     plain = calls_in_order(ROOT / "rnnlm" / "pipeline.py", "prepare_data", "train_and_register")
     stage_of = {
         task: [name for name in calls_in_order(file, task) if name in plain]
@@ -229,7 +230,7 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
     assert (facts["model_name"], facts["model_version"], facts["alias"]) == ("rnnlm-toy", 1, "champion")
     assert facts["skipped"] == []
     assert list(facts["seconds"]) == list(STAGES)
-    assert facts["train_tokens"] == 300 * 10  # nine words and <eos> a line
+    assert facts["train_tokens"] == 300 * 10  # Each line has nine words and <eos>.
     assert facts["test_perplexity"] < facts["unigram_perplexity"] < facts["uniform_perplexity"]
     assert facts["unknown_rate"] == 0.0
 
@@ -248,7 +249,8 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
     network = forced.evaluation.scores["test"].network
     assert ("mixed with" in summary) == (network is not None)
     champion = model_folder(home, "models:/rnnlm-toy@champion")
-    assert (champion / "reference" / "line.parquet").is_file()  # training stored it, registration copied it
+    # Training has stored the file, and registration has copied it.
+    assert (champion / "reference" / "line.parquet").is_file()
 
 
 @pytest.mark.long
@@ -345,7 +347,7 @@ def test_a_users_error_is_the_state_of_a_tagged_run(tracked_home: Home, tmp_path
         assert set(run.tags) == {"missing-text", "default"}
         assert run.state is not None
         assert (run.state.type.value, run.state.message) == ("FAILED", str(raised.value))
-        drain_prefect_workers(seconds=10)  # they send the log
+        drain_prefect_workers(seconds=10)  # These workers send the log.
         logged = [log.message for log in client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id])))]
     assert str(raised.value) in logged
     assert not [line for line in logged if "Traceback" in line]

@@ -1,4 +1,4 @@
-"""`rnnlm train --resume RUN` goes on with an unfinished run, and with nothing else."""
+"""`rnnlm train --resume RUN` continues an unfinished run, and refuses anything else."""
 
 import json
 

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 def test_the_champion_writes_samples_on_its_own(
     registered: Registrar, toy_config: PipelineConfig, toy_samples: SamplesRecord
 ) -> None:
-    config = changed(toy_config, {"registry.model_name": "rnnlm-toy"})  # its folder is another
+    # The name is set, because the toy corpus is in another folder here.
+    config = changed(toy_config, {"registry.model_name": "rnnlm-toy"})
     samples = run_flow(registered.home, sample_flow, config)
-    assert samples.samples == toy_samples.samples  # the same model, prompts and seed
+    assert samples.samples == toy_samples.samples  # Model, prompts and seed are the same.

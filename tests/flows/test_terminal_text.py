@@ -1,4 +1,4 @@
-"""Nothing that a text, a name or a log line holds reaches the terminal as a control character, whatever the command."""
+"""No command prints control characters of a text, a name or a log line to the terminal."""
 
 import json
 import os

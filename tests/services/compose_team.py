@@ -1,7 +1,7 @@
-"""The services of deploy/compose.yaml as processes on loopback, with the file's own commands and variables.
+"""Run the services of deploy/compose.yaml as processes on a loopback address, with the file's commands and variables.
 
-Only what a container network gives is replaced: host names, ports and mounted paths. A process gets no other variables
-than its container would, so a variable that the file forgets is missing here too.
+Only what a container network provides is replaced: host names, ports and mounted paths. A process gets no other
+variables than its container would get, so a variable that the file lacks is missing here, too.
 """
 
 import json
@@ -34,7 +34,7 @@ PROGRAMS = {
     "rnnlm": [sys.executable, "-m", "flows.command_line"],
 }
 DOMAIN = "example.org"
-CHOSEN = {  # what a person writes into .env
+CHOSEN = {  # What a person writes to .env.
     "RNNLM_DOMAIN": DOMAIN,
     "RNNLM_TLS": "internal",
     "POSTGRES_PASSWORD": "a/database@password:1",
@@ -50,13 +50,13 @@ CHOSEN = {  # what a person writes into .env
 
 
 def example_variables() -> dict[str, str]:
-    """Return the variables of .env.example; a person fills in the empty ones."""
+    """Return the variables of .env.example. A person fills in the empty ones."""
     lines = (DEPLOY / ".env.example").read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
 def interpolated(value: Any, variables: dict[str, str]) -> Any:
-    """Return the value with `${NAME:?}` and `${NAME:-default}` replaced, as compose does it."""
+    """Return the value with `${NAME:?}` and `${NAME:-default}` replaced as by compose."""
     if isinstance(value, dict):
         return {key: interpolated(one, variables) for key, one in value.items()}
     if isinstance(value, list):
@@ -80,13 +80,13 @@ def read_services(variables: dict[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def image_variables() -> dict[str, str]:
-    """Return the ENV of the image."""
+    """Return the ENV variables of the image."""
     [block] = re.findall(r"^ENV (.*?)(?<!\\)$", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), re.M | re.S)
     return dict(pair.split("=", 1) for pair in block.replace("\\\n", " ").split())
 
 
 class Team:
-    """Start, kill and question the services."""
+    """The services of a team, which can be started, killed and queried."""
 
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder = folder
@@ -110,7 +110,7 @@ class Team:
         return f"http://127.0.0.1:{self.ports['s3']}"
 
     def located(self, value: str) -> str:
-        """Return the value with this machine's addresses and paths instead of the containers'."""
+        """Return the value with this machine's addresses and paths in place of the containers'."""
         for name, port in (("prefect", "4200"), ("mlflow", "5000"), ("s3", "9000")):
             value = value.replace(f"{name}:{port}", f"127.0.0.1:{self.ports[name]}")
             if value in (port, f"--port={port}"):
@@ -120,7 +120,7 @@ class Team:
         return value.replace("/etc/rnnlm/", f"{DEPLOY}/")
 
     def environment(self, service: str, instance: str) -> dict[str, str]:
-        """Return the image's and the service's variables; homes as the service mounts them."""
+        """Return the variables of the image and the service, with paths of homes as the service mounts them."""
         paths = {"RNNLM_HOME": self.home.root, "PREFECT_HOME": self.folder / f"{instance}-prefect"}
         if "home:/var/lib/rnnlm" not in self.services[service].get("volumes", []):
             paths["RNNLM_HOME"] = self.folder / f"{instance}-home"
@@ -132,7 +132,7 @@ class Team:
             "HOME": str(self.folder),
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
-            "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),  # two workers share this machine's ports
+            "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),  # Two workers share the ports of this machine.
             **{name: str(path) for name, path in paths.items()},
         }
 
@@ -141,11 +141,12 @@ class Team:
         return [*PROGRAMS[program], *map(self.located, arguments)]
 
     def start(self, service: str, instance: str = "") -> None:
-        """Start a service's process. `instance` names one of several of the same service."""
+        """Start a service's process. `instance` names one of several processes of the same service."""
         instance = instance or service
         if service == "postgres":
             self.spawn(instance, self.database.command(), {"PATH": "/usr/bin:/bin"}, **unprivileged())
-        elif service == "s3":  # moto's S3 keeps objects in memory: its record of all requests is its disk
+        # moto's S3 keeps objects in memory, and records all requests, from which it can be restored.
+        elif service == "s3":
             record = {"MOTO_ENABLE_RECORDING": "yes", "MOTO_RECORDER_FILEPATH": str(self.folder / "s3.jsonl")}
             command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.ports["s3"])]
             self.spawn(instance, command, self.environment("s3", "s3") | record)
@@ -161,7 +162,7 @@ class Team:
         self.processes[instance] = process
 
     def kill(self, instance: str) -> None:
-        """Kill everything in the container, its first process first."""
+        """Kill all processes of the container, the first one first."""
         first = self.processes.pop(instance)
         for process in [first, *first.children(recursive=True)]:
             try:
@@ -197,7 +198,7 @@ class Team:
         self.database.execute(DEPLOY / "postgres.sql")
         self.wait_until_ready("s3")
         self.run("bucket")
-        self.run("bucket")  # every `compose up` runs it
+        self.run("bucket")  # Every `compose up` runs this service.
         for service in ("prefect", "mlflow"):
             self.start(service)
         for service in ("prefect", "mlflow"):
@@ -220,7 +221,7 @@ class Team:
         home: Path | None = None,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
-        """Run a command in a container of the service, with more variables, and return its standard output."""
+        """Run a command in a container of the service, with additional variables, and return its standard output."""
         environment = self.environment(service, "command") | variables
         if home is not None:
             environment["RNNLM_HOME"] = str(home)
@@ -239,7 +240,7 @@ class Team:
         return answer.json() if answer.content else None
 
     def runs_of(self, deployment: str) -> list[dict[str, Any]]:
-        """Return the flow runs of `flow/deployment` that have begun, the oldest first."""
+        """Return the flow runs of a deployment FLOW/NAME that have begun, the oldest first."""
         found = self.prefect("GET", f"deployments/name/{deployment}")
         query = {
             "deployments": {"id": {"any_": [found["id"]]}},
@@ -271,8 +272,8 @@ class Team:
         return runs
 
     def stored_objects(self) -> dict[str, int]:
-        """Return the key and the bytes of every object in the bucket."""
-        import boto3  # of an extra: this module is collected without it, too
+        """Return the size in bytes of every object in the bucket by its key."""
+        import boto3  # The package belongs to an extra, without which this module must still be importable.
 
         client = boto3.client(
             "s3",
@@ -288,12 +289,12 @@ class Team:
         return sum(path.stat().st_size for path in self.home.runs.glob("*/history.jsonl"))
 
     def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        # HTTPError: a server has just been killed.
+        # HTTPError is ignored, because a server has just been killed.
         came = poll_until(condition, seconds, every_seconds=0.25, ignored=httpx.HTTPError)
         assert came, f"no {what}\n{self.last_lines()}"
 
     def last_lines(self) -> str:
-        """Return the end of every log, for a failed test."""
+        """Return the end of every log, for the message of a failed test."""
         ends = []
         for path in sorted(self.folder.glob("*.log")):
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]

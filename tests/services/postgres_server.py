@@ -1,4 +1,4 @@
-"""A PostgreSQL server in a folder of its own, set up as the image of deploy/compose.yaml does it."""
+"""A PostgreSQL server in a folder of its own, set up as by the image of deploy/compose.yaml."""
 
 import os
 import pwd
@@ -8,11 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-INSTALLED = Path("/usr/lib/postgresql")  # Debian's place, outside the path
+INSTALLED = Path("/usr/lib/postgresql")  # Debian's folder, which is not on the path.
 
 
 def server_programs() -> Path | None:
-    """Return the folder of initdb and postgres, the newest version; None if there is none."""
+    """Return the folder with the newest initdb and postgres, or None if there is none."""
     places = sorted(INSTALLED.glob("*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
     if named := shutil.which("initdb"):
         places.append(Path(named).resolve().parent)
@@ -20,7 +20,7 @@ def server_programs() -> Path | None:
 
 
 def unprivileged() -> dict[str, Any]:
-    """Return popen's arguments for a user that PostgreSQL accepts: it refuses root."""
+    """Return arguments of Popen for a user that PostgreSQL accepts, because it refuses to run as root."""
     if os.getuid() != 0:
         return {}
     account = pwd.getpwnam("postgres")
@@ -32,7 +32,7 @@ class Database:
 
     def __init__(self, programs: Path, port: int, password: str) -> None:
         self.programs, self.port, self.password = programs, port, password
-        # Not below pytest's folder: only root may enter that.
+        # This is not below pytest's folder, which only root may enter.
         self.folder = Path(tempfile.mkdtemp(prefix="rnnlm-postgres-"))
         secret = self.folder / "password"
         secret.write_text(password, encoding="utf-8")
@@ -44,7 +44,7 @@ class Database:
         self.run(create)
 
     def command(self) -> list[str]:
-        """Return the server, on loopback only."""
+        """Return the command of a server that listens only on a loopback address."""
         server = [str(self.programs / "postgres"), "-D", str(self.folder / "data"), "-h", "127.0.0.1"]
         return [*server, "-p", str(self.port), "-k", str(self.folder)]
 

@@ -1,4 +1,4 @@
-"""deploy/ as other tools read it: the compose specification, Kubernetes' schemas, hadolint, Prefect's worker."""
+"""Other tools accept deploy/: the compose specification, Kubernetes' schemas, hadolint and Prefect's worker."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.services
 
 
 def tool(name: str) -> str:
-    """Return a command of the extra `services`, beside this Python."""
+    """Return the path of a command of the extra `services`, which is next to this Python."""
     return str(Path(sys.executable).parent / name)
 
 
@@ -72,7 +72,7 @@ def test_kustomize_renders_what_follows_the_schemas(tmp_path: Path) -> None:
 
 
 def job_of(deployment: str) -> dict[str, Any]:
-    """Return the Job that Prefect's Kubernetes worker would create for a run of the deployment of prefect.yaml."""
+    """Return the Job that Prefect's Kubernetes worker would create for a run of a deployment in prefect.yaml."""
     from prefect.client.schemas.objects import FlowRun
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
     from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
@@ -98,9 +98,10 @@ def test_the_work_pool_gives_a_job_that_kubernetes_accepts(deployment: str, gpus
     assert environment["PREFECT_API_URL"]["value"] == "http://prefect:4200/api"
     assert "valueFrom" in environment["MLFLOW_TRACKING_PASSWORD"]
     assert job["metadata"]["namespace"] == "rnnlm"
-    for name in ("completions", "parallelism"):  # the worker insists on them here; Kubernetes ignores unknown fields
+    # The worker requires these fields here, and Kubernetes ignores unknown fields.
+    for name in ("completions", "parallelism"):
         del job["spec"]["template"]["spec"][name]
-    job["metadata"]["name"] = job["metadata"].pop("generateName")  # the checker wants a name
+    job["metadata"]["name"] = job["metadata"].pop("generateName")  # The checker needs a name.
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job), encoding="utf-8")
     succeed(sys.executable, "-m", "kubernetes_validate", "--strict", str(tmp_path / "job.yaml"))
 
@@ -111,7 +112,8 @@ def test_flow_runs_on_kubernetes_get_the_variables_that_workers_get_by_compose()
     template = json.loads((DEPLOY / "work-pool.json").read_text(encoding="utf-8"))
     [container] = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
     given = {one["name"] for one in container["env"]}
-    from_worker = {"PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_UI_URL"}  # Prefect passes its own settings on
+    # Prefect passes its own settings on to the job.
+    from_worker = {"PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_UI_URL"}
     assert wanted - given == from_worker
     settings = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text(encoding="utf-8"))["configMapGenerator"]
     [literals] = [one["literals"] for one in settings if one["name"] == "clients"]

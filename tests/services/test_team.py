@@ -1,4 +1,4 @@
-"""A team's services for real: PostgreSQL, S3, both servers with authentication, two workers; and kill -9 of each."""
+"""The real services of a team survive kill -9: PostgreSQL, S3, both servers with authentication, and two workers."""
 
 import json
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ SMALL = [
     "sequences.processes=1",
 ]
 EPOCHS = 40
-LONG_SECONDS = 180  # of training on two busy cores: four servers die and start meanwhile
-SHARED = {"corpus", "tokenizer", "sequences", "training"}  # stages whose output is stored
+LONG_SECONDS = 180  # The time of training on two busy cores, while four servers die and start.
+SHARED = {"corpus", "tokenizer", "sequences", "training"}  # The stages whose output is stored in the shared storage.
 SECRET_VALUE = "a-token-of-a-hub"
 
 
@@ -41,9 +41,10 @@ def team(tmp_path_factory: pytest.TempPathFactory, postgres_programs: Path) -> I
 
 
 def schedule(team: Team, name: str, epochs: int) -> str:
-    """Return a deployment with a corpus of its own, on the shared volume; returns its full name."""
+    """Make a deployment with a corpus of its own on the shared volume, and return its full name."""
     corpus = write_toy_corpus(team.folder / "corpora" / name)
-    with (corpus / "train.txt").open("a", encoding="utf-8") as train:  # a text of its own, so a run of its own
+    # With a text of its own, the deployment also has a run of its own.
+    with (corpus / "train.txt").open("a", encoding="utf-8") as train:
         train.write(f"the {name} sees the river .\n")
     settings = [*SMALL, f"training.epochs={epochs}"]
     options = [part for setting in settings for part in ("--set", setting)]
@@ -70,7 +71,7 @@ def versions_of(team: Team, model: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def trained(team: Team) -> Team:
-    """Return the team after two deployments have run at once. Each worker takes one run at a time."""
+    """Return the team after two deployments have run at the same time. Each worker runs one flow at a time."""
     set_secret(team, "hub-token", SECRET_VALUE)
     alpha, beta = schedule(team, "alpha", EPOCHS), schedule(team, "beta", EPOCHS)
     trigger(team, "alpha", "beta")
@@ -82,7 +83,7 @@ def trained(team: Team) -> Team:
 
 
 def set_secret(team: Team, name: str, value: str) -> None:
-    """Make a Secret block, and a variable of the work pool that refers to it, as docs/how-to/team.md says."""
+    """Make a Secret block, and a variable of the work pool that refers to it, as docs/how-to/team.md explains."""
     kind = team.prefect("GET", "block_types/slug/secret")
     [schema] = team.prefect(
         "POST", "block_schemas/filter", {"block_schemas": {"block_type_id": {"any_": [kind["id"]]}}}
@@ -191,7 +192,7 @@ def test_status_and_links_work_through_authentication_and_the_proxys_names(train
 
 
 def test_a_pool_of_another_type_keeps_its_type_and_template(trained: Team) -> None:
-    """The Kubernetes manifests do this: they make a pool of their own, then run `rnnlm deploy`."""
+    """The Kubernetes manifests create a pool of their own, and then run `rnnlm deploy`."""
     template = trained.prefect("GET", "work_pools/rnnlm")["base_job_template"]
     trained.run("deploy")
     assert trained.prefect("GET", "work_pools/rnnlm")["base_job_template"] == template
@@ -226,7 +227,7 @@ def test_a_run_survives_kill_minus_nine_of_each_server(trained: Team) -> None:
     assert "model_sha256" in facts_of(tags)
     [new] = [run for run in team.mlflow_runs() if run["info"]["run_id"] not in before]
     assert new["info"]["status"] == "FINISHED"
-    team.rnnlm("deploy")  # settles what is left over
+    team.rnnlm("deploy")  # This settles what is left over.
     left = team.prefect(
         "POST", "flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}
     )
@@ -245,7 +246,7 @@ def test_a_killed_workers_run_is_resumed_by_another_once(trained: Team) -> None:
     team.wait_for(lambda: team.history_bytes() > known, "training")
     [busy] = [name for name in ("worker-1", "worker-2") if team.processes[name].children(recursive=True)]
     team.kill(busy)
-    team.rnnlm("deploy")  # or the deployment settle/settle, every half hour
+    team.rnnlm("deploy")  # The deployment settle/settle does the same every half hour.
     team.wait_for(lambda: team.state_of(again) == "COMPLETED", "resumed run")
     runs = team.runs_of(again)
     assert [run["state"]["type"] for run in runs] == ["CRASHED", "COMPLETED"]

@@ -1,4 +1,4 @@
-"""Drift events on the Prefect server, for the tests of the task and of the flow."""
+"""Query the drift events on the Prefect server, for the tests of the task and of the flow."""
 
 import time
 from pathlib import Path
@@ -9,7 +9,7 @@ from prefect.settings import get_current_settings
 
 from rnnlm.extensions.scoring import SCORES_DRIFTED
 
-PERSISTED_WITHIN_SECONDS = 60  # the server stores events a few seconds after they came
+PERSISTED_WITHIN_SECONDS = 60  # The server stores events a few seconds after it has received them.
 
 
 def drift_events(folder: Path) -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def drift_events(folder: Path) -> list[dict[str, Any]]:
 
 
 def awaited_drift_events(folder: Path) -> list[dict[str, Any]]:
-    """Wait until there are drift events of the folder, and return them."""
+    """Wait for drift events of the folder, and return them."""
     end = time.monotonic() + PERSISTED_WITHIN_SECONDS
     while not (found := drift_events(folder)):
         assert time.monotonic() < end, f"no event {SCORES_DRIFTED} within {PERSISTED_WITHIN_SECONDS} s"

@@ -21,7 +21,8 @@ CONFIG = CompareConfig(
 @pytest.mark.long
 def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset: DatasetRecord) -> None:
     configs = matched_configs(CONFIG, toy_dataset)
-    ballast = np.ones(1 << 27, np.float64)  # 1 GiB in this process is none of the models'
+    # This process has 1 GiB of its own, which must not count as memory of the models.
+    ballast = np.ones(1 << 27, np.float64)
     costs = compare_costs.fn(configs, toy_dataset, 0.05)
     del ballast
     assert set(costs) == {"elman", "min-gru"}
@@ -29,7 +30,8 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
         assert one.tokens_per_second > 100
         assert 50 < one.peak_mebibytes < 900
         assert 0 < one.milliseconds_per_token < 1_000
-    assert compare_costs.fn(configs, toy_dataset, 0.05) == costs  # to the last digit: not measured again
+    # The costs are equal to the last digit, because they are not measured again.
+    assert compare_costs.fn(configs, toy_dataset, 0.05) == costs
     (stored,) = home.comparisons.glob("costs-*.json")
     assert stored.exists()
 
@@ -38,7 +40,7 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
 def test_a_comparison_is_reported_and_logged_once(
     tracked_home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord
 ) -> None:
-    counts = toy_evaluation.scores["test"].counts  # that a network is compared with
+    counts = toy_evaluation.scores["test"].counts  # The n-gram model with which a network is compared.
     assert counts is not None
     config = CompareConfig(models=("kneser-ney",))
 

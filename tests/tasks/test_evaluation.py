@@ -14,13 +14,13 @@ from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.evaluation import evaluate_perplexity, log_results, measure_model, sample_run
 
-PREDICTABLE = 15  # tokens of the toy vocabulary without <pad> and <bos>
-TEST_TOKENS = 400  # of 40 lines: nine words and <eos> each
+PREDICTABLE = 15  # The tokens of the toy vocabulary without <pad> and <bos>.
+TEST_TOKENS = 400  # 40 lines of nine words and <eos>.
 
 
 @pytest.fixture
 def uniform_run(toy_run: RunRecord) -> RunRecord:
-    """Return the toy run whose network has weights of zero: to it each token has the probability 1 / PREDICTABLE."""
+    """Return the toy run with all weights set to 0, so that each token has the probability 1 / PREDICTABLE."""
     weights = toy_run.model_folder / "model.safetensors"
     save_file({name: tensor.zero_() for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
     return toy_run
@@ -37,8 +37,9 @@ def test_uniform_network_has_the_perplexity_of_its_vocabulary(
     assert score.uniform_perplexity == PREDICTABLE
     byte_count = (toy_corpus.folder / "test.txt").stat().st_size
     bits = TEST_TOKENS * math.log2(PREDICTABLE)
-    assert 0 <= score.network.bits_per_byte * byte_count - bits < 40 * 0.2  # the spaces of a line cost a little, too
-    assert score.nll_nats_per_token == pytest.approx(math.log(score.perplexity))  # of network and counts mixed
+    assert 0 <= score.network.bits_per_byte * byte_count - bits < 40 * 0.2  # The spaces of a line also need a few bits.
+    # These figures are those of the mixture of network and n-gram model.
+    assert score.nll_nats_per_token == pytest.approx(math.log(score.perplexity))
     again = evaluate_perplexity.fn(toy_dataset, uniform_run, EvaluationConfig())
     assert (again.skipped, again.scores) == (True, record.scores)
 
@@ -57,7 +58,7 @@ def test_extensions_measure_a_model_and_a_failure_is_theirs(
     assert measured == Measured("toy, 16 units", (toy_run.folder / "figures.png",))
     with pytest.raises(ModelError, match="no figures"):
         measure_model.fn(measurement, toy_config, toy_dataset, toy_run, force=True)
-    for one in measurements(toy_config, toy_run):  # those of this checkout's extensions
+    for one in measurements(toy_config, toy_run):  # These are the measurements of this checkout's extensions.
         assert isinstance(measure_model.fn(one, toy_config, toy_dataset, toy_run), Measured)
 
 
@@ -99,7 +100,8 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     assert logged.run_list_url.endswith("/runs?viewStateShareKey=rnnlm&workflowType=machine_learning")
     assert logged.small_loss_curve is not None
     assert logged.small_loss_curve.read_bytes().startswith(b"\x89PNG")
-    assert logged.small_loss_curve.stat().st_size < 40_000  # Prefect's database gets one a night
+    # Every nightly run adds one to Prefect's database, so it must be small.
+    assert logged.small_loss_curve.stat().st_size < 40_000
     with reaching_mlflow(tracked_home) as client:
         metrics = client.get_run(tracker.mlflow_run_id).data.metrics
         names = [artifact.path for artifact in client.list_artifacts(tracker.mlflow_run_id)]
@@ -116,7 +118,7 @@ def test_mlflow_away_leaves_the_loss_curve(
     toy_samples: SamplesRecord,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # Nothing listens on this port (discard).
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     run = toy_run.model_copy(update={"mlflow_run_id": "0" * 32})
     logged = log_results.fn(run, toy_evaluation, toy_samples)

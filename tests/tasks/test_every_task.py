@@ -1,4 +1,4 @@
-"""Every Prefect task is tested by itself: called by `.fn()`, without a flow and without a server."""
+"""Every Prefect task is tested by itself, by calling `.fn()` without a flow and a server."""
 
 import ast
 import importlib
@@ -20,14 +20,14 @@ def tasks_of(module: str) -> set[str]:
 
 
 def called_in_tests(source: str) -> set[str]:
-    """Return the names X whose `X.fn(…)` a test of the module calls, and expects to succeed."""
+    """Return the names X for which a test of the module calls `X.fn(…)` and expects success."""
     functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
     tests = (function for function in functions if function.name.startswith("test_"))
     return {name for test in tests for name in succeeding_calls(test)}
 
 
 def succeeding_calls(node: ast.AST) -> Iterator[str]:
-    """Yield the calls that are to succeed: those below `with pytest.raises(…)` are not."""
+    """Yield the calls that must succeed, which are those outside of `with pytest.raises(…)`."""
     if isinstance(node, ast.With) and any("pytest.raises" in ast.unparse(item) for item in node.items):
         return
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fn":

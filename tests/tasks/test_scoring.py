@@ -24,7 +24,7 @@ def test_a_shard_holds_the_tokens_that_it_returns(home: Home, toy_run: RunRecord
     scorer = ShardScorer(find_model(home, str(toy_run.model_folder)), config, threads=1)
     tokens = score_shard.fn(scorer, tmp_path / "shard.parquet", pa.Table.from_pylist(rows, INPUT_SCHEMA))
     scores = pq.read_table(tmp_path / "shard.parquet")
-    assert tokens == 4  # and <eos>
+    assert tokens == 4  # The tokens include <eos>.
     assert scores["tokens"].to_pylist() == [4, 0]
     assert scores["document"].to_pylist() == [7, 8]
     assert scores["id"].to_pylist() == [None, "x"]
@@ -35,7 +35,8 @@ def test_validation_text_does_not_drift_from_itself(home: Home, toy_run: RunReco
     config = ScoringConfig(input=str(valid), output=str(tmp_path / "scores.parquet"), model=toy_run.run_id)
     drift = compare_scores.fn(config, bulk_scoring.score_texts(home, config))
     assert drift.distributions is not None
-    assert drift.distributions.distance < 0.1  # 40 lines; equal ones may differ in the last bit of a float
+    # There are 40 lines. The scores of equal lines may differ in the last bit of a float.
+    assert drift.distributions.distance < 0.1
     assert not drift.drifted
 
 
@@ -45,7 +46,8 @@ def test_a_filter_writes_what_it_keeps(toy_run: RunRecord, tmp_path: Path) -> No
         input=str(tmp_path / "texts.txt"), output=str(tmp_path / "kept"), model=toy_run.run_id, keep="place <> 2"
     )
     filter_input.fn(config, score_input.fn(scoring_of(config)))
-    assert (tmp_path / "kept" / "texts.txt").read_text() == "the cat .\n"  # neither the blank line nor the last one
+    # The blank line and the last line are dropped.
+    assert (tmp_path / "kept" / "texts.txt").read_text() == "the cat .\n"
 
 
 def test_the_strangest_document_is_listed_first(toy_run: RunRecord, tmp_path: Path) -> None:

@@ -77,5 +77,5 @@ class DistributedConfig(Section):
         if (self.nodes > 1) != (self.rendezvous is not None):
             raise ValueError("nodes above 1 and rendezvous=host:port must be set together")
         if self.launcher == "ray" and self.nodes > 1:
-            raise ValueError("launcher=ray takes no nodes and no rendezvous: Ray chooses the nodes")
+            raise ValueError("launcher=ray does not allow nodes or rendezvous: Ray chooses the nodes")
         return self

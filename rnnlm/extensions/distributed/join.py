@@ -26,7 +26,7 @@ def join(home: Home, rendezvous: str, timeout_seconds: float = JOIN_TIMEOUT_SECO
     # therefore the right one.
     if not poll_until(lambda: is_listening(rendezvous), timeout_seconds, RETRY_SECONDS):
         raise TrainingError(
-            f"{rendezvous}: nobody listens after {timeout_seconds:.0f} s; start the first node with\n"
+            f"{rendezvous}: no process listens there after {timeout_seconds:.0f} s; start the first node with\n"
             f"--set training.distributed.rendezvous={rendezvous}, and check the address and the firewall"
         )
     job = find_newest_job(home, rendezvous)

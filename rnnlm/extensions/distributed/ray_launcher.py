@@ -93,7 +93,7 @@ def connect() -> dict[str, float]:
     try:
         if re.fullmatch(r"[^/]+:\d+", address) and not is_listening(address):
             # Without this check, ray.init would try to connect for a quarter of an hour.
-            raise ConnectionError("nobody listens there")
+            raise ConnectionError("no process listens there")
         ray.init(logging_level=logging.WARNING)
         return dict(ray.cluster_resources())
     except (RayError, ConnectionError) as error:
@@ -111,7 +111,7 @@ def choose_gpu(device: str, processes: int, cluster: dict[str, float]) -> bool:
     use_gpu = device == "cuda" or (device == "auto" and cluster.get("GPU", 0) >= processes)
     resource = "GPU" if use_gpu else "CPU"
     if (there := cluster.get(resource, 0)) < processes:
-        logger.warning("training: waits until the Ray cluster has %d %ss; it has %d", processes, resource, there)
+        logger.warning("training: waiting until the Ray cluster has %d %ss; it has %d", processes, resource, there)
     return use_gpu
 
 

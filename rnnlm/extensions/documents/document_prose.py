@@ -77,7 +77,7 @@ def parsed_prose(kind: str, data: bytes, text: str) -> str:
     prose = prose.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
     if not prose.strip():
         scan = " (pictures of pages?)" if kind == "pdf" else ""
-        raise DocumentError(f"holds no prose{scan}")
+        raise DocumentError(f"contains no prose{scan}")
     return prose
 
 

@@ -58,7 +58,7 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
     share one dataset, or cannot be combined for another reason.
     """
     if len(set(folders)) < max(2, len(folders)):
-        raise ModelError("an ensemble needs at least two models, each of another run")
+        raise ModelError("an ensemble needs at least two models, all from different runs")
     members: list[Member] = []
     for folder in folders:
         facts, config = read_json(folder.parent / "run.json"), read_json(folder.parent / "config.json")
@@ -70,7 +70,9 @@ def find_members(home: Home, folders: Sequence[Path]) -> tuple[list[Member], Dat
         if not member.config.model.has_network:
             raise ModelError(f"{member.run.run_id}: the model is only n-gram counts; give runs with a network")
         if member.run.started_from is not None:
-            raise ModelError(f"{member.run.run_id}: began with another model's weights; give runs from random weights")
+            raise ModelError(
+                f"{member.run.run_id}: started from another model's weights; give runs from random weights"
+            )
         members.append(member)
     ids = {member.run.dataset_id for member in members}
     if len(ids) > 1:
@@ -115,7 +117,7 @@ def make_ensemble(home: Home, members: Sequence[Member], dataset: DatasetRecord)
         if order:
             ensemble.mixture, seconds = fit_mixture(dataset, order, together)
         write_model(ensemble, folder / "model", dataset)
-        logger.info("training: shares of the networks: %s", ", ".join(f"{share:.2f}" for share in shares))
+        logger.info("training: mixture weights of the networks: %s", ", ".join(f"{share:.2f}" for share in shares))
         facts = {
             "run_id": key,
             "dataset_id": dataset.dataset_id,

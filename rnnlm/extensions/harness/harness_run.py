@@ -76,7 +76,8 @@ def one_text(home: Home, file: str) -> CorpusRecord:
     corpus = obtain_corpus(home, CorpusConfig(source=file))
     if "text" not in corpus.files:
         raise CorpusError(
-            f"--file {file}: expected one text, found the splits {', '.join(corpus.files)}; give its test.txt, say"
+            f"--file {file}: expected one text, found the splits {', '.join(corpus.files)}; give one file, such as "
+            "test.txt"
         )
     return corpus
 

@@ -88,7 +88,7 @@ def score_texts(home: Home, config: ScoringConfig, open_engine: OpenEngine = in_
     inputs = find_inputs(config)
     files = inputs.files
     if not files:
-        logger.info("scoring: %s holds nothing to score", config.input)
+        logger.info("scoring: %s contains nothing to score", config.input)
         return ScoringRecord(input_files=0)
     log_left_out(config.input, inputs.left_out)
     model = find_model(home, config.model)

@@ -34,7 +34,10 @@ class FilterConfig(ScoringConfig):
     @model_validator(mode="after")
     def something_decides(self) -> "FilterConfig":
         if self.query is not None:
-            raise ValueError("a filter reads files; for a database write the condition into a query over rnnlm score")
+            raise ValueError(
+                "a filter reads only files; for a database, write the condition into a query on the output of "
+                "rnnlm score"
+            )
         if not (self.keep or self.keep_quantiles or self.keep_share):
             raise ValueError("give keep, keep_quantiles or keep_share; if several are given, all must hold")
         if self.keep_quantiles and not (

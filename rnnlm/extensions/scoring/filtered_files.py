@@ -94,7 +94,7 @@ def output_folder(name: str, files: Sequence[InputFile], option: str) -> OutputF
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{option} {name}: is a file, expected a folder")
     if parents and folder == above:
-        raise ConfigError(f"{option} {name}: holds the input, which would be replaced; give another folder")
+        raise ConfigError(f"{option} {name}: contains the input, which would be replaced; give another folder")
     return OutputFolder(folder, above)
 
 

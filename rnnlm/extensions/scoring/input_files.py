@@ -115,7 +115,7 @@ def examined(
         if kind in ("markdown", "rst"):  # Markdown and rst are not converted. Their lines are scored as plain text.
             kind = "text"
         if kind not in get_args(Kind):
-            raise DocumentError(f"is a document ({kind}), which rnnlm run reads and scoring does not; save it as .txt")
+            raise DocumentError(f"is a document ({kind}), which rnnlm run can read but scoring cannot; save it as .txt")
         if kind == "parquet":
             return InputFile(path, "parquet"), []
         found, text = decoded_beginning(opened.read(BEGINNING_BYTES), reader.files[0].label, reader.decoding)

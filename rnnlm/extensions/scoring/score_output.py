@@ -43,7 +43,7 @@ def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> Non
     if len(os.fsencode(output.name)) > LONGEST_PART_BYTES:
         raise HomeError(f"{output}: its name has more than {LONGEST_PART_BYTES} bytes; give a shorter one (--output)")
     if "\\" in str(output) and (output.suffix == ".duckdb" or WILDCARDS & set(str(output))):
-        raise HomeError(f"{output}: DuckDB takes a backslash for the end of a folder; give another name (--output)")
+        raise HomeError(f"{output}: DuckDB interprets a backslash as a folder separator; give another name (--output)")
     if not os.access(folder, os.W_OK):
         raise HomeError(f"{output}: its folder is not writable; give another scoring.output (--output)")
     if config.query is None and output in inputs:

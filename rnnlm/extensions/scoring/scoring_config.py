@@ -84,13 +84,13 @@ class ScoringConfig(EngineConfig):
     @model_validator(mode="after")
     def queries_are_of_databases(self) -> "ScoringConfig":
         if self.input.endswith((".duckdb", ".db")) != (self.query is not None):
-            raise ValueError("a DuckDB file (.duckdb, .db) as input and a query are given together")
+            raise ValueError("a DuckDB file (.duckdb, .db) as input needs a query, and a query needs such a file")
         return self
 
     @model_validator(mode="after")
     def strange_documents_have_texts(self) -> "ScoringConfig":
         if self.top and not self.keep_text:
-            raise ValueError("top lists documents by their texts; leave out keep_text=false (--no-text)")
+            raise ValueError("top needs the texts in the output; leave out keep_text=false (--no-text)")
         return self
 
     @model_validator(mode="before")

@@ -90,7 +90,7 @@ def served_model(loaded: LoadedModel, name: str) -> ModelEntry:
 def check_served(loaded: LoadedModel, name: str) -> None:
     names = served_names(loaded)
     if name not in names:
-        raise HTTPException(404, f"this service has the model {names[-1]}, not {name}; see /v1/models")
+        raise HTTPException(404, f"this service serves the model {names[-1]}, not {name}; see /v1/models")
 
 
 class ChoiceWriter:
@@ -109,7 +109,7 @@ class ChoiceWriter:
             self.prompt_ids = loaded.tokenizer.encode(prompt)
         else:
             if any(token_id >= loaded.tokenizer.vocabulary_size for token_id in prompt):
-                raise HTTPException(422, f"token ids are below {loaded.tokenizer.vocabulary_size}")
+                raise HTTPException(422, f"token ids must be below {loaded.tokenizer.vocabulary_size}")
             self.prompt_ids = [token_id for token_id in prompt if token_id != loaded.tokenizer.bos_id]
         self.prompt = prompt if isinstance(prompt, str) else loaded.tokenizer.decode(self.prompt_ids)
         self.written = 0  # Number of generated tokens.

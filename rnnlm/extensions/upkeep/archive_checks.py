@@ -35,7 +35,7 @@ def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:
     problem = problem_of_manifest(manifest, length)
     if problem is not None:
         raise HomeError(
-            f"{archive}: no backup of this rnnlm: {problem}.\n"
+            f"{archive}: not a backup of this version of rnnlm: {problem}.\n"
             "Nothing was written. Use the rnnlm that made it, or another backup."
         )
 
@@ -90,7 +90,7 @@ def check_database(database: Path, name: str) -> None:
             text = " ".join(str(sql or "").split()).lower()
             is_ours = name == MLFLOW_DATABASE and kind == "trigger" and MLFLOW_TRIGGER.fullmatch(text)
             if kind not in ("table", "index") and not is_ours:
-                raise HomeError(f"{name}: has the {kind} {ascii(own)[:60]}, which runs by itself")
+                raise HomeError(f"{name}: has the {kind} {ascii(own)[:60]}, which may run code")
             if text.startswith("create virtual"):
                 raise HomeError(f"{name}: has the virtual table {ascii(own)[:60]}")
         if name == MLFLOW_DATABASE:
@@ -110,7 +110,8 @@ def explained(name: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise HomeError(
-            f"{name} in this backup is no database of {'MLflow' if name == MLFLOW_DATABASE else 'Prefect'} ({error}).\n"
+            f"{name} in this backup is not a database of {'MLflow' if name == MLFLOW_DATABASE else 'Prefect'} "
+            f"({error}).\n"
             "Nothing was written. Restore another backup."
         ) from error
 

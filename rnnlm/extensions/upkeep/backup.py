@@ -78,7 +78,7 @@ def back_up(home: Home, folder: Path, own_prefect: str | None = None) -> BackupR
             )
             writer.close(manifest)
         if read_manifest(partial) != manifest or find_archive_damage(partial, manifest):
-            raise HomeError(f"{folder}: what was written there reads back changed; check this disk")
+            raise HomeError(f"{folder}: data written there differs when read back; check this disk")
     return BackupRecord(
         archive=archive,
         files=len(manifest.files),

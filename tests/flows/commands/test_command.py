@@ -1,4 +1,4 @@
-"""Results of commands are printed as text or as one valid JSON value."""
+"""Commands print their results as text or as one valid JSON value."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""models, promote and rollback as a person or another program calls them."""
+"""The commands models, promote and rollback, as a person or another program calls them."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_models_are_listed_whole_the_best_and_by_dataset(
         return [row["model_version"] for row in json.loads(said(capsys, "models", *arguments, "--json"))]
 
     assert versions() == [2, 1]
-    assert versions("--best") == [1]  # of equals the first
+    assert versions("--best") == [1]  # Both versions have equal scores, and the first one is shown.
     assert versions("--dataset", toy_dataset.dataset_id[:8]) == [2, 1]
     assert versions("--dataset", "0123abcd", "--best") == []
     assert "no models of that dataset" in said(capsys, "models", "--dataset", "0123abcd")
@@ -55,7 +55,8 @@ def test_a_version_is_shown_with_its_lineage(capsys: pytest.CaptureFixture[str],
     value = json.loads(said(capsys, "models", "show", f"{NAME}@challenger", "--json"))
     assert value["model_version"] == 2
     assert value["corpus_digest"] == toy_dataset.corpus_digest
-    assert (value["evidence"]["documents"], value["evidence"]["lines"]) == (1, 24)  # the toy corpus's validation text
+    # The validation text of the toy corpus is one document with 24 lines.
+    assert (value["evidence"]["documents"], value["evidence"]["lines"]) == (1, 24)
     assert "because it has read no newer text" in " ".join(text.split())
     assert [parent["model_version"] for parent in value["parents"]] == [1]
 

@@ -1,4 +1,4 @@
-"""`rnnlm ngram`: what another program reads of it."""
+"""The JSON output of `rnnlm ngram`."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,8 @@ def test_kneser_ney_answers_with_perplexities(capsys: pytest.CaptureFixture[str]
     assert (found["method"], found["order"], found["normalised"], found["tokens"]) == ("kneser-ney", 3, True, 40 * 10)
     assert found["unknown_rate"] == 0
     assert found["seconds"] > 0
-    # The grammar's own: (4 · 3 · 4 · 3)^(1/10) = 1.64. A trigram cannot keep the verb's sentence apart, yet comes near.
+    # The perplexity of the grammar itself is (4 · 3 · 4 · 3)^(1/10) = 1.64. A trigram cannot represent all of its
+    # dependencies, but comes close.
     assert 1.6 < found["test_perplexity"] < 2.1
     assert 1.6 < found["validation_perplexity"] < 2.1
     samples = found["samples"]
@@ -56,7 +57,8 @@ def test_the_textbooks_figure_is_marked_as_no_perplexity(capsys: pytest.CaptureF
     assert set(found) == KEYS
     assert found["validation_perplexity"] is None
     assert found["normalised"] is False
-    assert found["tokens"] == 3420 - 3078  # 380 sentences of nine words, int(0.9 N) of them counted
+    # The text has 380 sentences of nine words, and int(0.9 N) of the words are training text.
+    assert found["tokens"] == 3420 - 3078
     assert main(["ngram", *arguments, "--samples", "1"]) == 0
     out = capsys.readouterr().out
     assert "not a normalised distribution: not comparable with perplexities" in out

@@ -1,4 +1,4 @@
-"""The commands that run the pipeline, or a part of it, share their short options; the form has the same names."""
+"""All commands that run the pipeline or a part of it have the same short options, and the form has the same names."""
 
 import inspect
 from typing import Any
@@ -10,13 +10,14 @@ from flows.operations.run_configuration import FORM_FIELDS
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config.presets import SHORT_SETTINGS
 
-# What a command has beside --corpus, --preset, --config and --set, and why it lacks the others.
+# The options of each command in addition to --corpus, --preset, --config and --set, and why it lacks the others.
 SHORT_OPTIONS = {
     "run": {*SHORT_SETTINGS, "force", "verify", "seeds"},
-    "train": {*SHORT_SETTINGS, "force", "verify", "resume"},  # one training: no seeds
-    "schedule": {*SHORT_SETTINGS, "name", "cron", "timezone"},  # every night: nothing is forced or verified each time
-    "prepare": {"engine", "ray_address", "force", "verify"},  # nothing is trained
-    "compare": {  # --match seconds --budget stands for minutes; nothing is registered, so nothing is promoted
+    "train": {*SHORT_SETTINGS, "force", "verify", "resume"},  # This command trains once, so it has no seeds.
+    # A scheduled run does not force or verify anything each time.
+    "schedule": {*SHORT_SETTINGS, "name", "cron", "timezone"},
+    "prepare": {"engine", "ray_address", "force", "verify"},  # Nothing is trained.
+    "compare": {  # --match seconds --budget replaces minutes, and nothing is registered that could be promoted.
         *SHORT_SETTINGS.keys() - {"minutes", "promote"},
         *("force", "models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity"),
         *("cost_seconds", "against"),
@@ -34,7 +35,7 @@ def test_a_command_has_the_short_options_that_fit_it(command: str) -> None:
 
 
 def test_the_form_has_what_a_person_chooses_for_one_run() -> None:
-    """`settings` takes the short names as well, for what is rarer: engine=ray."""
+    """The parameter `settings` also accepts short names for rare settings, such as engine=ray."""
     parameters = list(inspect.signature(pipeline_flow.fn).parameters)
     assert parameters == [*FORM_FIELDS, "config", "seeds"]
     assert FORM_FIELDS == ("corpus", "preset", "minutes", "maximum_tokens", "settings", "promote")

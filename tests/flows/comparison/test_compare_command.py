@@ -1,4 +1,4 @@
-"""`rnnlm compare`: real training runs of several kinds, on a real Prefect server with a real MLflow store."""
+"""`rnnlm compare` with real training runs of several kinds, on a real Prefect server with a real MLflow store."""
 
 import errno
 import json
@@ -37,7 +37,8 @@ def test_kinds_are_trained_ranked_and_reported_and_nothing_is_trained_twice(
     assert {line.split()[0] for line in lines[2:5]} == {"Elman", "minGRU", "Kneser-Ney"}
     assert max(map(len, lines[:-1])) <= 80
     runs = sorted(tracked_home.runs.glob("*/COMPLETE"))
-    assert len(runs) == 2 * (2 + 2 + 1)  # of two kinds: short trials, both of them on all tokens, the second seed
+    # Each of two kinds has two short trials, both of them repeated on all tokens, and a run of the second seed.
+    assert len(runs) == 2 * (2 + 2 + 1)
 
     found = json.loads(printed(capsys, "--corpus", str(toy_folder), *SMALL, "--json"))
     assert found["skipped"]
@@ -56,7 +57,7 @@ def test_kinds_are_trained_ranked_and_reported_and_nothing_is_trained_twice(
     folder = Path(found["folder"])
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "<table>" in page
-    assert not re.search(r'(src|href)="(?!data:)', page)  # nothing is fetched
+    assert not re.search(r'(src|href)="(?!data:)', page)  # The page loads nothing from other addresses.
     assert pq.read_table(folder / "runs.parquet").num_rows == 5
     artifact = Artifact.get("toy-comparison")
     assert artifact is not None
@@ -83,7 +84,7 @@ def mean_bits(found: dict[str, object], name: str) -> float:
 
 @pytest.fixture
 def tiny(toy_folder: Path) -> tuple[str, ...]:
-    """Train one run of each model, in batches of ten sentences, which are of ten tokens each."""
+    """Return options for one run of each model, with batches of ten sentences of ten tokens each."""
     settings = ("model.hidden_size=8", "training.epochs=1", "training.batch_size=10", "tokenizer.kind=word")
     return (
         *("--corpus", str(toy_folder), "--seeds", "1", "--cost-seconds", "0.1"),
@@ -98,7 +99,7 @@ def test_an_interrupted_comparison_resumes_at_the_next_kind(
     monkeypatch: pytest.MonkeyPatch,
     prefect_server: None,
 ) -> None:
-    """In the middle of training. Costs are measured before, in processes of their own."""
+    """The interruption happens during training. Costs are measured earlier, in processes of their own."""
     models = ("--models", "elman,min-gru,gru", "--budget", "40000")
     calls: list[object] = []
 
@@ -138,11 +139,12 @@ def kind_of(run: Path) -> str:
 def test_every_model_gets_the_same_tokens_or_seconds(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, tiny: tuple[str, ...], prefect_server: None
 ) -> None:
-    """To within half a batch."""
+    """The numbers of tokens may differ by half a batch."""
     models = ("--models", "elman,min-gru", "--set", "model.hidden_size=40", "--json")
     found = json.loads(printed(capsys, *tiny, *models, "--match", "tokens", "--budget", "1000"))
     assert [model["runs"][0]["trained_tokens"] for model in found["models"]] == [1000, 1000]
     found = json.loads(printed(capsys, *tiny, *models, "--match", "seconds", "--budget", "1"))
     for model in found["models"]:
         (run,) = model["runs"]
-        assert abs(run["trained_tokens"] - model["costs"]["tokens_per_second"]) <= 51  # and a token by rounding
+        # Half a batch, and one token for rounding.
+        assert abs(run["trained_tokens"] - model["costs"]["tokens_per_second"]) <= 51

@@ -1,4 +1,4 @@
-"""Tokenizing and scoring on a local Ray cluster of two nodes: the same result, also after a process was killed."""
+"""Tokenizing and scoring on a local Ray cluster of two nodes gives the same results, even if a process is killed."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ from tests.ray_cluster import ROOT, two_nodes, workers_that_run
 
 pytest.importorskip("prefect_ray", reason='the extra "ray" is not installed')
 PATIENCE_SECONDS = 500
-SHARDS = 9  # of 2 MiB
+SHARDS = 9  # The text has nine shards of 2 MiB.
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write 17 MB of Zipf's words."""
+    """Write 17 MB of words that follow Zipf's law."""
     generator = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("text") / "text.txt"
     with path.open("w") as file:
@@ -82,7 +82,7 @@ def contents(home: Home) -> list[tuple[Any, ...]]:
 
 
 def done(home: Home) -> dict[Path, int]:
-    """Return when each complete shard was written."""
+    """Return the time at which each complete shard was written."""
     return {path: path.stat().st_mtime_ns for path in home.shards.rglob("*.documents.parquet")}
 
 
@@ -91,7 +91,7 @@ def wait_for_shards(home: Home, count: int) -> None:
 
 
 def completed(home: Home, name: str) -> int:
-    """Return the number of task runs with this name that ended well."""
+    """Return the number of task runs with this name that have completed."""
     query = "select count(*) from task_run where name like ? || ' %' and state_name = 'Completed'"
     with sqlite3.connect(home.prefect / "prefect.db") as connection:
         return int(connection.execute(query, [name]).fetchone()[0])
@@ -114,7 +114,7 @@ def test_a_ray_cluster_makes_the_same_dataset_though_a_worker_is_killed(
         assert process.wait(PATIENCE_SECONDS) == 0
     assert contents(home) == expected
     assert poll_until(lambda: completed(home, "tokenize shard") == SHARDS, 20)
-    assert completed(home, "count words") == 2  # ranges of 16 MiB
+    assert completed(home, "count words") == 2  # The words are counted in two ranges of 16 MiB.
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_after_a_kill_of_the_driver_the_missing_shards_are_made(
     with prepare(home, text, "ray", address) as process:
         wait_for_shards(home, 2)
         process.send_signal(signal.SIGKILL)
-    assert poll_until(lambda: not busy_workers(), 60)  # Ray ends what the driver has started
+    assert poll_until(lambda: not busy_workers(), 60)  # Ray ends the processes that the driver has started.
     before = done(home)
     assert 2 <= len(before) < SHARDS
     with prepare(home, text, "ray", address) as process:
@@ -165,5 +165,5 @@ def test_a_ray_cluster_keeps_the_same_documents(address: str, text: Path, toy_ru
     here, there = kept
     everything = set(text.read_text().splitlines())
     assert 0.2 < len(here) / len(everything) < 0.8
-    assert len(here ^ there) <= 5  # whose scores equal the threshold up to rounding
+    assert len(here ^ there) <= 5  # Lines whose scores equal the threshold up to rounding may be decided differently.
     assert poll_until(lambda: completed(home, "score shard") > SHARDS, 20)

@@ -57,7 +57,10 @@ def test_an_unwritable_file_is_reported_in_one_line(
 def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, toy_run: RunRecord, tmp_path: Path, kind: str
 ) -> None:
-    """Blank lines, unknown words, letters of two bytes, several windows; to four digits and beyond."""
+    """The text has blank lines, unknown words, letters of two bytes and several windows.
+
+    Figures agree to four digits.
+    """
     pytest.importorskip("lm_eval", reason="extra lm-eval")
     folder = str(stream_folder if kind == "stream" else toy_run.folder)
     path = tmp_path / "text.txt"
@@ -78,7 +81,7 @@ def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
 def test_a_file_is_read_as_evaluate_reads_it(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, tmp_path: Path
 ) -> None:
-    """A byte-order mark, line ends of Windows, no line feed at the end, compressed."""
+    """The file has a byte-order mark, Windows line ends and no last line feed, and is compressed."""
     pytest.importorskip("lm_eval", reason="extra lm-eval")
     import gzip
 
@@ -93,7 +96,7 @@ def test_a_file_is_read_as_evaluate_reads_it(
 def test_ten_lines_of_the_reference_continue_a_text(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, tmp_path: Path
 ) -> None:
-    """The program in docs/how-to/use-a-model.md, unchanged, with onnxruntime and tokenizers alone."""
+    """The program in docs/how-to/use-a-model.md runs unchanged, with only onnxruntime and tokenizers."""
     pytest.importorskip("onnxruntime", reason="extra onnx")
     pytest.importorskip("onnxscript", reason="extra onnx")
     (program,) = re.findall(r"```python\n(import json, numpy, onnxruntime.*?)```", REFERENCE.read_text("utf-8"), re.S)
@@ -107,7 +110,7 @@ def test_ten_lines_of_the_reference_continue_a_text(
     prompt = re.search(r'encode\("(.*?)"', program)
     assert prompt is not None
     network = shutil.copytree(toy_run.model_folder, tmp_path / "network")
-    save_mixture(None, network)  # the exported file has no counts
+    save_mixture(None, network)  # The exported file has no n-gram model.
     generated = value_of(
         capsys, "generate", str(network), "--prompt", prompt[1], "--temperature", "0", "--maximum-tokens", "20"
     )

@@ -1,4 +1,4 @@
-"""Many quick requests to Prefect's SQLite file: every one is answered, and nothing is done twice."""
+"""Many fast requests to Prefect's SQLite file are all answered, and nothing is done twice."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BusyAtFirst:
-    """An application that echoes the body after a number of answers 503, and counts its requests."""
+    """An application that answers 503 a number of times and then echoes the body. It counts its requests."""
 
     def __init__(self, busy: int) -> None:
         self.busy, self.bodies = busy, list[bytes]()
@@ -41,7 +41,8 @@ class BusyAtFirst:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": message["body"]})
         if status == 503:
-            raise sqlite3.OperationalError("database is locked")  # as Starlette does, for the server's log
+            # Starlette raises the exception again for the server's log.
+            raise sqlite3.OperationalError("database is locked")
 
 
 @pytest.mark.parametrize(("busy", "status", "requests"), [(0, 201, 1), (3, 201, 4), (TRIES, 503, TRIES)])
@@ -82,7 +83,7 @@ def test_only_a_busy_database_is_logged_in_one_line(error: Exception) -> None:
 
 @pytest.fixture
 def query(home: Home) -> Iterator[PrefectQuery]:
-    """Start a Prefect server with the settings of `rnnlm up`, and give the means to ask it."""
+    """Start a Prefect server with the settings of `rnnlm up`, and yield a query object for it."""
     home.make(home.prefect)
     running = RunningHome(1, "", free_port(), 1)
     environment = os.environ | home_defaults(home) | server_variables(home, running)

@@ -1,4 +1,4 @@
-"""The console leaves to the command what the command reports itself: errors of ours, with their subclasses."""
+"""The console does not show errors that the command itself reports, which are rnnlm's errors and subclasses of them."""
 
 import errno
 import logging
@@ -28,7 +28,7 @@ def test_our_own_errors_are_one_sentence_in_the_log(error: Exception) -> None:
     assert not is_news(logged)
     assert shorten(logged)
     assert logging.Formatter().format(logged) == "text"
-    assert not is_news(logged)  # without its traceback, too
+    assert not is_news(logged)  # The record has no traceback any more.
 
 
 FULL = [OSError(errno.ENOSPC, "No space left on device"), sqlite3.OperationalError("database or disk is full")]

@@ -1,4 +1,4 @@
-"""A flow run whose process was killed gets a truthful state; one whose process lives is left alone."""
+"""A flow run whose process was killed gets the correct state. A run whose process is running is left alone."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def client(prefect_server: None) -> Iterator[SyncPrefectClient]:
 
 @pytest.fixture
 def process(home: Home, prefect_server: None) -> Iterator[subprocess.Popen[str]]:
-    """Give a process in the middle of a task of a subflow."""
+    """Yield a process that is in the middle of a task of a subflow."""
     environment = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", FLOW], stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
@@ -82,7 +82,7 @@ def test_what_a_killed_process_ran_is_crashed_with_its_subflows_and_tasks(
     before = runs(home, client)
     assert len(before) == 2
     assert not find_dead_runs(home, query)
-    assert settle_dead_runs(home) == 0  # alive
+    assert settle_dead_runs(home) == 0  # The process is running.
     process.send_signal(signal.SIGKILL)
     process.wait()
     # States of tasks reach the server a little later.
@@ -156,7 +156,7 @@ def test_what_a_worker_took_and_never_started_is_crashed(
         client.create_flow(flow(lambda: None, name="never")), "never", work_pool_name=pool.name
     )
     taken = client.create_flow_run_from_deployment(deployment, state=Pending())
-    assert settle_dead_runs(home) == 0  # it may still start
+    assert settle_dead_runs(home) == 0  # The run may still start.
     monkeypatch.setattr(dead_runs, "STARTS_WITHIN", timedelta(seconds=-60))
     assert settle_dead_runs(home) == 1
     state = client.read_flow_run(taken.id).state
@@ -185,7 +185,7 @@ def test_a_half_made_lock_does_not_stop_the_settling(home: Home, client: SyncPre
     lock = unlocked_name(lock_file(home, run.id))
     lock.parent.mkdir(parents=True)
     lock.touch()
-    assert settle_dead_runs(home) == 0  # its process may be about to lock it
+    assert settle_dead_runs(home) == 0  # The run's process may be about to lock the file.
     assert lock.exists()
     long_ago = time.time() - 2 * dead_runs.STARTS_WITHIN.total_seconds()
     os.utime(lock, (long_ago, long_ago))

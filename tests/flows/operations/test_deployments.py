@@ -1,4 +1,4 @@
-"""A real server: prefect.yaml is deployed, runs appear on schedule, a worker finishes a triggered one."""
+"""On a real server, prefect.yaml is deployed, runs appear on schedule, and a worker completes a triggered run."""
 
 import json
 import re
@@ -64,7 +64,7 @@ def server_home(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path)
 
 @pytest.fixture(scope="module")
 def server(server_home: Home) -> Iterator[httpx.Client]:
-    """Give a Prefect server as README starts it, but on a free port; one for all tests: it starts in seconds."""
+    """Start a Prefect server as in README, but on a free port. All tests share it, because its start takes seconds."""
     port = str(free_port())
     url = f"http://127.0.0.1:{port}/api"
     with pytest.MonkeyPatch.context() as environment, httpx.Client(base_url=url, timeout=30) as client:
@@ -95,7 +95,7 @@ def printed_variables() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def deployed(server: httpx.Client, server_home: Home) -> list[str]:
-    """Return the names of what was deployed, while the server is still starting."""
+    """Deploy everything while the server is still starting, and return the names."""
     return deploy_all(server_home)
 
 
@@ -149,7 +149,7 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
     used = json.loads((folder.parent / "config.json").read_text())
     assert used["corpus"]["source"] == str(toy_folder)
     assert (used["training"]["maximum_tokens"], used["training"]["device"]) == (500, "cpu")
-    # Settings that were not given are the deployment's.
+    # Settings that were not given are those of the deployment.
     assert flatten(used).items() >= (flatten(read_preset("smoke")) | flatten(config)).items()
     lines = library_lines(server, run_id)
     for part in ("training: step ", "training: done", "rnnlm-toy version 1 becomes champion"):
@@ -157,7 +157,7 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
 
     capsys.readouterr()
     assert main(["status"]) == 0
-    told = " ".join(capsys.readouterr().out.split())  # without line breaks
+    told = " ".join(capsys.readouterr().out.split())  # The output without line breaks.
     assert f"gates {finished['name']} warned: " in told
     assert "% of the training rows repeat another; expected at most 0.0%" in told
 
@@ -195,16 +195,17 @@ def test_up_has_a_gpu_queue_only_with_a_gpu(
     assert ("gpu" in queues) == ("train/train-gpu" in names) == with_gpu
     assert (server.get("/deployments/name/train/train-gpu").status_code == 200) == with_gpu
     assert worker_command(RunningHome(1, "", 1, 2)).count("--work-queue") == int(not with_gpu)
-    deploy_all(server_home)  # by hand, for workers of other machines: all of them
+    deploy_all(server_home)  # Deployed by hand, also for workers on other machines, so no deployment is left out.
     assert server.get("/deployments/name/train/train-gpu").status_code == 200
 
 
 @pytest.mark.slow
 def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deployed: list[str]) -> None:
-    from prefect.client.orchestration import get_client  # reads the environment, which the fixture sets
+    from prefect.client.orchestration import get_client  # This import reads the environment, which the fixture sets.
 
     secret = {"HF_TOKEN": "{{ prefect.blocks.secret.hub-token }}"}
-    for given in ({"type": "object"}, {"type": "object", "default": secret}):  # the first as Prefect's own template
+    # The first one is from Prefect's own template.
+    for given in ({"type": "object"}, {"type": "object", "default": secret}):
         template = server.get("/work_pools/rnnlm").json()["base_job_template"]
         template["job_configuration"] |= {"env": "{{ env }}", "command": "{{ command }}"}
         template["variables"]["properties"] |= {"env": given, "command": {"type": "string"}}
@@ -215,7 +216,7 @@ def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deploy
         assert found["job_configuration"] == JOB_TEMPLATE["job_configuration"]
         properties = JOB_TEMPLATE["variables"]["properties"]
         assert found["variables"]["properties"] == properties | ({"env": given} if "default" in given else {})
-    # The block is not there, so a later test's run could not start with it.
+    # The block does not exist, so a run of a later test could not start with this template.
     server.patch("/work_pools/rnnlm", json={"base_job_template": JOB_TEMPLATE}).raise_for_status()
 
 
@@ -273,13 +274,13 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
     gates = json.loads(capsys.readouterr().out)["gates"]
     assert gates == f"{name} stopped: too far (at most 40.0%)."
 
-    run_through(server, scoring, {"type": "CRASHED"})  # it has never begun: its own name is a random one
+    run_through(server, scoring, {"type": "CRASHED"})  # The run has never begun, so its own name is a random one.
     assert main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["last"][0]["name"] == "score"
 
 
 def run_through(client: httpx.Client, deployment_id: str, *states: dict[str, str]) -> str:
-    """Give a new run of the deployment the states that a worker would; returns its name."""
+    """Create a run of the deployment and give it the states that a worker would set. Return its name."""
     run = client.post(f"/deployments/{deployment_id}/create_flow_run", json={}).json()
     for state in states:
         client.post(f"/flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()
@@ -287,7 +288,7 @@ def run_through(client: httpx.Client, deployment_id: str, *states: dict[str, str
 
 
 class Inbox:
-    """An HTTP server on loopback that keeps what is posted to it."""
+    """An HTTP server on a loopback address that keeps what is posted to it."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, str]] = []
@@ -332,7 +333,7 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     assert set(SHIPPED) <= set(created)
     assert all(created[name]["actions"] == [{"type": "do-nothing"}] for name in SHIPPED)
 
-    # A user disables one and gives another an action of his own.
+    # A user disables one automation, and gives another one an action of his own.
     disabled, own = "rnnlm: text drifted", "rnnlm: perplexity regressed"
     server.patch(f"/automations/{created[disabled]['id']}", json={"enabled": False}).raise_for_status()
     settle = server.get("/deployments/name/settle/settle").json()["id"]
@@ -341,10 +342,10 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     changed["actions"] = [run_settle]
     server.put(f"/automations/{created[own]['id']}", json=changed).raise_for_status()
 
-    assert main(["notify", "http://127.0.0.1:9/hook"]) == 2  # nobody listens there
+    assert main(["notify", "http://127.0.0.1:9/hook"]) == 2  # No process listens there.
     assert "test message was not accepted" in capsys.readouterr().err
     assert automations(server)["rnnlm: run failed"]["actions"] == [{"type": "do-nothing"}]
-    for _ in range(2):  # the second time changes nothing
+    for _ in range(2):  # The second call changes nothing.
         assert main(["notify", inbox.url]) == 0
     assert "secret" not in capsys.readouterr().out
     assert [message["subject"] for message in inbox.messages] == ["rnnlm: test"] * 2
@@ -373,13 +374,13 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     )
     kept = champion.model_copy(update={"name": "rnnlm.champion.kept", "message": "toy: kept."})
     sixth, seventh = (kept.model_copy(update={"labels": {"rnnlm.candidates": number}}) for number in "67")
-    from tasks.registration import raise_events  # Prefect reads the server's address when it is imported
+    from tasks.registration import raise_events  # Prefect reads the server's address when it is imported.
 
     raise_events.fn((sixth, seventh, champion))
     wait_for(lambda: bool(inbox.with_subject("rnnlm: champion replaced")), 240, "message about the champion")
     [body] = inbox.with_subject("rnnlm: champion replaced")
     assert body.strip() == champion.message
-    # Events are handled in order: the sixth in a row gave no message, the seventh gave one.
+    # Events are handled in order. The sixth in a row gave no message, the seventh gave one.
     wait_for(lambda: bool(inbox.with_subject("rnnlm: champion kept 7 times")), 240, "message about candidates")
     assert len(inbox.with_subject("rnnlm: champion kept 7 times")) == 1
 
@@ -414,7 +415,7 @@ def test_what_our_docs_start_sends_no_telemetry(home: Home, capsys: pytest.Captu
 
 
 def test_scoring_every_night_names_no_model() -> None:
-    """It then uses the only registered one, of whichever text `rnnlm schedule` or `nightly` trains on."""
+    """Without a name, the only registered model is used, whichever text `rnnlm schedule` or `nightly` trains on."""
     parameters = {plan["name"]: plan.get("parameters", {}) for plan in read_plans()}
     trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
     assert trained == PipelineConfig(limits=trained.limits)

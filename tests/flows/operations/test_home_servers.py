@@ -1,4 +1,4 @@
-"""The password of a home's servers is its owner's alone, and a damaged note of ports is none."""
+"""Only the owner can read the password of a home's servers, and a damaged file of ports is ignored."""
 
 import os
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_a_password_that_another_may_know_is_refused(home: Home, content: bytes,
     path.chmod(mode)
     with pytest.raises(HomeError, match=told) as error:
         home_password(home)
-    assert "known" not in str(error.value)  # it is a secret
+    assert "known" not in str(error.value)  # The message must not contain the password.
     path.unlink()
     home_password(home)
 

@@ -1,4 +1,4 @@
-"""An interrupted run is started again as long as its attempts store something; else people are told."""
+"""An interrupted run is restarted as long as its attempts store something. Otherwise its state says that it is not."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -46,14 +46,14 @@ def newest(client: SyncPrefectClient, deployment: UUID) -> FlowRun:
 
 
 def resumed_runs(client: SyncPrefectClient, deployment: UUID, home: Home) -> int:
-    """Resume what was interrupted, and count the new runs of this deployment: the server has those of other tests."""
+    """Resume interrupted runs, and return the number of new runs of this deployment. Other tests share the server."""
     before = len(runs_of(client, deployment))
     resume_interrupted(client, home)
     return len(runs_of(client, deployment)) - before
 
 
 def interrupt(client: SyncPrefectClient, deployment: UUID, home: Home, *, checkpoint: bool) -> FlowRun:
-    """Let the deployment's newest run begin, perhaps write a checkpoint, and be killed."""
+    """Let the deployment's newest run begin, optionally write a checkpoint, and be killed."""
     run = newest(client, deployment)
     client.set_flow_run_state(run.id, Running(), force=True)
     if checkpoint:
@@ -68,7 +68,7 @@ def test_runs_that_make_progress_are_started_again_however_often(
     for _ in range(ATTEMPTS + 3):
         run = interrupt(client, deployment, home, checkpoint=True)
         assert resumed_runs(client, deployment, home) == 1
-        assert resumed_runs(client, deployment, home) == 0  # it has its successor
+        assert resumed_runs(client, deployment, home) == 0  # The run already has a successor.
         assert newest(client, deployment).id != run.id
 
 
@@ -87,7 +87,7 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     assert state.is_crashed()
     assert str(state.message).startswith(f"Interrupted {ATTEMPTS + 1} times in a row without any progress")
     timestamp = state.timestamp
-    resume_interrupted(client, home)  # told once
+    resume_interrupted(client, home)  # The second call must not report the run again.
     again = client.read_flow_run(last.id).state
     assert again is not None
     assert again.timestamp == timestamp
@@ -96,7 +96,7 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
 def test_a_run_that_was_killed_before_it_began_is_started_again(
     client: SyncPrefectClient, deployment: UUID, home: Home
 ) -> None:
-    """Its process had not locked its file yet; Prefect's worker calls it crashed."""
+    """The run's process had not locked its file yet, but Prefect's worker has set the run to Crashed."""
     query, began = PrefectQuery(str(PREFECT_API_URL.value())), datetime.now(UTC)
     run = newest(client, deployment)
     client.set_flow_run_state(run.id, Pending(), force=True)
@@ -113,7 +113,7 @@ def test_a_run_that_was_killed_before_it_began_is_started_again(
     [
         ({}, None),
         ({"corpus": "zen", "seeds": 2}, None),
-        ({"config": {"nonsense": 1}}, None),  # the flow itself refuses it
+        ({"config": {"nonsense": 1}}, None),  # The flow itself refuses these parameters.
         ({"sed": 3}, "unknown parameters: sed; expected corpus, preset, "),
         ({"corpus": "zen", "nonsense": 1, "a": 2}, "unknown parameters: a, nonsense; expected corpus, preset, "),
     ],
@@ -126,7 +126,7 @@ def test_a_run_with_unknown_parameters_has_failed_and_is_not_started_again(
     client.delete_flow_run(run.id)
     crashed: State[None] = Crashed(message="Process exited with status code: 1. Process exited with a general error.")
     client.set_flow_run_state(given.id, crashed, force=True)
-    fail_with_unknown_parameters(pipeline_flow, given, crashed)  # as Prefect's worker calls it
+    fail_with_unknown_parameters(pipeline_flow, given, crashed)  # Called in the same way as by Prefect's worker.
     state = client.read_flow_run(given.id).state
     assert state is not None
     if problem is None:

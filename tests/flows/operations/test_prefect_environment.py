@@ -1,4 +1,4 @@
-"""The environment of our processes: no file of a home is ever run, and the user's settings win."""
+"""In the environment of rnnlm's processes, no file of a home is executed, and the user's settings take precedence."""
 
 import json
 import os
@@ -41,8 +41,8 @@ def test_a_logging_yml_in_the_home_is_not_run(home: Home, tmp_path: Path) -> Non
     assert not (tmp_path / "made").exists()
 
 
-ELSEWHERE = "http://127.0.0.1:9/api"  # no server
-PROJECT_FILES: dict[str, bytes | None] = {  # of the user's other programs; None: a folder
+ELSEWHERE = "http://127.0.0.1:9/api"  # There is no server at this address.
+PROJECT_FILES: dict[str, bytes | None] = {  # Files of other programs of the user. None stands for a folder.
     ".env": f"database=abc\nserver=x\nPREFECT_API_URL={ELSEWHERE}\nPREFECT_PROFILES_PATH=x.toml\n".encode(),
     ".env in Latin-1": b"NAME=J\xfcrgen\nSECRET=\xff\xfe\n",
     ".env of a virtual environment": None,
@@ -60,7 +60,7 @@ def write_project_file(folder: Path, case: str) -> None:
 
 
 def rnnlm_in(folder: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in a process of its own, in a folder, with the home `home` below it."""
+    """Run a command in a process of its own, in a folder that has the home `home` in it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     environment |= {"PYTHONPATH": str(ROOT), "RNNLM_HOME": "home", **variables}
     command = [sys.executable, "-m", "flows.command_line", *arguments]
@@ -70,7 +70,7 @@ def rnnlm_in(folder: Path, *arguments: str, **variables: str) -> "subprocess.Com
 @pytest.mark.slow
 @pytest.mark.parametrize("case", PROJECT_FILES)
 def test_prefect_s_files_of_the_current_folder_change_nothing(tmp_path: Path, case: str) -> None:
-    """A flow on a temporary server, with a corpus and a home that are relative to the user's folder."""
+    """A flow runs on a temporary server, with a corpus and a home that are relative to the user's folder."""
     write_project_file(tmp_path, case)
     (tmp_path / "text.txt").write_text("".join(f"the cat number {number} sees the dog .\n" for number in range(300)))
     before = set(tmp_path.iterdir())
@@ -104,23 +104,24 @@ def test_what_the_user_has_set_wins(home: Home, monkeypatch: pytest.MonkeyPatch)
 def test_a_proxy_is_not_asked_for_the_servers_of_the_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "example.org")
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nothing listens there
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # Nothing listens there.
     for _ in range(2):
         set_environment(home)
     assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost,::1"
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        assert httpx.get(f"http://127.0.0.1:{server.server_port}").status_code == 501  # it answers, to no method
+        # The server answers, but supports no method.
+        assert httpx.get(f"http://127.0.0.1:{server.server_port}").status_code == 501
         server.shutdown()
 
 
-DEAD = "127.0.0.1:9"  # nothing listens there
+DEAD = "127.0.0.1:9"  # Nothing listens there.
 PROXIES = [
     {"http_proxy": f"http://{DEAD}", "https_proxy": f"http://{DEAD}"},
     {"ALL_PROXY": f"socks5://{DEAD}"},
     {"all_proxy": f"socks5h://name:secret@{DEAD}"},
     {"ALL_PROXY": f"socks4://{DEAD}"},
-    {"ALL_PROXY": f"socks://{DEAD}"},  # as GNOME sets it
+    {"ALL_PROXY": f"socks://{DEAD}"},  # This is the form that GNOME sets.
     {"ALL_PROXY": f"SOCKS5://{DEAD}"},
     {"ALL_PROXY": DEAD},
     {"HTTP_PROXY": f"socks5://{DEAD}"},
@@ -136,7 +137,8 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-    for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):  # so that what the tested function sets is undone
+    # This lets monkeypatch undo what the tested function sets.
+    for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
@@ -155,20 +157,20 @@ def test_every_library_asks_loopback_without_a_proxy(
                     environment.delenv(name, raising=False)
                 for name, value in (proxies | excepted).items():
                     environment.setenv(name, value)
-                for _ in range(2):  # a command, and a process that it starts
+                for _ in range(2):  # Once as the command, and once as a process that the command starts.
                     set_environment(home)
                 address = f"http://{'localhost' if excepted else '127.0.0.1'}:{server.server_port}"
                 for get in (httpx.get, httpx2.get, requests.get):
-                    assert get(address).status_code == 501  # it answers, to no method
+                    assert get(address).status_code == 501  # The server answers, but supports no method.
                 with pytest.raises(HTTPError, match="501"):
-                    build_opener().open(address)  # urlopen would keep the proxies for the tests after this one
+                    build_opener().open(address)  # urlopen would keep the proxies for later tests.
                 assert health_problem(address) == "status 501"
         server.shutdown()
 
 
 @pytest.mark.usefixtures("no_proxies")
 def test_what_lies_elsewhere_is_asked_through_a_usable_proxy(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Desktops often set all three: the last one stands for neither http nor https then."""
+    """Desktops often set all three variables. The last one is then not used for http and https."""
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         for name in ("http_proxy", "https_proxy"):
@@ -215,7 +217,7 @@ def test_a_proxy_that_cannot_be_used_is_named_in_one_sentence(
 @pytest.mark.long
 @pytest.mark.usefixtures("no_proxies")
 def test_a_run_takes_no_notice_of_a_proxy_that_cannot_be_used(home: Home, toy_folder: Path) -> None:
-    """Prefect's client and server, their events, and MLflow's, in real processes."""
+    """This starts real processes of Prefect's client and server, its events, and MLflow."""
     variables = {"RNNLM_HOME": str(home.root), "ALL_PROXY": f"socks5://{DEAD}"}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")} | variables
     for command in (["run", "--preset", "smoke", "--corpus", str(toy_folder)], ["status"], ["models"]):
@@ -235,4 +237,4 @@ def test_a_shell_reads_what_env_prints(
     script = f'{capsys.readouterr().out}\necho "$PREFECT_HOME"; echo "$PREFECT_API_URL"'
     shell = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True, check=True)
     assert shell.stdout.splitlines() == [f"{Path(strange).resolve()}/prefect", "http://127.0.0.1:4321/api"]
-    assert (Path(strange) / "prefect").is_dir()  # `prefect server start` does not make it
+    assert (Path(strange) / "prefect").is_dir()  # `prefect server start` does not create this folder.

@@ -1,4 +1,4 @@
-"""A schedule's own runs follow registry.policy; a run with other settings is an experiment."""
+"""A schedule's own runs follow registry.policy, and runs with other settings are experiments."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ NIGHTLY: dict[str, Any] = {"config": {"preset": "smoke", "corpus": {"source": "z
     ("choices", "policy"),
     [
         ({}, "by_policy"),
-        ({"settings": ["tracking.log_every_seconds=5"]}, "by_policy"),  # changes no result
+        ({"settings": ["tracking.log_every_seconds=5"]}, "by_policy"),  # This setting does not change results.
         ({"settings": ["model.hidden_size=32"]}, "by_policy"),
         ({"settings": ["model.hidden_size=33"]}, None),
         ({"settings": ["model.layers=2"], "maximum_tokens": 100_000}, None),
@@ -42,14 +42,14 @@ def test_fields_that_were_filled_in_for_the_deployment_are_its_own_settings() ->
 
 
 def test_a_deployment_that_has_only_a_presets_name_has_its_settings() -> None:
-    """`prefect deploy` stores what prefect.yaml says, and does not read presets/."""
+    """`prefect deploy` stores the contents of prefect.yaml, and does not read presets/."""
     values = over_deployment({"preset": "smoke"}, {"model": {"layers": 2}})
     assert PipelineConfig.model_validate(values) == build_config("smoke", ["model.layers=2"])
     assert with_policy(build_config("smoke"), {"config": {"preset": "smoke"}}).registry.promote == "by_policy"
 
 
 def test_the_form_s_minutes_choose_as_the_option_does() -> None:
-    """The preset's own size and length make way, and a length that was chosen as well decides."""
+    """The preset's own size and length are not used, and a length that is set as well takes precedence."""
     assert with_choices(build_config("smoke"), minutes=5) == build_config("smoke", ["training.minutes=5"])
     long = with_choices(build_config("smoke"), minutes=5, maximum_tokens=9)
     assert long == build_config("smoke", ["training.minutes=5", "training.maximum_tokens=9"])

@@ -1,4 +1,4 @@
-"""Runs are named for their text and preset, and those that begin within the same minute have different names."""
+"""Runs are named after their text and preset, and runs that begin in the same minute have different names."""
 
 import threading
 
@@ -29,7 +29,7 @@ def test_runs_of_one_minute_have_different_names(home: Home, prefect_server: Non
         names = [run.name for run in client.read_flow_runs() if run.name.startswith("naming · ")]
     assert len(names) == 4
     assert len(set(names)) == 4
-    # All in the same minute, or in two if the clock has just moved on.
+    # All runs begin in the same minute, or in two if the minute has just changed.
     assert 2 <= sum(name.endswith(")") for name in names) <= 3
 
 
@@ -38,7 +38,7 @@ def test_runs_of_one_minute_have_different_names(home: Home, prefect_server: Non
     [
         ({"config": ZEN}, ("zen", "smoke")),
         ({"config": ZEN, "corpus": "counting", "preset": "ptb"}, ("counting", "ptb")),
-        ({"config": EngineConfig(), "pipeline": ZEN}, ("zen", "smoke")),  # the first section is about no text
+        ({"config": EngineConfig(), "pipeline": ZEN}, ("zen", "smoke")),  # The first section does not describe a text.
         ({"config": EngineConfig()}, ("", "")),
         ({"seeds": 3}, ("", "")),
     ],

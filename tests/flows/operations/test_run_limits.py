@@ -1,4 +1,4 @@
-"""A run that takes too long ends with a checkpoint; one that fails unexpectedly runs again."""
+"""A run that takes too long ends with a checkpoint, and a run that fails unexpectedly is retried."""
 
 import signal
 import time
@@ -32,7 +32,7 @@ def test_time_is_limited_in_the_block_and_not_after_it() -> None:
 
 
 class AlarmedRun(UntrackedRun):
-    """A tracker that sends the time limit's signal after the first measurement."""
+    """A tracker that sends the signal of the time limit after the first measurement."""
 
     def __call__(self) -> None:
         signal.raise_signal(signal.SIGALRM)
@@ -64,7 +64,7 @@ def test_a_time_limit_ends_training_with_a_checkpoint(
 def test_the_pipeline_ends_when_its_time_is_up(
     tracked_home: Home, toy_config: PipelineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The alarm finds the flow asleep. In the middle of other code it might leave a lock of coverage locked.
+    # The alarm arrives while the flow sleeps. During other code it might leave a lock of coverage locked.
     monkeypatch.setattr("flows.pipeline_flow.prepare", lambda config: time.sleep(60))
     with pytest.raises(TimeLimitError):
         run_flow(tracked_home, pipeline_flow, config=changed(toy_config, {"limits.hours": 0.1 / 3600}))
@@ -88,7 +88,7 @@ def test_an_alarm_that_a_library_swallows_is_repeated(monkeypatch: pytest.Monkey
     [
         (RuntimeError("unexpected"), 3),
         (FetchError("the server is overloaded"), 3),
-        (CorpusError("the text is empty"), 1),  # a person must act
+        (CorpusError("the text is empty"), 1),  # A user must act on this error.
     ],
 )
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""`rnnlm probe`, on a real Prefect server with a real MLflow store: what is printed, shown and logged."""
+"""`rnnlm probe` prints, shows and logs its results, on a real Prefect server with a real MLflow store."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,8 @@ def test_a_probe_is_printed_and_published_in_prefect_and_mlflow(
     assert parameters[parameter[0]] == parameter[1]
     assert [step for step, _ in metrics[metric[0]]] == metric[1]
 
-    found = json.loads(printed(capsys, *arguments, "--json"))  # the same settings: the same figures and MLflow run
+    # The same settings give the same figures and the same MLflow run.
+    found = json.loads(printed(capsys, *arguments, "--json"))
     assert f"picture    {found['picture']}" in lines
     assert Path(found["picture"]).read_bytes().startswith(PNG)
     assert found.get("scores") or found.get("curves")

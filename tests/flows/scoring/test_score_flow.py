@@ -1,4 +1,4 @@
-"""Scoring by the registered champion, on a real Prefect server: artifact, event, and none without drift."""
+"""Scoring by the champion on a real Prefect server makes an artifact, and an event only if there is drift."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
 
     other = ScoringConfig(input=str(tmp_path / "other.txt"), output=str(tmp_path / "other.parquet"))
     assert run_flow(tracked_home, score_flow, other).drift.drifted
-    # Events are stored in order: with the second run's there, the first run's would be, too.
+    # Events are stored in order. If the event of the second run is stored, that of the first run would be, too.
     (event,) = awaited_drift_events(tmp_path)
     assert event["payload"]["output"] == str(tmp_path / "other.parquet")
     assert "prefect.flow-run" in str(event["related"])

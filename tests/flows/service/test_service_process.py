@@ -1,4 +1,4 @@
-"""Readers of logs see whole lines once, also after a log was moved away because it was long."""
+"""Readers of logs see each complete line once, even after a long log was renamed."""
 
 from pathlib import Path
 

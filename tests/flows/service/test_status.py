@@ -1,4 +1,4 @@
-"""The lines of `rnnlm status` about runs on a real Prefect server, and about models in a real MLflow store."""
+"""The output of `rnnlm status` about runs on a real Prefect server, and about models in a real MLflow store."""
 
 import json
 import re
@@ -39,7 +39,8 @@ TOY = "rnnlm-toy"
 @pytest.fixture
 def client(prefect_server: None) -> Iterator[SyncPrefectClient]:
     with get_client(sync_client=True) as client:
-        while found := client.read_flow_runs():  # of other tests: only the last five are shown
+        # Runs of other tests are deleted, because only the last five runs are shown.
+        while found := client.read_flow_runs():
             for run in found:
                 client.delete_flow_run(run.id)
         for deployment in client.read_deployments():
@@ -61,7 +62,7 @@ def tickets(client: SyncPrefectClient) -> UUID:
 
 
 def run_through(client: SyncPrefectClient, deployment: UUID, tags: list[str], *states: State[None]) -> str:
-    """Let a run of the deployment have the states, the last one to stay. Returns its name."""
+    """Give a run of the deployment these states in order, and return its name."""
     run = client.create_flow_run_from_deployment(deployment, tags=tags)
     for state in states:
         client.set_flow_run_state(run.id, state, force=True)
@@ -99,7 +100,7 @@ def test_what_has_not_begun_waits_under_its_schedules_name(
     assert waiting.startswith(f"waiting    tickets{by_hand}: due ")
     assert waiting.endswith(f", waits for {waits_for}")
     assert random_name not in "\n".join(lines)
-    [coming] = status.next  # 29 February, not the run that waits
+    [coming] = status.next  # This is 29 February, and not the waiting run.
     assert coming.name == "pipeline/tickets"
     assert coming.when.endswith("02-29 01:00")
 
@@ -181,7 +182,7 @@ def lose_version_1(client: "MlflowClient") -> None:
 
 
 def lose_the_second_champion(client: "MlflowClient") -> None:
-    client.set_model_version_tag(TOY, "2", "alias", "champion")  # as before there was a history
+    client.set_model_version_tag(TOY, "2", "alias", "champion")  # This is the state before champions had a history.
     client.set_registered_model_alias(TOY, "champion", "2")
     client.delete_model_version(TOY, "2")
 

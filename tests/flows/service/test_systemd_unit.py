@@ -1,4 +1,4 @@
-"""The systemd unit: valid for systemd, and never one home's in the place of another's."""
+"""The systemd unit is valid, and never replaces the unit of another home."""
 
 import os
 import shutil
@@ -42,14 +42,14 @@ def test_installing_writes_the_unit_and_says_what_is_left_to_do(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("PATH", "")  # without systemctl
+    monkeypatch.setenv("PATH", "")  # Without systemctl.
     lines = install_unit(home, 4300, 5100)
     text = unit_file().read_text()
     assert f"RNNLM_HOME={home.root}" in text
     assert "up --quiet --port 4300 --mlflow-port 5100" in text
     assert "systemctl --user enable --now rnnlm.service" in "\n".join(lines)
-    install_unit(home, 4300, 5100)  # again: nothing changes
-    with home.lock_if_free(LOCK):  # up already: a second one would end at once
+    install_unit(home, 4300, 5100)  # A second installation changes nothing.
+    with home.lock_if_free(LOCK):  # The home is already running, so a second `rnnlm up` would end at once.
         write_running(home, RunningHome(os.getpid(), "", 4300, 5100))
         assert "systemctl --user enable rnnlm.service" in "\n".join(install_unit(home, 4300, 5100))
     with pytest.raises(ConfigError, match="belongs to another home"):

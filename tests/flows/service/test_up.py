@@ -1,4 +1,4 @@
-"""`rnnlm up` for real: every server starts, survives kill -9, resumes what was interrupted, and leaves nothing."""
+"""A real `rnnlm up` starts every server, survives kill -9, resumes interrupted runs, and leaves no process."""
 
 import json
 import os
@@ -27,7 +27,7 @@ SMALL = ["model.hidden_size=16", "tokenizer.kind=word", "training.device=cpu", "
 
 
 class Up:
-    """Commands of a user who lives in one home."""
+    """The commands of a user with one home."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -60,7 +60,7 @@ class Up:
         return [*found.services, *found.flow_runs.values()]
 
     def kill(self, service: str) -> None:
-        """Kill the service's own process, not its children."""
+        """Kill the service's own process, but not its children."""
         services = find_home_processes(self.home).services
         [leader] = [
             one for one in services if one.environ()["RNNLM_SERVICE"] == service and one.pid == os.getsid(one.pid)
@@ -68,7 +68,7 @@ class Up:
         leader.kill()
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        # HTTPError: the server has just been killed.
+        # HTTPError is ignored, because the server has just been killed.
         came = poll_until(condition, PATIENCE_SECONDS, ignored=httpx.HTTPError)
         assert came, f"no {what}\n{self.rnnlm('logs', '-n', '50')}"
 
@@ -98,12 +98,12 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     assert refused.returncode == 2
     assert f"port {up.ports[1]} is not free: process " in refused.stderr
 
-    # Longer than this test, which kills it four times.
+    # Training takes longer than this test, which kills it four times.
     settings = [*SMALL, "training.epochs=100000", "training.checkpoints.every_seconds=1"]
     options = [part for setting in settings for part in ("--set", setting)]
     scheduled = up.rnnlm("schedule", "--corpus", os.path.relpath(toy_folder), "--name", "mine", *options)
     assert "pipeline/mine" in scheduled
-    assert "paused     pipeline/nightly" in scheduled  # the example gives way to the first own schedule
+    assert "paused     pipeline/nightly" in scheduled  # The example is paused when the first own schedule is made.
     assert "0 2 * * *" in up.rnnlm("schedules")
     up.rnnlm("trigger", "mine")
     up.wait_for(lambda: up.history_bytes() > 0, "training")
@@ -115,12 +115,13 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
         up.wait_for(lambda before=before: up.history_bytes() > before, f"training without {service}")
     up.wait_for(lambda: up.pipeline_runs()[0]["state"]["type"] == "RUNNING", "Prefect's server")
 
-    up.kill("worker")  # its flow run ends with it; another worker goes on with it
+    up.kill("worker")  # The worker's flow run ends with it, and another worker continues the run.
     up.wait_for(lambda: "resumed" in up.pipeline_runs()[0]["tags"], "resumed run after the worker's end")
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after the worker's end")
 
-    # The flow run's process alone, as the kernel kills it without memory: nobody waits for the next settling.
+    # Only the flow run's process is killed, as the kernel does when memory runs out. Settling must not wait for its
+    # schedule.
     before, killed = len(up.pipeline_runs()), find_home_processes(up.home).flow_runs
     for process in killed.values():
         process.kill()
@@ -140,7 +141,8 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after rnnlm up was killed")
 
-    # A power cut: every process at once. Prefect's database then says that the run is running, and holds its slot.
+    # A power cut ends every process at once. Prefect's database then says that the run is running and occupies its
+    # slot.
     for process in [psutil.Process(up.running().pid), *up.processes()]:
         process.kill()
     up.wait_for(lambda: up.processes() == [] and read_running(up.home) is None, "end of everything")
@@ -150,7 +152,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after the power cut")
 
-    # Down: a checkpoint, a final state for every run, no process.
+    # rnnlm down writes a checkpoint, gives every run a final state, and leaves no process.
     up.rnnlm("down")
     assert up.processes() == []
     assert list(up.home.runs.glob("*/checkpoints/*"))
@@ -159,7 +161,8 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     up.rnnlm("up", "--detach", *up.ports)
     types = {"CRASHED", "CANCELLED", "COMPLETED", "PENDING", "RUNNING"}
     assert {run["state"]["type"] for run in up.flow_runs()} <= types
-    assert [run["state"]["name"] for run in up.pipeline_runs()].count("Stopped") == 1  # by rnnlm down
+    # This run was stopped by rnnlm down.
+    assert [run["state"]["name"] for run in up.pipeline_runs()].count("Stopped") == 1
     short = [part for setting in [*SMALL, "training.epochs=1"] for part in ("--set", setting)]
     up.rnnlm("schedule", "--corpus", str(toy_folder), "--name", "short", *short)
     followed = up.rnnlm("trigger", "short", "--wait")
@@ -175,13 +178,13 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     assert decision == "rnnlm-toy version 1 is the new champion: there was no champion before it."
     assert {night["schedule"]: bool(night["next"]) for night in status["nights"]}["short"]
     assert "by hand    short: " in up.rnnlm("status")
-    up.rnnlm("trigger", "settle")  # as its schedule may do in the same seconds
+    up.rnnlm("trigger", "settle")  # The flow's schedule may do the same in these seconds.
     assert "ended      Completed" in up.rnnlm("trigger", "settle", "--wait")
     assert "deleted pipeline/mine" in up.rnnlm("unschedule", "mine")
     assert "paused pipeline/nightly" in up.rnnlm("unschedule", "nightly")
     assert "pipeline/mine" not in up.rnnlm("schedules")
     process = psutil.Process(up.running().pid)
-    process.send_signal(signal.SIGINT)  # Ctrl-C on the terminal of rnnlm up
+    process.send_signal(signal.SIGINT)  # This corresponds to Ctrl-C on the terminal of rnnlm up.
     process.wait(PATIENCE_SECONDS)
     assert up.processes() == []
     with reaching_mlflow(up.home) as client:

@@ -1,4 +1,4 @@
-"""The deployment `prune`: what living flow runs may read stays, and Prefect shows a table."""
+"""The deployment `prune` keeps what running flow runs may read, and shows a table in Prefect."""
 
 import os
 import time

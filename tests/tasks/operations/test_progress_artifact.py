@@ -1,4 +1,4 @@
-"""Progress reports on their way to Prefect."""
+"""Progress reports reach Prefect as an artifact."""
 
 import queue
 

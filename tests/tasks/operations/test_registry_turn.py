@@ -1,4 +1,4 @@
-"""One change of a shared registry at a time, by Prefect's own server."""
+"""Prefect's server allows one process at a time to change a shared registry."""
 
 import pytest
 
@@ -10,7 +10,8 @@ from tests.lock_assertions import assert_one_at_a_time
 @pytest.mark.long
 @pytest.mark.usefixtures("prefect_server")
 def test_changes_of_a_shared_registry_follow_one_another(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # a server, which nobody asks here
+    # A registry on a server is shared. No request is sent to this one.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     assert_one_at_a_time(lambda: registry_turn(home))
 
 

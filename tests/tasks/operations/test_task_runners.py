@@ -1,4 +1,4 @@
-"""Calls as task runs in other processes: results and errors come back; the processes end with the flow's."""
+"""Calls run as task runs in other processes, return results and errors, and end together with the flow."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ called = called.with_options(retry_delay_seconds=0)
 
 
 def in_flow(use: Callable[[Engine], Any], worth: int = 2) -> Any:
-    """Return what `use` makes of an engine that is opened in a flow run."""
+    """Open an engine in a flow run, and return what `use` returns for it."""
 
     @flow
     def using() -> Any:
@@ -67,7 +67,7 @@ def in_flow(use: Callable[[Engine], Any], worth: int = 2) -> Any:
 @pytest.mark.slow
 def test_calls_are_answered_by_other_processes_which_end(prefect_server: None) -> None:
     def use(engine: Engine) -> list[int]:
-        with pytest.raises(CorpusError, match="no such file"):  # and the process goes on
+        with pytest.raises(CorpusError, match="no such file"):  # The process continues after an error.
             engine.submit(find_source, "/no/such/file", "auto").result()
         assert engine.submit(abs, -3).result() == 3
         assert engine.workers == 2
@@ -123,7 +123,7 @@ def test_processes_end_at_once_if_the_flow_is_interrupted(prefect_server: None, 
 
 @pytest.mark.slow
 def test_a_killed_flow_leaves_no_process(prefect_server: None) -> None:
-    server = get_current_settings().api.url  # else Prefect starts one that outlives the flow
+    server = get_current_settings().api.url  # Otherwise Prefect would start a server that outlives the flow.
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PREFECT_API_URL": str(server)}
     command = [sys.executable, "-c", SCRIPT]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -153,11 +153,11 @@ def test_each_shard_is_a_task_run(
     before = shard_runs()
     config = SequencesConfig(mode="stream", processes=processes)
     assert not flow(tokenize_corpus)(toy_corpus, toy_tokenizer, config).skipped
-    assert poll_until(lambda: shard_runs() - before == 3, 20)  # one for each split's file
+    assert poll_until(lambda: shard_runs() - before == 3, 20)  # There is one shard for the file of each split.
 
 
 def fail_the_first_time(error: type[Exception], notes: Path) -> int:
-    """Return the number of calls so far. The first raises the error."""
+    """Return the number of calls so far. The first call raises the error."""
     with notes.open("a") as stream:
         stream.write("called\n")
     calls = len(notes.read_text().splitlines())

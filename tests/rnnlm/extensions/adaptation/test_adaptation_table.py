@@ -1,4 +1,4 @@
-"""The table of `rnnlm evaluate`: each row is what its name says, and fitted where it may be fitted."""
+"""Each row of the table has the scores that its name says, with settings fitted on the validation text."""
 
 import copy
 
@@ -48,15 +48,17 @@ def test_each_adaptation_is_a_row_of_the_table(
     static, *_, mixture, everything = comparison.variants
     network = toy_evaluation.scores["test"].network
     assert network is not None
-    assert static.perplexity == pytest.approx(network.perplexity, rel=1e-6)  # another batch size
-    # The share of the counts is fitted on the validation split alone.
+    assert static.perplexity == pytest.approx(network.perplexity, rel=1e-6)  # The evaluation has another batch size.
+    # The weight of the n-gram model is fitted only on the validation split.
     counts, _ = count_training_split(toy_dataset, 5)
     neural = static_log_probabilities(trained, toy_dataset, "valid")
     of_counts, _ = split_log_probabilities(counts, toy_dataset, "valid")
-    assert mixture.settings == {"share": pytest.approx(best_share(neural, of_counts), rel=1e-4)}  # read row by row
+    # These losses are computed row by row.
+    assert mixture.settings == {"share": pytest.approx(best_share(neural, of_counts), rel=1e-4)}
     assert sum(everything.settings.values()) == pytest.approx(1)
     assert list(everything.settings) == ["network", "cache", "counts"]
-    of_counts_alone, _ = split_log_probabilities(counts, toy_dataset, "test")  # which know this toy language best
+    # The n-gram model is the best model of this toy language.
+    of_counts_alone, _ = split_log_probabilities(counts, toy_dataset, "test")
     assert everything.nll_nats_per_token == pytest.approx(-of_counts_alone.mean(), rel=1e-6)
     shown = comparison.rows
     assert [row["model"] for row in shown] == names
@@ -68,17 +70,19 @@ def test_no_learning_and_no_cache_give_the_static_perplexity(
 ) -> None:
     wanted = Adaptations(DynamicConfig(rate=0.0), CacheConfig(share=0.0))
     static, *others = measure_adaptations(trained, toy_dataset, "test", wanted).variants
-    assert len({variant.nll_nats_per_token for variant in others}) == 1  # the same to the last bit
-    assert others[0].perplexity == pytest.approx(static.perplexity, rel=1e-6)  # another batch size
+    assert len({variant.nll_nats_per_token for variant in others}) == 1  # The losses are the same to the last bit.
+    # The static scores have another batch size.
+    assert others[0].perplexity == pytest.approx(static.perplexity, rel=1e-6)
 
 
 @pytest.mark.long
 def test_tuning_takes_the_best_of_its_grid_on_validation(
     toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model that needs its training undone: only a rate of 0.5 learns anything to speak of."""
-    monkeypatch.setattr(adaptation_table, "RATES", (1e-6, 0.5, 1e6))  # nothing, something, divergence
-    monkeypatch.setattr(adaptation_table, "DECAYS", (0.0, 1.0))  # 1: straight back to the trained weights
+    """Only a rate of 0.5 lets the model learn noticeably, and any decay would undo what it has learned."""
+    # These rates lead to no learning, to learning, and to divergence.
+    monkeypatch.setattr(adaptation_table, "RATES", (1e-6, 0.5, 1e6))
+    monkeypatch.setattr(adaptation_table, "DECAYS", (0.0, 1.0))  # A decay of 1 restores the trained weights.
     valid = StoredSplit(toy_dataset, "valid")
     dynamic = adaptation_table.tuned_dynamic(trained, valid, "sentence", DynamicConfig(segment_length=10))
     assert (dynamic.rate, dynamic.decay, dynamic.segment_length) == (0.5, 0.0, 10)
@@ -108,7 +112,7 @@ def test_a_diverging_model_is_refused(toy_dataset: DatasetRecord, trained: Langu
 def test_counts_alone_do_not_adapt(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_corpus: CorpusRecord
 ) -> None:
-    """There is no network whose probabilities could be mixed: they would be 1 for every token."""
+    """An n-gram model has no network, whose probabilities would be 1 for every token if they were used."""
     run = run_training(home, changed(toy_config, {"model.kind": "kneser-ney"}), toy_dataset, untracked)
     config = CorpusConfig(source=str(toy_corpus.folder))
     for wanted in (Adaptations(kneser_ney=True), Adaptations(cache=CacheConfig()), Adaptations(DynamicConfig())):
@@ -131,12 +135,16 @@ def test_fitted_adaptations_require_the_test_split(
         home, toy_run.model_folder, CorpusConfig(source=str(path)), Adaptations(cache=CacheConfig())
     )
     assert (whole.split, whole.tokens) == ("all", 35)
-    assert whole.variants[1].perplexity < whole.variants[0].perplexity  # the same line five times
+    # The text has the same line five times, which helps the cache.
+    assert whole.variants[1].perplexity < whole.variants[0].perplexity
 
 
 @pytest.mark.long
 def test_an_ensemble_adapts_as_one_model(toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
-    """Twice the same network: each learns half of what it would alone, from the same loss."""
+    """The ensemble has the same network twice.
+
+    From the same loss, each copy learns half as much as a single network.
+    """
     twice = joined([trained, copy.deepcopy(trained)], np.array([0.5, 0.5]))
     alone = measure_adaptations(trained, toy_dataset, "test", Adaptations(DynamicConfig(), CacheConfig(theta=0.3)))
     doubled = Adaptations(DynamicConfig(rate=0.06), CacheConfig(theta=0.15))

@@ -1,4 +1,4 @@
-"""Dynamic evaluation and the cache: nothing is known before it is scored, and nothing is left behind."""
+"""Dynamic evaluation and the cache use no token before it is scored, and leave the model unchanged."""
 
 import math
 
@@ -47,7 +47,7 @@ def test_a_token_inside_a_segment_is_scored_without_those_after_it(model: Langua
 
 @pytest.mark.parametrize("place", [0, 1, 6, 9])
 def test_the_mixture_is_a_distribution(model: LanguageModel, place: int) -> None:
-    """The probability of the token at this place, summed over all possible tokens."""
+    """The probabilities of all possible tokens at this place must add up to 1."""
     line = [5, 7, 5, 5, 9, 4, 7, 5, 11, 7]
     total = 0.0
     for token in range(VOCABULARY):
@@ -58,7 +58,7 @@ def test_the_mixture_is_a_distribution(model: LanguageModel, place: int) -> None
 
 @MODES
 def test_cache_probabilities_equal_a_slow_loop(model: LanguageModel, mode: Mode) -> None:
-    """Against loops: after state h, p(w) = sum of exp(theta h · h_i) where w followed h_i / sum of all."""
+    """The expected p(w) is the sum of exp(theta h · h_i) where w followed h_i, divided by the sum over all i."""
     lines = random_lines(5, 6)
     states: list[torch.Tensor] = []
     words: list[int] = []
@@ -76,12 +76,12 @@ def test_cache_probabilities_equal_a_slow_loop(model: LanguageModel, mode: Mode)
         expected.append(followed / sum(weights.values()))
     walked = score_in_order(model, text_of(lines, mode), mode, cache=CACHE)
     assert np.exp(walked.cache[1:]) == pytest.approx(expected, rel=1e-4, abs=1e-9)
-    assert walked.cache[0] == walked.model[0]  # nothing is remembered yet
+    assert walked.cache[0] == walked.model[0]  # The cache is still empty.
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_learning_step_of_every_kind_follows_the_paper(kind: ModelKind) -> None:
-    """w ← w - rate * gradient, then w ← w + decay * (trained - w); the second segment is scored with that."""
+    """The steps are w ← w - rate * gradient and w ← w + decay * (trained - w), before the second segment is scored."""
     model = random_model(kind, VOCABULARY)
     lines = [[5, 6, 7], [8, 9, 10]]
     dynamic = DynamicConfig(rate=0.3, decay=0.25, segment_length=4)
@@ -91,7 +91,7 @@ def test_one_learning_step_of_every_kind_follows_the_paper(kind: ModelKind) -> N
     with torch.no_grad():
         for weight in model.parameters():
             assert weight.grad is not None
-            weight -= 0.3 * weight.grad * (1 - 0.25)  # it began at `trained`
+            weight -= 0.3 * weight.grad * (1 - 0.25)  # The weight began at `trained`, so the decay shortens the step.
         logits, _ = model(torch.tensor([[2, 8, 9, 10]]))
     expected = logits[0].log_softmax(-1)[torch.arange(4), torch.tensor([8, 9, 10, 3])]
     assert walked[4:] == pytest.approx(expected.numpy(), rel=1e-4)
@@ -100,9 +100,10 @@ def test_one_learning_step_of_every_kind_follows_the_paper(kind: ModelKind) -> N
 
 
 def test_a_scaled_step_follows_the_paper(model: LanguageModel) -> None:
-    """Each weight's rate is divided by r + 0.1, its decay multiplied by r, at most to 1; r from the training text.
+    """The rate of each weight is divided by r + 0.1, and its decay is multiplied by r, to at most 1.
 
-    Segments of 4 tokens; one of 3 counts for three quarters, there and here.
+    r is measured on the training text. Segments have 4 tokens, and a segment of 3 tokens has a weight of three
+    quarters, both in the measurement and in the step.
     """
     train = text_of([[7, 7, 5], [4, 10]], "sentence")
     config = DynamicConfig(rate=0.1, decay=0.5, segment_length=4, scaled=True)

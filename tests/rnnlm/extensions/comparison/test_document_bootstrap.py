@@ -1,4 +1,4 @@
-"""Two models on the same documents: the difference, and whether it is more than chance."""
+"""For two models on the same documents, the bootstrap gives their difference and its significance."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_a_constant_difference_is_found_exactly() -> None:
 
 
 def test_the_interval_is_that_of_the_mean() -> None:
-    """Documents of one size: two-sided 95 % is 1.96 standard errors."""
+    """For documents of equal size, the 95 % interval is ± 1.96 standard errors."""
     generator = np.random.default_rng(1)
     excess = generator.normal(0, 50, 400)
     (pair,) = pair_differences({"one": 1_000 + excess, "two": np.full(400, 1_000.0)}, BYTES)

@@ -1,4 +1,4 @@
-"""Which runs a comparison consists of."""
+"""A comparison plans its runs: configurations, trials and seeds."""
 
 import pytest
 
@@ -29,7 +29,8 @@ def test_recurrent_dropout_is_for_kinds_with_a_recurrent_matrix(toy_dataset: Dat
     assert configs["elman"].training.dropout.recurrent == 0.5
     assert configs["min-gru"].training.dropout.recurrent == 0.0
     for config in configs.values():
-        assert PipelineConfig.model_validate(config.model_dump()) == config  # as a run's folder is read back
+        # The configuration is equal after it was read back from a run's folder.
+        assert PipelineConfig.model_validate(config.model_dump()) == config
 
 
 def test_the_token_budget_follows_the_matched_quantity(toy_dataset: DatasetRecord) -> None:
@@ -51,7 +52,7 @@ def test_trials_are_drawn_around_each_kinds_default_rate() -> None:
     factors = [
         [trial.learning_rate / rate for trial in trial_settings(one, 9)] for one, rate in ((wide, 0.0005), (gru, 0.004))
     ]
-    assert factors[0] == pytest.approx(factors[1], rel=0.05)  # rates are rounded
+    assert factors[0] == pytest.approx(factors[1], rel=0.05)  # Rates are rounded.
 
 
 def test_settings_and_seed_reach_training() -> None:
@@ -72,7 +73,7 @@ def test_a_budget_of_tokens_or_seconds_is_required() -> None:
     [({}, 50 * 8), ({"tie_embeddings": False}, 2 * 50 * 8), ({"input": "one-hot", "tie_embeddings": False}, 50 * 8)],
 )
 def test_parameters_are_counted_as_by_hand(settings: dict[str, object], embedding: int) -> None:
-    """8 · 8 each for W and U, 8 for b, and 50 for the bias of the head; one-hot inputs are not trained."""
+    """W and U have 8 · 8 parameters each, b has 8, and the output bias has 50. One-hot inputs are not trained."""
     counted = count_parameters(ModelConfig(hidden_size=8, **settings), 50)
     assert counted.embedding == embedding
     if "input" not in settings:
@@ -89,13 +90,13 @@ def test_every_kind_has_as_many_parameters_as_the_budget(kind: ModelKind, layers
 
 @pytest.mark.parametrize("kind", ["transformer", "xlstm"])
 def test_fewer_heads_meet_a_small_budget(kind: ModelKind) -> None:
-    """A step of 8 units is 6 % of a network of 60 with 4,000 untied tokens."""
+    """A step of 8 units changes the parameters by 6 % in a network of 60 units with 4,000 untied tokens."""
     config = ModelConfig(hidden_size=64, tie_embeddings=False)
     budget = count_parameters(config, 4_000).total
     matched = match_parameters(config, kind, 4_000, budget)
     assert matched.heads < config.heads or kind == "xlstm"
     assert abs(count_parameters(matched, 4_000).total - budget) <= PARAMETER_TOLERANCE * budget
-    ModelConfig.model_validate(matched.model_dump())  # the heads divide the units
+    ModelConfig.model_validate(matched.model_dump())  # The number of heads divides the number of units.
 
 
 @pytest.mark.parametrize("kind", ["transformer", "xlstm"])

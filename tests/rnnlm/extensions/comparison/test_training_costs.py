@@ -11,5 +11,5 @@ from rnnlm.extensions.comparison import training_costs
 def test_the_peak_memory_is_known_without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_linux = training_costs.peak_mebibytes()
     monkeypatch.setattr(training_costs, "LINUX_STATUS", tmp_path / "missing")
-    assert of_linux <= training_costs.peak_mebibytes() + 1  # which may count the parent's, too
-    assert training_costs.peak_mebibytes() < 50 * of_linux  # so it is mebibytes
+    assert of_linux <= training_costs.peak_mebibytes() + 1  # getrusage may include the memory of the parent process.
+    assert training_costs.peak_mebibytes() < 50 * of_linux  # This shows that the unit is MiB.

@@ -1,4 +1,4 @@
-"""Programs that test_launcher.py runs in each of two processes: python rank_programs.py PROGRAM FOLDER."""
+"""Programs that test_launcher.py runs in each of two processes with python rank_programs.py PROGRAM FOLDER."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from rnnlm.extensions.distributed.worker import worker_process
 
 
 def talk(folder: Path, rank: int) -> None:
-    """Write what each collective returns, and at which addresses this process and torchrun accept connections."""
+    """Write the results of each collective, and the addresses on which this process and torchrun accept connections."""
     import torch
 
     from rnnlm.training.process_group import join_process_group
@@ -32,7 +32,7 @@ def talk(folder: Path, rank: int) -> None:
 
 
 def listening(pid: int) -> list[str]:
-    """Return the addresses at which a process accepts connections."""
+    """Return the addresses on which a process accepts connections."""
     connections = psutil.Process(pid).net_connections("inet")
     return [connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN]
 

@@ -1,4 +1,4 @@
-"""Runs that continue with a different number of processes; test_resizing.py runs this file in a fork."""
+"""Runs that continue with a different number of processes. test_resizing.py runs this file in a forked process."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch._inductor  # seeding needs it: once here, not for seconds in every rank
+import torch._inductor  # Seeding needs this import, which takes seconds and is done here once for all ranks.
 
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -26,10 +26,10 @@ from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_loop import TrainingLoop
 from tests.configs import new_model, plain_training
 
-VOCABULARY, ROWS, WINDOW = 40, 7, 5  # ROWS: of 4 processes the last has fewer than the others
+VOCABULARY, ROWS, WINDOW = 40, 7, 5  # With 4 processes, the last one has fewer of the rows than the others.
 STEPS, EPOCHS = 14, 3
-STOP, CHECKPOINT, KILL = 6, 4, 6  # steps done when it stops
-INTERRUPTED = 128 + signal.SIGTERM  # exit code
+STOP, CHECKPOINT, KILL = 6, 4, 6  # Steps that are done when the run stops, writes its checkpoint, or is killed.
+INTERRUPTED = 128 + signal.SIGTERM  # The exit code.
 SETTINGS = {
     "batch_size": ROWS,
     "window_length": WINDOW,
@@ -40,7 +40,9 @@ SETTINGS = {
     "averaging.kind": "exponential",
 }
 MASKED = {f"dropout.{name}": 0.3 for name in ("words", "inputs", "layers", "outputs", "recurrent")} | {
-    "accumulation": 2  # of two rows at most: of 4 processes the last takes its only one at once
+    # A process has at most two rows of a batch. With 4 processes, the last one has only one row, and needs no
+    # accumulation.
+    "accumulation": 2
 }
 
 
@@ -51,7 +53,10 @@ class Case:
     masked: bool = False
 
     def text(self) -> TokenRows:
-        """Return a stream of 8 windows, or 9 batches of sentences. In the last one, one of 4 processes has no row."""
+        """Return a stream of 8 windows, or sentences for 9 batches.
+
+        In the last batch, one of 4 processes has no row.
+        """
         draw = np.random.default_rng(0)
         if self.mode == "stream":
             tokens = draw.integers(3, VOCABULARY, 301).tolist()
@@ -74,9 +79,10 @@ CASES = {
 
 
 def train(case: Case, folder: Path, process_group: ProcessGroup, stop: str, processes_at_start: int | None) -> None:
-    """Train in float64, from the folder's newest checkpoint if there is one.
+    """Train in float64, from the newest checkpoint in the folder if there is one.
 
-    stop: "signal" or "kill" ends it early. At the end rank 0 writes loss, norm, state and weights of each step.
+    `stop` is "signal" or "kill" to end training early. At the end, rank 0 writes the loss, gradient norm, state and
+    weights of each step.
     """
     seed_everything(0, deterministic=False)
     process_group = replace(process_group, size_at_start=processes_at_start)
@@ -104,7 +110,7 @@ def train(case: Case, folder: Path, process_group: ProcessGroup, stop: str, proc
     )
     loop.validation_steps = frozenset({CHECKPOINT})
     for cell in model.stack.cells:
-        cell.precision = None  # float64, as the weights
+        cell.precision = None  # Compute in float64, like the weights.
     steps: dict[str, Any] = {}
 
     class Watched(Updater):
@@ -132,7 +138,7 @@ def train(case: Case, folder: Path, process_group: ProcessGroup, stop: str, proc
 
 
 def run_ranks(case: Case, folder: Path, size: int, stop: str = "", processes_at_start: int | None = None) -> list[int]:
-    """Train in forked processes; their exit codes, negative for signals."""
+    """Train in forked processes, and return their exit codes, which are negative for signals."""
     store = folder.parent / f"store-{len(list(folder.parent.glob('store-*')))}-0"
     store.touch()
     children = []
@@ -150,9 +156,10 @@ def run_ranks(case: Case, folder: Path, size: int, stop: str = "", processes_at_
                 train(case, folder, process_group, stop, processes_at_start)
             os._exit(0)
         except InterruptedTraining:
-            os._exit(INTERRUPTED)  # at once: to drop the group's objects may wait forever for gloo's threads
+            # Exit at once, because deleting the group's objects may wait forever for gloo's threads.
+            os._exit(INTERRUPTED)
         except BaseException:
-            if stop != "kill":  # else the others are gone
+            if stop != "kill":  # After a kill, the other processes are gone.
                 traceback.print_exc()
             os._exit(1)
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
@@ -168,7 +175,7 @@ def results(folder: Path) -> Results:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Results]:
-    """Return the results of a run by so many processes without interruption."""
+    """Return a function that trains with a number of processes without interruption, and returns the results."""
     found: dict[tuple[str, int], Results] = {}
 
     def run(name: str, size: int) -> Results:
@@ -199,7 +206,7 @@ def test_an_interrupted_run_continues_with_another_number_of_processes(
     assert set(run_ranks(CASES[name], folder, before, "signal")) == {INTERRUPTED}
     assert run_ranks(CASES[name], folder, after, processes_at_start=before) == [0] * after
     again = results(folder)
-    assert f"{STOP} loss" not in again  # it did not start over
+    assert f"{STOP} loss" not in again  # The run did not start from the beginning.
     check_rest(again, uninterrupted(name, before), STOP, 1e-10)
     assert again["changes"].tolist() == [[STOP, after]]
 
@@ -207,7 +214,7 @@ def test_an_interrupted_run_continues_with_another_number_of_processes(
 def test_a_killed_run_continues_with_fewer_processes_twice(
     tmp_path: Path, uninterrupted: Callable[[str, int], Results]
 ) -> None:
-    """Kill a run two steps after a checkpoint, then end it: it goes on with 2 processes of 4, then with 1."""
+    """A run of 4 processes is killed two steps after a checkpoint, continues with 2 processes, and then with 1."""
     folder = tmp_path / "checkpoints"
     assert -signal.SIGKILL in run_ranks(CASES["stream"], folder, 4, "kill")
     assert set(run_ranks(CASES["stream"], folder, 2, "signal", 4)) == {INTERRUPTED}

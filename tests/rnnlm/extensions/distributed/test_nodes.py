@@ -1,4 +1,4 @@
-"""Runs of several processes that are interrupted, continue with fewer processes, or have two nodes."""
+"""Runs of several processes can be interrupted, continue with fewer processes, or use two nodes."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ class InterruptingError(BaseException): ...
 
 
 class Interrupting(UntrackedRun):
-    """A tracker that sends this process SIGTERM once a new checkpoint is there."""
+    """A tracker that sends SIGTERM to this process when there is a new checkpoint."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -50,7 +50,7 @@ class Interrupting(UntrackedRun):
 
 
 def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int:
-    """Train until the next checkpoint; the last step that is kept."""
+    """Train until the next checkpoint, and return the last stored step."""
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         raise InterruptingError
@@ -69,7 +69,7 @@ def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int
 def test_an_interrupted_run_of_two_processes_ends_bit_identical(
     home: Home, toy_config: PipelineConfig, stream: DatasetRecord, tmp_path: Path
 ) -> None:
-    """In stream mode: each process finds the state of its own lanes in the checkpoint."""
+    """In stream mode, each process reads the state of its own lanes from the checkpoint."""
     settings = {
         "training.epochs": 12,
         "training.batch_size": 6,
@@ -94,7 +94,7 @@ def test_an_interrupted_run_of_two_processes_ends_bit_identical(
 def test_two_nodes_train_as_two_processes_do(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    """Both on this machine: what differs from two machines is the network between them."""
+    """Both nodes are on this machine. On two machines, only the network between them would differ."""
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "flows.command_line", "join", address]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})
@@ -102,11 +102,11 @@ def test_two_nodes_train_as_two_processes_do(
     one = run_training(home, config, toy_dataset, untracked)
     apart = changed(config, {"training.distributed.nodes": 2, "training.distributed.rendezvous": address})
     two = run_training(home, apart, toy_dataset, untracked, force=True)
-    assert one.run_id == two.run_id  # where processes run changes no result
+    assert one.run_id == two.run_id  # The place of the processes does not change results.
     assert two.best_validation_perplexity == one.best_validation_perplexity
     assert there.wait(60) == 0
 
 
 def test_an_address_where_nobody_listens_is_refused(home: Home) -> None:
-    with pytest.raises(TrainingError, match="127.0.0.1:9: nobody listens after 0 s; start the first node"):
+    with pytest.raises(TrainingError, match="127.0.0.1:9: no process listens there after 0 s; start the first node"):
         join(home, "127.0.0.1:9", timeout_seconds=0)

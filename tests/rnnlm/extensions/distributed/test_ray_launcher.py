@@ -1,4 +1,4 @@
-"""Two workers on a local Ray cluster of two nodes: they train as torchrun's do, also after one was killed."""
+"""Two workers on a local Ray cluster of two nodes train like torchrun's, even if one of them is killed."""
 
 import json
 import logging
@@ -34,7 +34,7 @@ SETTINGS = {
     "training.validation.evaluations": 4,
     "training.distributed.processes": 2,
 }
-VALIDATION_STEPS = {152, 304, 456}  # a checkpoint is written before each
+VALIDATION_STEPS = {152, 304, 456}  # A checkpoint is written before each validation.
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def expected(config: PipelineConfig, dataset: DatasetRecord, tmp_path_factory: p
 
 
 class Watching(UntrackedRun):
-    """A tracker that ends a test which takes too long, and acts once when the first checkpoint is there."""
+    """A tracker that ends a test which takes too long, and calls a function once after the first checkpoint."""
 
     def __init__(self, home: Home, act: Callable[[], None] = lambda: None) -> None:
         self.home = home
@@ -93,8 +93,8 @@ def history(run: RunRecord) -> dict[tuple[int, str], dict[str, float]]:
 
 
 def check_that_the_results_are_equal(run: RunRecord, expected: RunRecord) -> None:
-    """Check that the results are equal up to rounding."""
-    assert run.run_id == expected.run_id  # where it was trained changes no result
+    """Assert that the results are equal up to rounding."""
+    assert run.run_id == expected.run_id  # The place of training does not change results.
     assert run.trained_tokens == expected.trained_tokens
     assert run.best_validation_perplexity == pytest.approx(expected.best_validation_perplexity, rel=1e-5)
     here, there = history(run), history(expected)
@@ -178,7 +178,7 @@ def test_a_signal_stops_the_workers_after_a_checkpoint(
         signal.signal(signal.SIGTERM, before)
     assert poll_until(lambda: not ray_workers(), PATIENCE_SECONDS)
     assert checkpoint_steps(watching.home) - VALIDATION_STEPS
-    run = run_training(watching.home, config, dataset, untracked)  # by torchrun, from Ray's checkpoint
+    run = run_training(watching.home, config, dataset, untracked)  # torchrun continues from Ray's checkpoint.
     check_that_the_results_are_equal(run, expected)
 
 
@@ -209,7 +209,7 @@ def test_no_worker_outlives_a_killed_driver(
         assert poll_until(lambda: bool(checkpoint_steps(home)), PATIENCE_SECONDS, every_seconds=0.05)
         driver.kill()
     assert poll_until(lambda: not ray_workers(), PATIENCE_SECONDS)
-    assert checkpoint_steps(home) - VALIDATION_STEPS  # they have written one before they ended
+    assert checkpoint_steps(home) - VALIDATION_STEPS  # The workers have written a checkpoint before they ended.
     run = run_training(home, changed(config, ON_RAY), dataset, Watching(home).open)
     check_that_the_results_are_equal(run, expected)
 
@@ -221,12 +221,12 @@ def test_an_address_where_no_cluster_is_is_reported(
     pytest.importorskip("ray", reason='the extra "ray" is not installed')
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
     watching = Watching(Home(tmp_path))
-    with pytest.raises(EngineError, match="RAY_ADDRESS=127.0.0.1:9: no Ray cluster answers .nobody listens there.;"):
+    with pytest.raises(EngineError, match="RAY_ADDRESS=127.0.0.1:9: no Ray cluster answers .no process listens"):
         run_training(watching.home, changed(config, ON_RAY), dataset, watching.open)
 
 
 def test_the_newest_launch_holds_the_lease(tmp_path: Path) -> None:
-    """Workers of a launch that is gone stop, and what it still does cannot stop those of the new one."""
+    """Workers of an earlier launch stop, and this launch cannot stop the workers of the new one."""
     old, new = Lease(tmp_path / "lease", "old"), Lease(tmp_path / "lease", "new")
     assert not old.is_held()
     old.take()
@@ -258,5 +258,5 @@ def test_workers_get_gpus_if_asked_or_available(
 
 def test_ray_takes_no_nodes() -> None:
     settings = {"distributed.processes": 2, "distributed.nodes": 2, "distributed.rendezvous": "here:1"}
-    with pytest.raises(ValueError, match="launcher=ray takes no nodes and no rendezvous"):
+    with pytest.raises(ValueError, match="launcher=ray does not allow nodes or rendezvous"):
         plain_training(settings | {"distributed.launcher": "ray"})

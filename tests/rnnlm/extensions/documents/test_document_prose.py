@@ -1,4 +1,4 @@
-"""Markdown, reStructuredText, HTML, PDF, docx and epub become prose; untrusted ones do no harm."""
+"""Markdown, reStructuredText, HTML, PDF, docx and epub become prose, and malicious documents do no harm."""
 
 import importlib.util
 import os
@@ -134,7 +134,8 @@ def test_markdown_keeps_headings_paragraphs_items_and_cells() -> None:
         "in a block",
         "quoted",
     ]
-    assert markdown_prose("one\ntwo\n\nthree") == "one two\n\nthree\n\n"  # a line a paragraph, a blank line between
+    # Each paragraph is one line, with a blank line between paragraphs.
+    assert markdown_prose("one\ntwo\n\nthree") == "one two\n\nthree\n\n"
 
 
 def test_comments_in_markdown_are_left_out() -> None:
@@ -172,7 +173,7 @@ def test_pdf_joins_lines_to_paragraphs(home: Home, tmp_path: Path) -> None:
     data = pdf_of("The hyphen-", "ated word", "and Well-", "Known names.")
     expected = {"text": "The hyphenated word and Well- Known names.\n\n"}
     assert stored(home, write(tmp_path / "a.pdf", data)) == expected
-    assert stored(home, write(tmp_path / "bare", data)) == expected  # known by its first bytes
+    assert stored(home, write(tmp_path / "bare", data)) == expected  # The kind is recognized by the first bytes.
     assert stored(home, write(tmp_path / "a.pdf.gz", COMPRESSIONS[".gz"](data))) == expected
 
 
@@ -276,9 +277,9 @@ def test_a_mixed_folder_end_to_end(home: Home, tmp_path: Path) -> None:
     assert corpus.source_counts == {"text": 6}
     assert {one.name: one.reason for one in corpus.left_out} == {
         "h.pdf": "damaged pdf (PdfStreamError: Stream has ended unexpectedly)",
-        "i.md": "holds no prose",
-        "j.rst": "holds no prose",
-        "k.pdf": "holds no prose (pictures of pages?)",
+        "i.md": "contains no prose",
+        "j.rst": "contains no prose",
+        "k.pdf": "contains no prose (pictures of pages?)",
     }
     members = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
     packed = obtain(home, write(tmp_path / "a.zip", zip_of(members)))
@@ -329,7 +330,7 @@ def test_without_its_extra_a_pdf_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
 
 ATTRIBUTES = "".join(f" a{number}='1'" for number in range(60_000))
 HOSTILE_PAGE = f"<p{ATTRIBUTES}>text</p>"
-SLOW_DOCUMENTS: dict[str, bytes] = {  # each takes a parser from ten seconds to hours
+SLOW_DOCUMENTS: dict[str, bytes] = {  # For each of these, a parser needs from ten seconds to hours.
     "attributes.html": HOSTILE_PAGE.encode(),
     "attributes.md": HOSTILE_PAGE.encode(),
     "quotes.rst": b"`a " * 66_000,
@@ -376,6 +377,6 @@ def test_sigterm_ends_the_reading_of_a_document_at_once(tmp_path: Path) -> None:
 
 
 def test_a_parser_that_crashes_costs_one_document() -> None:
-    process = DocumentProcess("keyword")  # ends without an answer, as after a crash
+    process = DocumentProcess("keyword")  # This module ends without an answer, as after a crash.
     with pytest.raises(DocumentError, match="damaged html: its parser ended with code 0"):
         process.prose("html", b"", "<p>text</p>", 1.0)

@@ -1,4 +1,4 @@
-"""An ARPA file has the probabilities of the counts, for a reader of its own and, where it is installed, for KenLM."""
+"""An ARPA file gives the n-gram model's probabilities to a separate reader and, if it is installed, to KenLM."""
 
 import importlib
 import importlib.util
@@ -24,7 +24,8 @@ from tests.configs import plain_config
 from tests.conftest import untracked
 from tests.rnnlm.conftest import Storyteller
 
-Entries = dict[tuple[str, ...], tuple[float, float]]  # n-gram → log₁₀ of its probability, of its back-off weight
+# For each n-gram, log₁₀ of its probability and of its back-off weight.
+Entries = dict[tuple[str, ...], tuple[float, float]]
 
 
 def read_arpa(file: Path) -> Entries:
@@ -43,7 +44,7 @@ def read_arpa(file: Path) -> Entries:
 
 
 def score(entries: Entries, context: tuple[str, ...], word: str) -> float:
-    """Return log₁₀ p(word | context), by Katz's recursion."""
+    """Return log₁₀ p(word | context) by Katz's recursion."""
     if (*context, word) in entries:
         return entries[*context, word][0]
     return entries.get(context, (0.0, 0.0))[1] + score(entries, context[1:], word)
@@ -89,7 +90,8 @@ def test_kenlm_reads_the_file(storyteller: Storyteller, tmp_path: Path) -> None:
     assert mixture is not None
     draw = random.Random(0)
     known = rows_of(storyteller, "train", 500)
-    shuffled = [[row[0], *draw.sample(row[1:-1], len(row) - 2), row[-1]] for row in known]  # most n-grams back off
+    # Most n-grams of shuffled rows need the back-off.
+    shuffled = [[row[0], *draw.sample(row[1:-1], len(row) - 2), row[-1]] for row in known]
     assert len(known + shuffled) == 1_000
     for row in known + shuffled:
         sentence = " ".join(words[token] for token in row[1:-1])
@@ -98,7 +100,7 @@ def test_kenlm_reads_the_file(storyteller: Storyteller, tmp_path: Path) -> None:
 
 
 ODD_LINES = (
-    "<s> a cat sat </s>",  # as a corpus for SRILM has it
+    "<s> a cat sat </s>",  # This is the form of a corpus for SRILM.
     "<s> <s> a dog </s>",
     "<UNK> <unk> a <pad> <bos> cat <eos> sat",
     "<0x3C>s> a <0x3C>/s> <0x3C>0x3C>s> <empty> dog",
@@ -134,7 +136,7 @@ def test_markers_in_the_text_are_words_of_their_own(kind: str, tmp_path: Path) -
 
 
 def scores_by_kenlm(file: Path, words: Sequence[str]) -> list[float] | None:
-    """Return log₁₀ of each word's probability by the package kenlm, or None without it."""
+    """Return log₁₀ of each word's probability by the package kenlm, or None if it is not installed."""
     if importlib.util.find_spec("kenlm") is None:
         return None
     model = importlib.import_module("kenlm").Model(str(file))
@@ -148,7 +150,7 @@ def scores_by_kenlm(file: Path, words: Sequence[str]) -> list[float] | None:
         (["<0x3C>s>", "<s>"], ["<0x3C>s>", "<0x3C>0x3C>s>"]),
         ([" ", "<0x20>"], ["<0x20>", "<0x3C>0x20>"]),
         (["<empty>", ""], ["<empty>", "<0x3C>empty>"]),
-        (["None", "None"], ["None", "<0x4E>one"]),  # ids that a pretrained vocabulary leaves out
+        (["None", "None"], ["None", "<0x4E>one"]),  # A pretrained vocabulary may leave out ids.
         (["a\0b", "\u3000", "\x85"], ["a<0x00>b", "<0x3000>", "<0x85>"]),
     ],
 )

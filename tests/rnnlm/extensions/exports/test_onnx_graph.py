@@ -25,7 +25,8 @@ from tests.configs import plain_model
 def saved(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> LanguageModel:
     """Return a model with random weights, saved with its tokenizer.
 
-    Away from the initial ones, where gates are half open and biases are zero; so little that relu does not explode.
+    The weights differ from the initial ones, for which gates are half open and biases are zero, but only so much that
+    relu does not explode.
     """
     model = build_model(plain_model({"hidden_size": 12} | settings), dataset.vocabulary_size, seed=1).eval()
     generator = torch.Generator().manual_seed(2)
@@ -95,7 +96,7 @@ def test_logits_equal_those_of_torch_over_a_text(
     assert [value.name for value in session.get_outputs()] == ["logits", "new_state"]
 
     ids = text_ids(toy_dataset, "test", 400)
-    lanes = torch.stack([ids, ids.flip(0), ids.roll(7)])  # a batch of another size than the exporter's example
+    lanes = torch.stack([ids, ids.flip(0), ids.roll(7)])  # The batch has another size than the exporter's example.
     state = np.zeros((3, layers, state_size), np.float32)
     found = []
     for token_ids in lanes.split(1, dim=1):
@@ -104,9 +105,10 @@ def test_logits_equal_those_of_torch_over_a_text(
         found.append(logits)
     with torch.inference_mode():
         expected, last = model(lanes)
-    assert expected[~expected.isneginf()].abs().max() < 100  # 1e-4 is above the rounding of float32
+    # At this size, 1e-4 is larger than the rounding of float32.
+    assert expected[~expected.isneginf()].abs().max() < 100
     np.testing.assert_allclose(np.stack(found, axis=1), expected.numpy(), atol=1e-4, rtol=0)
-    # An xLSTM's memory grows to 50 here, where float32 rounds more coarsely.
+    # The memory of an xLSTM grows to 50 here, where float32 has coarser rounding.
     np.testing.assert_allclose(state, last.numpy(), atol=1e-4, rtol=1e-5)
 
 
@@ -118,7 +120,7 @@ def test_one_step_is_a_step_of_the_model(toy_run: RunRecord) -> None:
     expected, last = model(ids, state)
     torch.testing.assert_close(logits, expected[:, 0])
     torch.testing.assert_close(new_state, last)
-    assert model.stack.backend == "fused"  # the copy alone was changed
+    assert model.stack.backend == "fused"  # Only the copy of the model was changed.
 
 
 @pytest.mark.slow
@@ -129,7 +131,8 @@ def test_tokenizer_and_special_tokens_are_written_beside_the_file(toy_run: RunRe
     ids = json.loads(record.special_tokens.read_text(encoding="utf-8"))
     assert ids == {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
     assert record.tokenizer.read_bytes() == (toy_run.model_folder / "tokenizer.json").read_bytes()
-    assert export_onnx(toy_run.model_folder, tmp_path / "a.onnx").file_bytes == record.file_bytes  # again, over it
+    # A second export replaces the file.
+    assert export_onnx(toy_run.model_folder, tmp_path / "a.onnx").file_bytes == record.file_bytes
 
 
 def test_a_tokenizer_of_another_model_is_not_written_over(toy_run: RunRecord, tmp_path: Path) -> None:

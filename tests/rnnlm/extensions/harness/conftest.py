@@ -1,4 +1,4 @@
-"""A model of a running text and one of sentences, both of the toy corpus, and random ones of every kind."""
+"""A model of a running text and one of sentences, both on the toy corpus, and random models of every kind."""
 
 from pathlib import Path
 
@@ -23,11 +23,11 @@ def sentence_model(toy_run: RunRecord) -> LanguageModel:
 
 @pytest.fixture
 def tokenizer(stream_folder: Path) -> TextTokenizer:
-    """Return the toy corpus' words: the same for both models."""
+    """Return the tokenizer of the toy corpus, which both models share."""
     return load_tokenizer(stream_folder)
 
 
 @pytest.fixture(params=KINDS)
 def model_of_any_kind(request: pytest.FixtureRequest, tokenizer: TextTokenizer) -> LanguageModel:
-    """Return random weights, with the toy corpus' words."""
+    """Return a model of any kind with random weights and the words of the toy corpus."""
     return random_model(request.param, tokenizer.vocabulary_size)

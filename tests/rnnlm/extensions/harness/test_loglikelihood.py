@@ -1,4 +1,4 @@
-"""The log-likelihood of a text after another one equals that of a slow reading, and of `rnnlm evaluate` on a file."""
+"""The log-likelihood of a continuation equals that of a simple computation, and of `rnnlm evaluate` on a file."""
 
 import math
 from pathlib import Path
@@ -21,22 +21,23 @@ PAIRS = [
     ("the cat sees", " the dog"),
     ("the cat sees the dog near the river .\nthe fox", " likes the bird .\n"),
     ("", "the dog"),
-    ("the fox likes the cat near the house .\n" * 70, "the dog sees"),  # longer than two evaluation windows
+    # This text is longer than two evaluation windows.
+    ("the fox likes the cat near the house .\n" * 70, "the dog sees"),
     ("the cat\n", "the bird\nthe fox"),
 ]
 
 
 def read_slowly(model: LanguageModel, context_ids: list[int], ids: list[int]) -> float:
-    """Return the log-probability of ids after context_ids, which begin with <bos>.
+    """Return the log-probability of `ids` after `context_ids`, which begin with <bos>.
 
-    One forward pass, each token looked up.
+    It is computed by one forward pass, and a look-up of each token.
     """
     found = log_probabilities_of(model, [*context_ids, *ids[:-1]])[len(context_ids) - 1 :].double()
     return float(found[torch.arange(len(ids)), torch.tensor(ids)].sum())
 
 
 def running(tokenizer: TextTokenizer, text: str) -> list[int]:
-    """Return the ids with <eos> for every line feed."""
+    """Return the token ids of a text, with an <eos> for every line feed."""
     first, *others = [tokenizer.encode(line) for line in text.split("\n")]
     return [*first, *(token_id for line in others for token_id in [EOS, *line])]
 
@@ -79,7 +80,7 @@ def test_unknown_words_cost_their_bytes_and_are_never_greedy(
 ) -> None:
     pairs = [("the cat sees the", " zebra"), ("the cat sees the", " ox"), ("the zebra sees the", " cat")]
     (zebra, greedy), (ox, _), (known, _) = score(stream_model, tokenizer, STREAM, *pairs)
-    assert ox - zebra == pytest.approx(3 * 8 * math.log(2))  # both are <unk>; three letters less
+    assert ox - zebra == pytest.approx(3 * 8 * math.log(2))  # Both words are <unk>, but one has three letters less.
     assert not greedy
     unknown = tokenizer.encode("the zebra sees the")
     assert known == pytest.approx(read_slowly(stream_model, [BOS, *unknown], tokenizer.encode("cat")), rel=1e-4)
@@ -102,7 +103,7 @@ def test_the_model_s_own_continuation_is_greedy(stream_model: LanguageModel, tok
 def test_a_whole_file_costs_what_evaluate_says(
     home: Home, stream_folder: Path, toy_run: RunRecord, tokenizer: TextTokenizer, tmp_path: Path, mode: str
 ) -> None:
-    """Blank lines, unknown words, letters of two bytes, more than one evaluation window."""
+    """The file has blank lines, unknown words, letters of two bytes, and more than one evaluation window."""
     from rnnlm.models.model_factory import load_model
 
     folder = stream_folder if mode == "stream" else toy_run.model_folder
@@ -111,6 +112,6 @@ def test_a_whole_file_costs_what_evaluate_says(
     evaluated = score_corpus(home, folder, CorpusConfig(source=str(tmp_path / "text.txt")))
     cut = STREAM if mode == "stream" else SENTENCE
     nats, last = text_log_likelihoods(load_model(folder), tokenizer, cut, [text, "the cat"], 1)
-    assert nats < 10 * last < 0  # in the order of the texts
+    assert nats < 10 * last < 0  # The losses are in the order of the texts.
     assert evaluated.split == "all"
     assert -nats / math.log(2) / len(text.encode()) == pytest.approx(evaluated.bits_per_byte, rel=1e-6)

@@ -1,4 +1,4 @@
-"""The class that the harness knows as `rnnlm`, asked as the harness asks it."""
+"""The harness can call the class `rnnlm` with its types of requests."""
 
 import importlib
 import json
@@ -24,10 +24,10 @@ from rnnlm.storage.records import CorpusRecord  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import EOS, PLAIN_END_BITS, PLAIN_GAP_BITS, UNK, load_tokenizer  # noqa: E402
 from tests.configs import KINDS, random_model  # noqa: E402
 
-QUESTIONS = [  # after an animal comes a verb, after a verb an article: the grammar of the toy corpus
+QUESTIONS = [  # In the grammar of the toy corpus, an animal is followed by a verb, and a verb by an article.
     {"question": "the cat", "choices": ["house", "sees"], "answer": 1},
     {"question": "the bird likes", "choices": ["the", "river"], "answer": 0},
-    {"question": "the fox follows the", "choices": ["near", "."], "answer": 1},  # neither is right
+    {"question": "the fox follows the", "choices": ["near", "."], "answer": 1},  # Neither choice is right.
 ]
 CHOICE = """
 task: toy-choice
@@ -84,10 +84,10 @@ def test_the_harness_finds_it_by_name(home: Home, stream_folder: Path) -> None:
 def test_every_kind_answers_every_type_of_request(
     home: Home, stream_folder: Path, tmp_path: Path, kind: ModelKind
 ) -> None:
-    """The folder says of which kind its model is."""
+    """The kind of the model is read from its folder."""
     folder = shutil.copytree(stream_folder, tmp_path / "model")
     network = random_model(kind, load_tokenizer(folder).vocabulary_size)
-    network.head.bias.data[[UNK, EOS]] -= 100.0  # so that its answer is words, which are tokens again
+    network.head.bias.data[[UNK, EOS]] -= 100.0  # The answer then consists of words that can be tokenized again.
     save_model(network, folder)
     model = RecurrentLM(str(folder), batch_size=2)
     text = "the cat sees the dog near the river .\n" * 40
@@ -108,8 +108,9 @@ def test_every_kind_answers_every_type_of_request(
 def test_the_harness_s_own_transformers_model_is_refused(
     home: Home, stream_folder: Path, tmp_path: Path, settings: dict[str, object]
 ) -> None:
-    """It used to give infinity, or a perplexity three times too good, without a word."""
-    importlib.import_module("rnnlm.extensions.exports.hugging_face")  # without it, transformers does not know the type
+    """Without this check, the harness would report infinity, or a perplexity that is three times too low."""
+    # Without this import, transformers does not have the model type.
+    importlib.import_module("rnnlm.extensions.exports.hugging_face")
     arguments = {"pretrained": str(stream_folder), "device": "cpu"} | settings
     with pytest.raises(ModelError, match="rnnlm lm-eval MODEL"):
         lm_eval.simple_evaluate("hf", arguments, tasks=load_tasks([task_file(tmp_path, CHOICE)]))
@@ -121,7 +122,7 @@ def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path)
     assert (match.metric, match.filter, match.value) == ("exact_match", "last", 1.0)
 
 
-@pytest.mark.slow  # the harness reads 13,000 task files
+@pytest.mark.slow  # The harness reads 13,000 task files.
 def test_an_unknown_task_is_refused() -> None:
     with pytest.raises(ConfigError, match="no-such-task"):
         load_tasks(["no-such-task"])

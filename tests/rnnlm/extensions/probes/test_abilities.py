@@ -1,4 +1,4 @@
-"""Networks learn what theory says that they can, and fail where it says that they must."""
+"""Networks learn the tasks that they can solve in theory, and fail at those that they cannot."""
 
 import pytest
 import torch
@@ -28,16 +28,17 @@ QUICK = AbilitiesConfig(trained_length=10, lengths=(10, 80), parameters=8_000, t
 def test_an_lstm_generalizes_parity_to_long_rows() -> None:
     score = measure_ability(QUICK, "lstm", "parity", seed=0)
     assert min(score.accuracies) > 0.99
-    assert score.steps < QUICK.training_steps  # it ended when the task was solved
+    assert score.steps < QUICK.training_steps  # Training ended when the task was solved.
     assert score.steps % 200 == 0
 
 
 @pytest.mark.slow
 def test_a_diagonal_network_only_guesses_the_parity_of_long_rows() -> None:
-    config = QUICK.model_copy(update={"training_steps": 900})  # after 600, rounding decides on which side of 0.6 it is
+    # After only 600 steps, rounding would decide whether the accuracy exceeds 0.6.
+    config = QUICK.model_copy(update={"training_steps": 900})
     score = measure_ability(config, DIAGONAL, "parity", seed=0)
     short, long = score.accuracies
-    assert short > 0.6  # it has learned something
+    assert short > 0.6  # The network has learned something.
     assert long == pytest.approx(0.5, abs=0.03)
     assert score.steps == config.training_steps
 
@@ -62,9 +63,10 @@ def random_weights(kind: ModelKind, seed: int, **settings: str) -> LanguageModel
 
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_the_weights_networks_without_mixing_settle_on_a_repeated_word(seed: int) -> None:
-    """Thus they cannot tell an odd number of repetitions from an even one: docs/explanation/abilities.md proves it.
+    """Such networks cannot distinguish odd from even numbers of repetitions, as docs/explanation/abilities.md proves.
 
-    One token is enough for positive recurrent weights. Negative ones alternate, and settle on a word of two tokens.
+    With positive recurrent weights, a repeated token is enough for convergence. Negative weights alternate, and
+    converge on a repeated word of two tokens.
     """
     positive = random_weights("elman", seed, recurrence="diagonal")
     with torch.no_grad():
@@ -78,7 +80,7 @@ def test_whatever_the_weights_networks_without_mixing_settle_on_a_repeated_word(
 
 
 def test_a_network_with_mixing_need_not_settle() -> None:
-    """This guards the guard: h' = tanh(R h), with R twice a quarter turn, goes round for ever."""
+    """This checks the test itself: h' = tanh(R h) never settles if R is twice a rotation by 90 degrees."""
     model = build_model(ModelConfig(kind="elman", hidden_size=2), 8, seed=0)
     cell = model.stack.cells[0]
     with torch.no_grad():
@@ -91,18 +93,19 @@ def test_a_network_with_mixing_need_not_settle() -> None:
 def test_only_answers_in_the_second_half_of_a_row_count() -> None:
     targets = torch.tensor([[4, 5, 6, 7], [4, 0, 0, 4], [5, 5, 5, 5]])
     assert second_half(targets).tolist() == [[0, 0, 6, 7], [0, 0, 0, 4], [0, 0, 5, 5]]
-    assert chance(second_half(targets)) == pytest.approx(2 / 5)  # of 6 7 4 5 5
+    assert chance(second_half(targets)) == pytest.approx(2 / 5)  # Two of the targets 6 7 4 5 5 are equal.
 
 
 def test_accuracy_is_the_share_of_answers_and_loss_their_mean() -> None:
     model = build_model(ModelConfig(hidden_size=2, tie_embeddings=False, head_bias="zero"), 6, seed=0)
     with torch.no_grad():
         model.head.weight.zero_()
-        model.head.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 3.0]))  # it always names 5
+        model.head.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 3.0]))  # The model always predicts 5.
     inputs, targets = torch.full((2, 2), 4), torch.tensor([[5, 4], [0, 5]])
     assert accuracy(model, inputs, targets) == pytest.approx(2 / 3)
-    normalizer = torch.tensor([0.0, 0.0, 0.0, 3.0]).logsumexp(0)  # <pad> and <bos> are never predicted
-    assert mean_loss(model, inputs, targets) == pytest.approx(float(normalizer - 2), rel=1e-6)  # (3 + 0 + 3) / 3
+    normalizer = torch.tensor([0.0, 0.0, 0.0, 3.0]).logsumexp(0)  # <pad> and <bos> are never predicted.
+    # The mean of the targets' logits is (3 + 0 + 3) / 3.
+    assert mean_loss(model, inputs, targets) == pytest.approx(float(normalizer - 2), rel=1e-6)
 
 
 def test_every_kind_gets_the_size_whose_parameters_are_nearest_to_the_budget() -> None:

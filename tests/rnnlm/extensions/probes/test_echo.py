@@ -1,4 +1,4 @@
-"""Networks remember a symbol as far as gradients reach."""
+"""Networks remember a symbol as long as gradients reach back to it."""
 
 import pytest
 

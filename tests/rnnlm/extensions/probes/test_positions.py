@@ -1,4 +1,4 @@
-"""Right guesses by position, worked out by hand with a network that always guesses the next id."""
+"""The accuracy by position agrees with a calculation by hand for a network that always predicts the next id."""
 
 import torch
 
@@ -14,9 +14,9 @@ VOCABULARY = 12
 
 
 def successor() -> LanguageModel:
-    """Return a model that guesses i + 1 after token i.
+    """Return a model that predicts i + 1 after token i.
 
-    The state is the token as a unit vector, the head moves it by one.
+    The state is the token as a unit vector, and the output layer shifts it by one.
     """
     model = new_model(VOCABULARY, VOCABULARY, nonlinearity="relu")
     with torch.no_grad():
@@ -37,7 +37,7 @@ def test_exact_positions_are_those_of_a_greedy_continuation() -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)))
-        model.head.bias[3] = -1e9  # no <eos> of its own
+        model.head.bias[3] = -1e9  # The model never predicts <eos>.
     alone = continue_ids(InferenceWeights(model), [2, 5, 6], Sampling(maximum_tokens=6, temperature=0), eos_id=3)
     broken = [*alone[:4], 4 if alone[4] != 4 else 5, *alone[5:]]
     found = right_by_position(model, batches([5, 6, *alone], [5, 6, *broken]), given_tokens=2)

@@ -40,7 +40,7 @@ def test_measurements_are_kept_until_their_inputs_change(
     first.picture.unlink()
     again = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
     assert (first.skipped, again.skipped, again.norms) == (False, True, first.norms)
-    assert again.picture.read_bytes() == drawn  # drawn again from what is kept
+    assert again.picture.read_bytes() == drawn  # The plot is drawn again from the stored figures.
     other = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=2))
     assert (other.skipped, other.rows) == (False, 2)
     assert other.picture.read_bytes() != drawn
@@ -49,20 +49,21 @@ def test_measurements_are_kept_until_their_inputs_change(
 
 def test_positions_are_those_of_the_test_split(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     record = measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3))
-    assert record.rows == (40,) * 9  # nine words a line; <eos> is not counted
-    assert record.right[0] == record.right[3] == 1.0  # "the"
+    assert record.rows == (40,) * 9  # Each line has nine words, and <eos> is not counted.
+    assert record.right[0] == record.right[3] == 1.0  # Both words are always "the".
     assert record.exact[:3] == (None, None, None)
     assert record.exact[3] == 1.0
     assert record.exact[4] is not None
-    assert record.exact[4] < 0.5  # the grammar draws one of four animals
-    assert record.longest_trained == 9  # nor is it here
+    assert record.exact[4] < 0.5  # The grammar draws one of four animals.
+    assert record.longest_trained == 9  # <eos> is not counted here either.
     assert record.picture.read_bytes().startswith(b"\x89PNG")
     assert measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3)).skipped
 
 
 @pytest.mark.slow
 def test_the_longest_row_is_counted_without_its_eos(home: Home, toy_folder: Path) -> None:
-    config = build_config(overrides=["tokenizer.kind=word"], corpus=str(toy_folder))  # lines of nine words and <eos>
+    # Each line has nine words and <eos>.
+    config = build_config(overrides=["tokenizer.kind=word"], corpus=str(toy_folder))
     for context_length, longest in ((10, 9), (9, 9), (5, 5), (64, 9)):
         cut = config.model_copy(update={"sequences": SequencesConfig(context_length=context_length)})
         assert longest_row(prepare_dataset(home, cut), "train") == longest
@@ -81,7 +82,7 @@ def test_a_runs_gradients_are_measured_once_and_reported(
     report = measured.page
     assert measured.pictures == (toy_run.folder / "gradient_flow.png",)
     assert "data:image/png;base64,iVBOR" in report
-    assert "| layer | 1 back | 5 back |" in report  # sentences of ten tokens go no further back than nine
+    assert "| layer | 1 back | 5 back |" in report  # Sentences of ten tokens reach back nine steps at most.
     assert f"| 1 | {record.norms[0][1] / record.norms[0][0]:.2g} |" in report
 
 
@@ -97,5 +98,5 @@ def test_a_runs_right_guesses_are_measured_once_and_reported(
     assert POSITION_PROBE.is_wanted(asked, toy_run)
     report = POSITION_PROBE.measure(home, asked, toy_dataset, toy_run, False).page
     assert "data:image/png;base64,iVBOR" in report
-    assert "| 1 | 40 | 100.0% | given |" in report  # every line begins with "the"
-    assert "| 4 | 40 | 100.0% | 100.0% |" in report  # its fourth word is "the", too
+    assert "| 1 | 40 | 100.0% | given |" in report  # Every line begins with "the".
+    assert "| 4 | 40 | 100.0% | 100.0% |" in report  # The fourth word is always "the", too.

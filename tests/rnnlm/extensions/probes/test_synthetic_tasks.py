@@ -1,4 +1,4 @@
-"""Each synthetic task has the answers of an independent definition in plain Python."""
+"""The targets of each synthetic task agree with an independent definition in plain Python."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def test_parity_and_counting_are_those_of_the_ones_so_far() -> None:
     for rows, modulus in ((parity_rows, 2), (modulo_rows, 3)):
         found = made(rows, 50, 9)
         for bits, answers in found:
-            assert set(bits) <= {4, 5}  # 0 and 1, after the four special tokens
+            assert set(bits) <= {4, 5}  # These are the ids of 0 and 1, after the four special tokens.
             assert answers == [4 + bits[: time + 1].count(5) % modulus for time in range(9)]
         assert len({tuple(bits) for bits, _ in found}) > 40
     ones = counting_rows(1_000, 50, 2, torch.Generator().manual_seed(0))[0] - 4
@@ -38,7 +38,7 @@ def test_parity_and_counting_are_those_of_the_ones_so_far() -> None:
 
 
 def test_after_a_closed_bracket_the_answer_is_what_may_be_closed_next() -> None:
-    """A stack tells the answer, as in any textbook. ( [ ) ] are 4 5 6 7."""
+    """A stack gives the expected target. The ids of ( [ ) ] are 4 5 6 7."""
     deepest, asked_of = 0, set()
     for brackets, answers in made(dyck_rows, 200, 30):
         stack: list[int] = []
@@ -47,7 +47,7 @@ def test_after_a_closed_bracket_the_answer_is_what_may_be_closed_next() -> None:
                 stack.append(bracket)
                 assert answer == PAD
             else:
-                assert stack.pop() == bracket - 2  # well nested
+                assert stack.pop() == bracket - 2  # The brackets are properly nested.
                 assert answer == (stack[-1] + 2 if stack else EOS)
                 asked_of.add(answer)
             deepest = max(deepest, len(stack))
@@ -73,9 +73,9 @@ def test_recall_asks_for_the_value_of_each_key_once() -> None:
     orders = set()
     for inputs, targets in made(recall_rows, 50, 9):
         value_of = dict(zip(inputs[0:6:2], inputs[1:6:2], strict=True))
-        assert len(value_of) == 3  # no key twice
+        assert len(value_of) == 3  # No key occurs twice.
         assert all(4 <= key < 68 <= value < 84 for key, value in value_of.items())
         assert sorted(inputs[6:]) == sorted(value_of)
         assert targets == [PAD] * 6 + [value_of[key] for key in inputs[6:]]
         orders.add(tuple(inputs[6:].index(key) for key in value_of))
-    assert len(orders) == 6  # all orders of three keys occur
+    assert len(orders) == 6  # All orders of three keys occur.

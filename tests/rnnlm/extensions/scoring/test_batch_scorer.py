@@ -1,4 +1,4 @@
-"""The scorer gives other libraries' pipelines the scores of `rnnlm score`."""
+"""Pipelines of other libraries get the same scores as `rnnlm score`."""
 
 import json
 from pathlib import Path

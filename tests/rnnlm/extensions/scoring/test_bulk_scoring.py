@@ -1,4 +1,4 @@
-"""A scoring killed anywhere goes on and ends with the same bytes; one that is done does nothing again."""
+"""An interrupted scoring resumes and gives the same bytes, and a finished one is not repeated."""
 
 import os
 import signal
@@ -42,11 +42,11 @@ bulk_scoring.score_texts(Home(Path(sys.argv[1])), ScoringConfig.model_validate_j
 
 
 class Killed(BaseException):
-    """An exception that our code never catches."""
+    """An exception that rnnlm never catches."""
 
 
 def dying(function: Callable[..., Any], calls: int, *, after: bool) -> Callable[..., Any]:
-    """Return the function, which dies at the calls-th call, before or after its work."""
+    """Return a function that raises Killed in the given call, before or after its work."""
     made = 0
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -93,7 +93,7 @@ def test_a_killed_scoring_ends_with_the_same_output(
     assert len(there) == (4 if function == "write_output" else calls - (not after))
     written = shards_written(monkeypatch)
     bulk_scoring.score_texts(home, broken)
-    assert there.isdisjoint(written)  # what is done is not done again
+    assert there.isdisjoint(written)  # Finished shards are not scored again.
     if ending == "parquet":
         assert Path(broken.output).read_bytes() == Path(whole.output).read_bytes()
     else:
@@ -103,7 +103,7 @@ def test_a_killed_scoring_ends_with_the_same_output(
 
 
 def shards_written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of the shards that are written from now on, as they come."""
+    """Return a list to which the names of shards are added when they are written."""
     names: list[str] = []
     write = bulk_scoring.write_shard
     monkeypatch.setattr(bulk_scoring, "write_shard", lambda path, table: (names.append(path.name), write(path, table)))
@@ -115,7 +115,7 @@ def rows_of(database: Path) -> list[tuple[Any, ...]]:
         return connection.execute("select * from scores order by document").fetchall()
 
 
-@pytest.mark.slow  # a process of its own imports everything anew
+@pytest.mark.slow  # A process of its own imports everything again.
 def test_what_a_killed_process_has_done_is_not_done_again(
     home: Home, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +144,7 @@ def test_the_same_scoring_is_done_once(score: Score, texts: Path) -> None:
     assert again.totals == first.totals
     assert not score(force=True).skipped
     assert first.output.read_bytes() == before
-    assert not score(surprising_tokens=1).skipped  # another setting
+    assert not score(surprising_tokens=1).skipped  # This setting differs.
     with texts.open("a") as stream:
         stream.write("the cat .\n")
     longer = score()
@@ -265,7 +265,7 @@ def test_rows_in_a_write_ahead_log_count_as_a_change(home: Home, configure: Conf
         "import duckdb, os, sys\n"
         "connection = duckdb.connect(sys.argv[1])\n"
         "connection.execute(\"insert into docs values (3, 'the dog .')\")\n"
-        "os._exit(0)"  # without the checkpoint that closing makes
+        "os._exit(0)"  # Without close(), there is no checkpoint of the database.
     )
     subprocess.run([sys.executable, "-c", script, str(path)], check=True, timeout=120)
     assert Path(f"{path}.wal").stat().st_size > 0

@@ -1,4 +1,4 @@
-"""Documents come out of every kind of file as they went in, in order; what is wrong with a file is told."""
+"""Documents are read from every kind of file unchanged and in order, and problems of a file are reported."""
 
 import csv
 import gzip
@@ -79,7 +79,7 @@ def test_a_paragraph_is_a_document_of_the_corpus(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(data)
     texts = [document.text for document in read(tmp_path / "a.txt", document="paragraph")]
     assert texts == [part.decode() for part in paragraphs(data.splitlines(keepends=True))]
-    assert len(texts) > 2  # the blank lines end one, and the rest is longer than 50 lines
+    assert len(texts) > 2  # A blank line ends the first paragraph, and the rest is longer than 50 lines.
 
 
 def test_the_strangest_line_is_read_and_marked_and_the_next_ones_too(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_nul_in_a_cell_does_not_stop_reading(
 
 
 BAD_BYTE = b"bad \xff byte"
-BAD_ROWS = {  # every way in which a cell may be no text
+BAD_ROWS = {  # All ways in which a cell may not be text.
     "a.csv": b'text\none\n"a\x00b"\n' + BAD_BYTE + b"\nlast\n",
     "a.tsv": b"text\none\na\x00b\n" + BAD_BYTE + b"\nlast\n",
     "a.jsonl": b'{"text": "one"}\n{"text": "a\x00b"}\n{"text": "' + BAD_BYTE + b'"}\n{"text": "last"}\n',
@@ -118,7 +118,8 @@ def test_the_strangest_cell_is_read_and_marked_and_the_next_ones_too(
         path.write_bytes(BAD_ROWS[name])
     else:
         cells = pa.array([b"one", b"a\x00b", BAD_BYTE, b"last"], pa.binary())
-        text = pa.StringArray.from_buffers(4, *cells.buffers()[1:], null_count=0, offset=0)  # not checked
+        # Arrow does not check that the bytes are UTF-8 here.
+        text = pa.StringArray.from_buffers(4, *cells.buffers()[1:], null_count=0, offset=0)
         pq.write_table(pa.table({"text": text}), path)
     if compressed:
         path = tmp_path / f"{name}.gz"
@@ -194,7 +195,7 @@ def test_a_database_and_a_query_are_given_together() -> None:
 
 
 def test_on_ray_scores_are_computed_on_the_cpu() -> None:
-    """This holds for every device of the machine that runs the command."""
+    """This does not depend on the devices of the machine that runs the command."""
     on_ray = {"input": "x.txt", "output": "x.parquet", "engine": "ray"}
     assert ScoringConfig.model_validate(on_ray).device == "cpu"
     assert ScoringConfig.model_validate(on_ray | {"engine": "local"}).device == "auto"
@@ -208,7 +209,7 @@ def test_a_missing_input_is_an_error_unless_allowed(tmp_path: Path) -> None:
             read(tmp_path / name)
         assert read(tmp_path / name, may_be_missing=True) == []
     (tmp_path / "README.pdf").write_bytes(b"%PDF-1.7")
-    with pytest.raises(CorpusError):  # there is something, and it would never be scored
+    with pytest.raises(CorpusError):  # The input exists, but could never be scored.
         read(tmp_path, may_be_missing=True)
 
 

@@ -1,4 +1,4 @@
-"""A document's score equals that of reading it alone; its surprising tokens are its least probable ones."""
+"""The score of a document does not depend on the others, and its surprising tokens are the least probable ones."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The distance is the one computed by hand and by SciPy. Like text raises no warning, other text does."""
+"""The distance equals a calculation by hand and by SciPy. Only text of another kind is reported as drift."""
 
 import random
 import shutil
@@ -25,10 +25,11 @@ def written(path: Path, values: list[float | None]) -> Path:
     ("scored", "reference", "distance"),
     [
         ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], 0.0),
-        ([1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0], 0.5),  # below 3: a half against none
-        ([1.0, 1.0, 1.0, 2.0], [1.0, 2.0], 0.25),  # equal values are one step
+        # Below 3 are one half of the first sample and none of the second.
+        ([1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0], 0.5),
+        ([1.0, 1.0, 1.0, 2.0], [1.0, 2.0], 0.25),  # Equal values form one step.
         ([1.0], [2.0, 3.0], 1.0),
-        ([5.0, None], [1.0, 9.0, None], 0.5),  # what predicts nothing does not count
+        ([5.0, None], [1.0, 9.0, None], 0.5),  # Documents without predicted tokens are not counted.
     ],
 )
 def test_the_distance_is_the_widest_gap_between_the_distribution_functions(
@@ -50,12 +51,12 @@ def test_distance_and_chance_are_those_of_scipy(tmp_path: Path) -> None:
     other = [round(draw.gauss(0.3, 1.2), 2) for _ in range(300)]
     found = distributions(written(tmp_path / "a.parquet", list(one)), written(tmp_path / "b.parquet", list(other)))
     assert found.distance == pytest.approx(stats.ks_2samp(one, other).statistic)
-    # Two samples as far apart as `noise` have a p-value of 0.001 by the asymptotic formula.
+    # By the asymptotic formula, two samples whose distance is `noise` have a p-value of 0.001.
     assert stats.kstwobign.sf(found.noise * (700 * 300 / 1000) ** 0.5) == pytest.approx(0.001, rel=0.01)
 
 
 def shuffled(path: Path, target: Path) -> Path:
-    """Return the same words in no order."""
+    """Write the same words in random order to `target`."""
     draw = random.Random(0)
     lines = [draw.sample(line.split(), len(line.split())) for line in path.read_text().splitlines()]
     target.write_text("\n".join(map(" ".join, lines)) + "\n")

@@ -1,4 +1,4 @@
-"""The content of a file says what it is, to score, filter, pairs and rescore alike; no text is told, not scored."""
+"""All scoring commands detect the kind of a file from its content, and report files that are not text."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ def arrow_bytes() -> bytes:
     return out.getvalue()
 
 
-READ = {  # name → content, kind
+READ = {  # The content and the kind of each file name.
     "a.pq": (parquet_of(list(TEXTS)), "parquet"),
     "part-0": (parquet_of(list(TEXTS)), "parquet"),
     "wrong.csv": (parquet_of(list(TEXTS)), "parquet"),
@@ -52,7 +52,7 @@ READ = {  # name → content, kind
     "wide.txt": (PLAIN.encode("utf-16"), "text"),
     "a.md": (PLAIN.encode(), "text"),
 }  # fmt: skip
-REFUSED = {  # name → content, what the reason says
+REFUSED = {  # The content of each file name, and a part of the reason.
     "a.zip": (zip_of({"a.txt": b"one\n"}), "is an archive"),
     "zipped.txt": (zip_of({"a.txt": b"one\n"}), "is an archive"),
     "a.tar.gz": (gzip.compress(tar_of({"a.txt": b"one\n"})), "is an archive"),
@@ -114,7 +114,8 @@ def test_among_others_it_is_left_out_with_its_reason_by_every_command(tmp_path: 
             assert {file.path.name for file in found.files} <= set(READ)
             left_out = {Path(one.name).name for one in found.left_out if not one.read}
             assert left_out >= {name for name in REFUSED if name != "book.xlsx"}
-        assert {file.path.name for file in readable_inputs(name).files} <= set(READ)  # pairs, rescore
+        # The commands pairs and rescore use this function.
+        assert {file.path.name for file in readable_inputs(name).files} <= set(READ)
 
 
 @pytest.mark.parametrize(

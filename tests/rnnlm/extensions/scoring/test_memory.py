@@ -1,4 +1,4 @@
-"""Ten times the text takes no more memory."""
+"""The memory does not grow if the text is ten times as long."""
 
 import os
 import subprocess

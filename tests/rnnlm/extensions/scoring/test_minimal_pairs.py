@@ -1,4 +1,4 @@
-"""Accuracy on minimal pairs, counted by hand on pairs of the toy grammar."""
+"""The accuracy on minimal pairs agrees with a count by hand on pairs of the toy grammar."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def scorer(home: Home, toy_run: RunRecord) -> BatchScorer:
 
 
 def blimp_file(folder: Path, uid: str, pairs: list[tuple[str, str]], **columns: str) -> Path:
-    """Return a file as BLiMP has them."""
+    """Write a file in the format of BLiMP, and return its path."""
     path = folder / f"{uid}.jsonl"
     rows = ({"sentence_good": good, "sentence_bad": bad, "UID": uid, "pairID": "0"} | columns for good, bad in pairs)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -48,7 +48,7 @@ def test_a_folder_of_blimp_is_scored_by_its_uids(scorer: BatchScorer, tmp_path: 
         ("a.txt", "x\n", "expected a table"),
         ("a.csv", "good,bad\nx,y\n", "--good"),
         ("a.csv", "sentence_good,sentence_bad\nx,\n", "pair 1 lacks a sentence"),
-        ("a.csv", "sentence_good,sentence_bad\n", "holds no pairs"),
+        ("a.csv", "sentence_good,sentence_bad\n", "contains no pairs"),
     ],
 )
 def test_a_file_without_pairs_is_refused(

@@ -1,4 +1,4 @@
-"""Rescoring of n-best lists as Kaldi's tools make them: utterances with costs, one hypothesis a line."""
+"""Rescore n-best lists as Kaldi's tools write them, with costs and one hypothesis per line."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def scorer(home: Home, toy_run: RunRecord) -> BatchScorer:
 
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
-    """Write two utterances, from files `words` and `ac_cost` of nbest-to-linear.
+    """Write n-best lists of two utterances, from the files `words` and `ac_cost` of nbest-to-linear.
 
     The recognizer prefers the worse text.
     """
@@ -40,7 +40,7 @@ def test_the_model_overrules_the_recognizer_by_its_weight(scorer: BatchScorer, l
     assert good - bad > 2
     alone = rescore_lists(scorer, lists, weight=0.0)
     assert [(one.id, one.text, one.total) for one in alone] == [("utt1", BAD, -10.0), ("utt2", GOOD, -7.5)]
-    tipped = 2.0 / (good - bad)  # at this weight both texts of utt1 have the same total
+    tipped = 2.0 / (good - bad)  # With this weight, both texts of utt1 have the same total.
     assert rescore_lists(scorer, lists, weight=0.99 * tipped)[0].text == BAD
     first, second = rescore_lists(scorer, lists, weight=1.01 * tipped)
     assert (first.text, first.first, second.text) == (GOOD, BAD, GOOD)

@@ -1,4 +1,4 @@
-"""A query is one select over its own database: it reaches no other file, no network and no setting."""
+"""A query is one select over its own database, and cannot use other files, the network or settings."""
 
 from pathlib import Path
 from typing import Any

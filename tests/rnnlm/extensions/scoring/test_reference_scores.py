@@ -1,4 +1,4 @@
-"""Scores of the validation text: stored completely with the model, and computed for a model that lacks them."""
+"""Scores of the whole validation text are stored with the model, and computed for a model that lacks them."""
 
 import shutil
 
@@ -58,7 +58,7 @@ def test_what_a_killed_writer_left_is_swept(home: Home, toy_dataset: DatasetReco
 
 @pytest.mark.long
 def test_a_model_of_truncated_lines_scores_whole_ones(home: Home, toy_config: PipelineConfig) -> None:
-    """A toy line predicts 10 tokens. Training, evaluation and the dataset hold the first 5 of each."""
+    """A toy line has 10 predicted tokens, of which training, evaluation and the dataset use the first 5."""
     config = changed(toy_config, {"sequences.context_length": 5, "sequences.long_lines": "truncate"})
     dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)
@@ -94,9 +94,9 @@ def test_that_of_another_model_or_a_damaged_one_is_not_taken(
     ("count", "byte_count", "expected"),
     [
         (3_370, 99_999, 1),
-        (3_370, 399_782, 4),  # of the Penn Treebank's 400 kB a quarter: 100 kB
-        (68, 399_782, 1),  # few documents: all of them
-        (1_499, 5_000_000, 2),  # every second document makes 749; every third would make fewer than 500
+        (3_370, 399_782, 4),  # A quarter of the Penn Treebank's 400 kB is 100 kB.
+        (68, 399_782, 1),  # There are so few documents that all are used.
+        (1_499, 5_000_000, 2),  # Every second document gives 749 documents, every third would give fewer than 500.
         (25_000, 1, 3),
         (1_000_000, 50_000_000, 500),
         (0, 0, 1),
@@ -113,7 +113,7 @@ def test_losses_that_are_known_need_no_bound_of_bytes(
     monkeypatch.setattr(reference_scores, "ENOUGH_DOCUMENTS", 1)
     monkeypatch.setattr(reference_scores, "REFERENCE_BYTES", 1)
     steps = [validation_texts(home, toy_dataset, model, "line", known=known)[1] for known in (False, True)]
-    assert steps == [40, 1]  # of 40 lines one, and all
+    assert steps == [40, 1]  # One of 40 lines, and all of them.
 
 
 def test_references_are_scores_of_the_validation_lines(
@@ -123,7 +123,7 @@ def test_references_are_scores_of_the_validation_lines(
     assert REFERENCE_SCORES.measure(home, PipelineConfig(), toy_dataset, toy_run, False) == Measured()
     assert (line.stem, paragraph.stem) == ("line", "paragraph")
     scores = pq.read_table(line)
-    assert scores["tokens"].to_pylist() == 40 * [10]  # nine words and <eos>
+    assert scores["tokens"].to_pylist() == 40 * [10]  # Each line has nine words and <eos>.
     nats = -sum(scores["log_probability"].to_pylist())
     assert nats / 400 == pytest.approx(toy_evaluation.scores["valid"].nll_nats_per_token, rel=1e-5)
     assert pq.read_table(paragraph)["tokens"].to_pylist() == [400]

@@ -1,4 +1,4 @@
-"""Which model scores, where none is named."""
+"""The scoring model is found even if no model is named."""
 
 import pytest
 

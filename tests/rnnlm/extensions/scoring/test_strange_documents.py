@@ -1,4 +1,4 @@
-"""The strangest documents of a scoring: by wording, by the size of a number, and each way of being strange once."""
+"""The strangest documents differ by wording or by the size of a number, and each kind of strangeness is listed once."""
 
 import json
 import random
@@ -32,7 +32,7 @@ def usual_lines(count: int = 400) -> list[str]:
 
 @pytest.fixture
 def strangest(home: Home, configure: Configure, tmp_path: Path) -> Find:
-    """Return the ten strangest of the given lines."""
+    """Return a function that finds the ten strangest of the given lines."""
 
     def find(lines: list[str]) -> tuple[StrangeDocument, ...]:
         path = tmp_path / "app.log"
@@ -105,12 +105,12 @@ def test_the_list_fits_a_terminal(home: Home, configure: Configure, tmp_path: Pa
     strange = find_strange_documents(scoring, config.top)
     page = scoring_page(config, ScoredRecord(scoring=scoring, drift=Drift(threshold=0.2), strange=strange))
     (line,) = [line for line in page.text().splitlines() if "9823100" in line]
-    assert "391" in line.split()  # numbered from 1
+    assert "391" in line.split()  # Lines are numbered from 1.
     assert len(line) <= LINE_WIDTH
 
 
 def test_numbers_beyond_a_double_are_ranked_by_their_digits(strangest: Find) -> None:
-    """Neither hides the other, and every figure is a number that JSON has."""
+    """Neither number hides the other, and every figure can be written as JSON."""
     lines = usual_lines()
     lines[100] = lines[100].replace("took ", f"took {'9' * 320}")
     lines[200] = lines[200].replace("took ", f"took {'9' * 900}")
@@ -118,5 +118,5 @@ def test_numbers_beyond_a_double_are_ranked_by_their_digits(strangest: Find) -> 
     assert first.place == 200
     assert first.number is not None
     assert first.number.number.startswith("9" * 900)
-    assert first.documents == 2  # both in one field
+    assert first.documents == 2  # Both numbers are in the same field.
     json.loads(json.dumps([one.model_dump(mode="json") for one in found], allow_nan=False))

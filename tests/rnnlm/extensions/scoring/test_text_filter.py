@@ -1,4 +1,4 @@
-"""A filter writes each document to one side, as it came, with its score."""
+"""A filter writes each document unchanged to one of two folders, with its score."""
 
 import bz2
 import csv
@@ -58,16 +58,16 @@ def filtered(home: Home, tmp_path: Path, toy_run: RunRecord) -> Filter:
 
 
 def rows_of(line_count: int = len(LINES)) -> list[dict[str, Any]]:
-    """Return rows as people have them.
+    """Return realistic rows.
 
-    A blank text, a null, numbers that Python would write differently, nested values.
+    They include a blank text, a null, numbers that Python would write differently, and nested values.
     """
     rows = [{"n": 1.5e3 * n, "text": line, "tags": {"a": [n, None]}} for n, line in enumerate(LINES[:line_count])]
     return [*rows, {"n": 0.1, "text": None, "tags": {"a": []}}]
 
 
 def sides(found: FilterRecord) -> tuple[int, int]:
-    """Return the numbers of kept and of dropped documents."""
+    """Return the numbers of kept and dropped documents."""
     counts = {row["reason"]: row["documents"] for row in found.counts}
     kept = counts.pop(None, 0)
     return kept, sum(counts.values())
@@ -135,7 +135,7 @@ JSON_ROWS = [
     f'  {{"text": "{OTHER}", "tags": ["a"], "tags": ["b"]}}  ',
     f'{{"text": "{SENTENCE} \\ud83d", "reason": "mine"}}',
 ]
-ODD_FILES = {  # § is where a score belongs; everything else comes out as it went in
+ODD_FILES = {  # § marks the place of a score. Everything else stays unchanged.
     "a.jsonl": "\n\n".join(f"{row.rstrip()[:-1]}, §}}{'  ' * row.endswith(' ')}" for row in JSON_ROWS).encode(),
     "dos.jsonl": f'{{"text": "{SENTENCE}", §}}\r\n\u00a0\r\n{{"text": "{OTHER}", §}}\r\n'.encode(),
     "wide.jsonl": f'\ufeff{{"text": "{SENTENCE}", §}}\r\n{{"text": "Grüße", §}}\r\n'.encode("utf-16-le"),
@@ -207,7 +207,8 @@ def test_parquet_keeps_schema_metadata_and_row_groups(filtered: Filter, tmp_path
 
 def test_a_share_keeps_the_documents_with_the_fewest_bits(filtered: Filter, texts: Path) -> None:
     found = filtered(texts, keep_share=0.5)
-    assert sides(found) == (5, 5)  # of nine scored documents the five cheapest; the blank line is dropped, too
+    # The five of nine scored documents with the lowest bits per byte are kept. The blank line is dropped, too.
+    assert sides(found) == (5, 5)
     bits = [row["bits_per_byte"] for row in found.kept_examples]
     assert max(bits) < min(row["bits_per_byte"] for row in found.dropped_examples)
 
@@ -262,7 +263,7 @@ def test_an_input_that_changed_after_its_scoring_is_refused(home: Home, toy_run:
         ({"keep_quantiles": (0.9, 0.1)}, "the lower one first"),
         ({"keep": "perplexity <"}, "expected a condition on document, source"),
         ({"keep": "unheard_of < 3"}, "unheard_of"),
-        ({"keep": RULE, "output": "."}, "holds the input"),
+        ({"keep": RULE, "output": "."}, "contains the input"),
         ({"keep": RULE, "output": "texts.txt"}, "expected a folder"),
         ({"keep": RULE, "input": "list.json"}, "one object per line"),
         ({"keep": RULE, "input": "indented.json"}, "one object per line"),
@@ -279,7 +280,7 @@ def test_a_wrong_filter_is_refused_before_anything_is_scored(
 
 
 def test_an_empty_inbox_needs_no_model(filtered: Filter, tmp_path: Path) -> None:
-    """Every night begins so in a home where nothing is registered yet."""
+    """In a home without a registered model, every scheduled run begins in this way."""
     for model in (None, "models:/rnnlm-missing@champion"):
         found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True, model=model)
         assert found.output is None
@@ -293,7 +294,8 @@ def test_a_large_csv_cell_is_copied_when_the_scores_exist(
 ) -> None:
     (tmp_path / "a.csv").write_text(f"text,note\n{LINES[0]},{'x' * 200_000}\n")
     filtered(tmp_path / "a.csv", keep="tokens > 0")
-    monkeypatch.setattr("rnnlm.extensions.scoring.bulk_scoring.read_documents", pytest.fail)  # the scores are there
-    csv.field_size_limit(131_072)  # as in a new process
+    # The scores exist already.
+    monkeypatch.setattr("rnnlm.extensions.scoring.bulk_scoring.read_documents", pytest.fail)
+    csv.field_size_limit(131_072)  # The limit of a new process.
     filtered(tmp_path / "a.csv", keep="tokens > 1")
     assert len((tmp_path / "kept" / "a.csv").read_text()) > 200_000

@@ -1,4 +1,4 @@
-"""Headless Chromium, driven by the DevTools protocol: what a person at the page sees and does."""
+"""Headless Chromium, driven by the DevTools protocol, to test what a person sees and does on a page."""
 
 import base64
 import itertools
@@ -26,12 +26,12 @@ OPTIONS = (
     "--no-first-run",
     "--hide-scrollbars",
     "--window-size=1080,1000",
-    "--remote-debugging-port=0",  # one that is free
+    "--remote-debugging-port=0",  # Choose a free port.
 )
 
 
 class Browser:
-    """One page. `complaints` holds what its console and its network complained of."""
+    """A browser with one page. `complaints` has the errors of its console and its network."""
 
     def __init__(self, folder: Path) -> None:
         assert CHROMIUM is not None
@@ -55,7 +55,7 @@ class Browser:
 
     def close(self) -> None:
         self.socket.close()
-        os.killpg(self.process.pid, signal.SIGKILL)  # the browser and what it started
+        os.killpg(self.process.pid, signal.SIGKILL)  # This ends the browser and its children.
         self.process.wait()
 
     def call(self, method: str, **parameters: object) -> Any:
@@ -94,7 +94,7 @@ class Browser:
         self.call("Input.insertText", text=text)
 
     def press(self, key: str, modifiers: int = 0) -> None:
-        """Press a key. modifiers: 2 is Ctrl, 8 is Shift."""
+        """Press a key. The modifier 2 is Ctrl, and 8 is Shift."""
         codes = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35}
         text = {"text": "\r"} if key == "Enter" and not modifiers else {}
         shared = {"key": key, "code": key, "modifiers": modifiers, "windowsVirtualKeyCode": codes[key]}
@@ -102,10 +102,10 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
 
     def point_at(self, selector: str) -> None:
-        """Move the mouse onto the first such element.
+        """Move the mouse onto the first element that the selector matches.
 
-        The move is repeated until the element is under the pointer: Chromium drops mouse events before a
-        new page's first frame, and the layout may still change.
+        The move is repeated until the element is under the pointer, because Chromium drops mouse events before a new
+        page's first frame, and the layout may still change.
         """
         element = f"document.querySelector({json.dumps(selector)})"
 
@@ -121,7 +121,7 @@ class Browser:
         wait_until(moved, 20, f"the pointer is on {selector}")
 
     def colours(self, scheme: str) -> None:
-        """Set the colours to light or dark, as the system would say."""
+        """Set the colour scheme to light or dark, as the operating system would."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def resize(self, width: int, height: int) -> None:

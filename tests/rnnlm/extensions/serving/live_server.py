@@ -1,4 +1,4 @@
-"""A service on loopback, as `rnnlm serve` runs it, in a thread of the test's process."""
+"""A service on a loopback address, as `rnnlm serve` runs it, in a thread of the test's process."""
 
 import socket
 import threading
@@ -17,7 +17,7 @@ from rnnlm.storage.home import Home
 
 
 class LiveServer:
-    """Within the block `client` talks to it."""
+    """A running service. Within its block, `client` sends requests to it."""
 
     def __init__(self, reference: ModelReference, config: ServingConfig | None = None) -> None:
         self.service = Service(reference, config or ServingConfig())
@@ -42,7 +42,7 @@ class LiveServer:
 
 
 def serving(folder: Path, **settings: object) -> LiveServer:
-    """Return the model in a folder; settings of ServingConfig."""
+    """Return a service of the model in a folder, with these settings of ServingConfig."""
     return LiveServer(ModelReference(Home(folder), folder=folder), ServingConfig.model_validate(settings))
 
 

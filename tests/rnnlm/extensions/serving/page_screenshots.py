@@ -1,4 +1,4 @@
-"""Draws the docs' pictures of the page, as headless Chromium shows it: docs/images/serve.png and serve-explain.png.
+"""Take screenshots of the page for the docs, in headless Chromium: docs/images/serve.png and serve-explain.png.
 
 python -m tests.rnnlm.extensions.serving.page_screenshots MODEL docs/images "Return the" [--width 1080] [--scheme light]
 """
@@ -14,7 +14,7 @@ from tests.rnnlm.extensions.serving.live_server import LiveServer
 
 
 def draw_pages(browser: Browser, live: LiveServer, folder: Path, prompt: str) -> None:
-    """Take a picture of a continuation and one of its explanation."""
+    """Take a screenshot of a continuation, and one of its explanation."""
     browser.open(live.address)
     browser.until("document.querySelector('#about').textContent !== ''")
     browser.value("document.querySelector('#prompt').focus()")
@@ -33,7 +33,7 @@ def draw_pages(browser: Browser, live: LiveServer, folder: Path, prompt: str) ->
 
 
 def draw_whole(browser: Browser, picture: Path) -> None:
-    """Draw the page in a window as high as the page."""
+    """Take a screenshot in a window that is as high as the page."""
     width = browser.value("window.innerWidth")
     browser.resize(width, 300)
     browser.resize(width, browser.value("document.documentElement.scrollHeight"))

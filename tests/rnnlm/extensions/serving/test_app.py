@@ -1,4 +1,4 @@
-"""The service as a client sees it: a real server on loopback."""
+"""The service as a client sees it, on a real server on a loopback address."""
 
 import html
 import json
@@ -84,7 +84,7 @@ def test_texts_of_a_list_are_scored_as_if_alone(live: LiveServer) -> None:
     assert answer.status_code == 200, answer.text
     assert live.service.texts_scored == scored + 5
     alone = [live.client.post("/score", json={"text": text, "alternatives": 2}).json() for text in texts]
-    assert answer.json() == {"texts": alone}  # to the last bit
+    assert answer.json() == {"texts": alone}  # The scores are equal to the last bit.
     assert live.client.post("/score", json={"text": []}).json() == {"texts": []}
 
 
@@ -95,7 +95,7 @@ def test_texts_of_a_list_are_scored_as_if_alone(live: LiveServer) -> None:
         (["a", "b", None], 2),
         (["a", ["b"]], 1),
         (["a", "b", "c" * 100_001], 2),
-        (["a" * 60_000, "b" * 40_000, "c"], 2),  # together
+        (["a" * 60_000, "b" * 40_000, "c"], 2),  # The limit is for all texts together.
     ],
 )
 def test_a_refusal_names_the_text_of_the_list(live: LiveServer, texts: list[object], index: int) -> None:
@@ -129,7 +129,7 @@ def test_the_facts_about_a_model_come_from_its_run(
     assert facts == {
         "model": str(toy_model),
         "corpus": "toy",
-        "corpus_bytes": None,  # this service's home does not hold the corpus
+        "corpus_bytes": None,  # The service's home does not have the corpus.
         "tokenizer": "word",
         "vocabulary_size": live.service.current.tokenizer.vocabulary_size,
         "layers": 1,
@@ -139,7 +139,7 @@ def test_the_facts_about_a_model_come_from_its_run(
         "bits_per_byte": evaluation.scores["test"].bits_per_byte,
         "example_prompt": "the cat",
     }
-    with serving(endless_model) as other:  # a folder without a run
+    with serving(endless_model) as other:  # The model is in a folder without a run.
         unknown = other.client.get("/model").json()
     assert (unknown["perplexity"], unknown["bits_per_byte"], unknown["example_prompt"]) == (None, None, "")
     assert unknown["weights"] == facts["weights"]
@@ -181,7 +181,7 @@ def test_wrong_values_and_unknown_names_are_refused_by_name(
     assert answer.status_code == 422
     [problem] = answer.json()["detail"]
     assert field in str(problem)
-    assert sorted(problem) == ["loc", "msg", "type"]  # not the input
+    assert sorted(problem) == ["loc", "msg", "type"]  # The input is not part of the answer.
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,8 @@ def test_wrong_values_and_unknown_names_are_refused_by_name(
         (b'{"text": "a", "\\ud800": 1}', JSON),
         (b'{"text": ' + b"9" * 5_000 + b"}", JSON),
         (b'{"text": NaN}', JSON),
-        (b'{"text": "a"}', {"Content-Type": "text/plain"}),  # what a page elsewhere can send without asking
+        # A page of another site can send this without a preflight request.
+        (b'{"text": "a"}', {"Content-Type": "text/plain"}),
         (b'{"text": "a"}', {}),
     ],
 )
@@ -210,7 +211,8 @@ def test_a_body_that_is_too_large_is_not_read(live: LiveServer) -> None:
     large = b'{"text": "' + b"a" * (1 << 20) + b'"}'
     assert live.client.post("/score", content=large, headers=JSON).status_code == 413
     pieces = (large[first : first + 65_536] for first in range(0, len(large), 65_536))
-    assert live.client.post("/score", content=pieces, headers=JSON).status_code == 413  # its length not announced
+    # The length of the body is not announced.
+    assert live.client.post("/score", content=pieces, headers=JSON).status_code == 413
 
 
 def test_an_incomplete_request_times_out(toy_model: Path) -> None:
@@ -286,7 +288,7 @@ def test_a_client_that_leaves_a_stream_leaves_the_batch(endless_model: Path) -> 
 
 
 def slow_steps(live: LiveServer, seconds: float) -> None:
-    """Make the model slow."""
+    """Delay each step of the model."""
     step = live.service.batcher._step
 
     def slow() -> None:
@@ -322,7 +324,7 @@ def test_pages_load_nothing_from_other_hosts(live: LiveServer) -> None:
 
 
 def test_commands_name_the_requested_host_if_it_is_valid(toy_model: Path) -> None:
-    """A public service takes any Host header, and the API page shows it."""
+    """A public service accepts any Host header, and the API page displays it."""
     with serving(toy_model, host="0.0.0.0", token=TOKEN) as live:
         for host, address in (
             ("lm.example.org:8443", "lm.example.org:8443"),

@@ -1,4 +1,4 @@
-"""OpenAI's completions API as existing clients use it: the package `openai`, and the harness's `local-completions`."""
+"""OpenAI's completions API, used by the package `openai` and by the harness's `local-completions`."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def live(toy_model: Path) -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def client(live: LiveServer) -> openai.OpenAI:
-    direct = httpx.Client(trust_env=False)  # no proxy of the machine
+    direct = httpx.Client(trust_env=False)  # Do not use a proxy of the machine.
     return openai.OpenAI(base_url=f"{live.address}/v1", api_key="none", max_retries=0, http_client=direct)
 
 
@@ -198,7 +198,7 @@ def test_an_echoed_prompt_is_scored(client: openai.OpenAI, loaded: LoadedModel) 
     answer = client.completions.create(model="", prompt=TEXT, echo=True, logprobs=3, max_tokens=0)
     logprobs = answer.choices[0].logprobs
     assert logprobs is not None
-    expected = [-token.surprisal_nats for token in score_text(loaded, TEXT).tokens[:-1]]  # but for <eos>
+    expected = [-token.surprisal_nats for token in score_text(loaded, TEXT).tokens[:-1]]  # All tokens except <eos>.
     assert logprobs.token_logprobs == pytest.approx(expected, abs=1e-5)
     assert "".join(logprobs.tokens or []) == TEXT
     assert logprobs.top_logprobs is not None
@@ -212,7 +212,7 @@ def test_an_echoed_prompt_is_scored(client: openai.OpenAI, loaded: LoadedModel) 
     ("fields", "error", "message"),
     [
         ({"model": "gpt-5"}, openai.NotFoundError, "see /v1/models"),
-        ({"prompt": [10**6]}, openai.UnprocessableEntityError, "token ids are below"),
+        ({"prompt": [10**6]}, openai.UnprocessableEntityError, "token ids must be below"),
         ({"n": 128, "prompt": ["a", "b"]}, openai.UnprocessableEntityError, "at most 128 choices"),
         ({"presence_penalty": 1.0}, openai.UnprocessableEntityError, "presence_penalty"),
         ({"max_tokens": 10**6}, openai.UnprocessableEntityError, "max_tokens"),

@@ -1,4 +1,4 @@
-"""The work of a client that has gone is dropped, and maximum_seconds bounds what is done for one that stays."""
+"""The work for a client that has disconnected is dropped, and maximum_seconds limits the work for other clients."""
 
 import socket
 import threading
@@ -16,7 +16,7 @@ from tests.rnnlm.extensions.serving.live_server import LiveServer, serving, wait
 
 
 def leave(live: LiveServer, path: str, body: str) -> socket.socket:
-    """Return a client that has asked; close it, and it has left."""
+    """Return the connection of a client that has sent a request. Closing it disconnects the client."""
     client = socket.create_connection(("127.0.0.1", live.port))
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
@@ -24,7 +24,7 @@ def leave(live: LiveServer, path: str, body: str) -> socket.socket:
 
 
 def before_each_check(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], None]) -> None:
-    """Call `wait` before each window that a model reads to score a text, and before the check that precedes it."""
+    """Call `wait` before each window of a scored text, and before the check that precedes the window."""
     interruptible = text_scorer.interruptible
 
     def slower(model: LanguageModel, check: Callable[[], None]) -> LanguageModel:
@@ -51,7 +51,8 @@ def test_prompts_of_clients_that_left_give_their_places_back(endless_model: Path
         hold.set()
         answer = live.client.post("/generate", json={"maximum_tokens": 3})
         assert answer.status_code == 200
-        assert batcher.steps - steps <= 6  # at most one for each of the two that ran, and three of its own
+        # There is at most one step for each of the two running prompts, and three for the new one.
+        assert batcher.steps - steps <= 6
         wait_until(lambda: not batcher.running and not batcher.waiting)
 
 

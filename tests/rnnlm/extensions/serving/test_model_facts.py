@@ -1,4 +1,4 @@
-"""Facts about a model, read from its version's tags and its run."""
+"""The description of a model is read from its version's tags and its run."""
 
 import shutil
 from pathlib import Path

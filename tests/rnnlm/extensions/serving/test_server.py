@@ -1,4 +1,4 @@
-"""The command as a process: it says where it is, and ends with what it has begun."""
+"""The command as a process prints its address, and completes running requests before it ends."""
 
 import json
 import os
@@ -49,15 +49,16 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
         thread.join()
     assert process.wait(timeout=60) == 0
     assert [answer.status_code for answer in answers] == [200] * 4
-    assert [len(answer.json()["tokens"]) for answer in answers] == [2_000] * 4  # nothing cut short
+    assert [len(answer.json()["tokens"]) for answer in answers] == [2_000] * 4  # No answer is cut short.
 
 
 @pytest.mark.long
 def test_idle_connections_are_closed_and_others_get_in(toy_model: Path) -> None:
     with serving(toy_model, maximum_connections=8, maximum_header_seconds=0.5) as live:
         idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(12)]
-        idle[0].sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")  # asked, and idle again
-        idle[1].sendall(b"GET /health HTTP/1.1\r\nHost: ")  # never complete
+        # This connection has sent a request and is idle again.
+        idle[0].sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        idle[1].sendall(b"GET /health HTTP/1.1\r\nHost: ")  # This request is never complete.
         assert live.client.get("/health").status_code == 503
         time.sleep(0.3)
         idle[1].sendall(b"1")
@@ -65,7 +66,7 @@ def test_idle_connections_are_closed_and_others_get_in(toy_model: Path) -> None:
         with httpx.Client(base_url=live.address, trust_env=False) as client:
             assert client.get("/health").status_code == 200
             time.sleep(0.2)
-            assert client.get("/health").status_code == 200  # a connection may ask again
+            assert client.get("/health").status_code == 200  # A connection may send further requests.
         for connection in idle[1:]:
             connection.settimeout(5)
             assert connection.recv(1) == b""
@@ -96,4 +97,4 @@ def test_the_service_listens_on_ipv6(toy_model: Path) -> None:
         with bound_socket(ServingConfig(host="::1", port=0)) as listener:
             assert listener.family == socket.AF_INET6
     except ConfigError as error:
-        assert "cannot listen" in str(error)  # a machine without ::1
+        assert "cannot listen" in str(error)  # This machine has no ::1.

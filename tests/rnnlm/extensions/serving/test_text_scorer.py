@@ -1,4 +1,4 @@
-"""Scores have the figures of the evaluation and each token at its place; explanations show part of the state."""
+"""Scores have the figures of the evaluation and each token's position, and explanations show a part of the state."""
 
 import copy
 import dataclasses
@@ -58,13 +58,14 @@ def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) 
     assert scored.bits_per_byte == (loss.bits_per_byte if loss.byte_count else None)
     assert [token.surprisal_nats for token in scored.tokens] == loss.nll_nats.tolist()
     assert (scored.byte_count, scored.unknown_tokens) == (loss.byte_count, loss.unknown_tokens)
-    last_end = bool(loss.tokens) and not text.endswith("\n")  # one byte, as if the text had ended with a newline
+    # One byte is added, as if the text ended with a line feed.
+    last_end = bool(loss.tokens) and not text.endswith("\n")
     assert loss.byte_count == len(text.encode()) + last_end
     json.loads(scored.model_dump_json())
 
 
 def test_more_alternatives_than_tokens_are_all_tokens(cut_model: LoadedModel) -> None:
-    """A model of four letters has few."""
+    """A model of four letters has fewer tokens than requested."""
     everything = cut_model.tokenizer.vocabulary_size
     for count in (everything + 1, everything):
         assert all(len(one.top) == everything for one in predicted_tokens(cut_model, "the cat", count))

@@ -1,4 +1,4 @@
-"""Tests that take minutes: many requests, hostile requests, and other servers and environments."""
+"""Tests that take minutes, with many requests, hostile requests, and other servers and environments."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.rnnlm.extensions.serving.live_server import serving
 from tests.tracking_server import answers
 
 pytestmark = pytest.mark.slow
-MEASURED = 5_000  # requests over which memory must be steady
+MEASURED = 5_000  # The number of requests during which memory must not grow.
 STRANGER = """
 import importlib.util, json, sys
 import mlflow
@@ -53,10 +53,10 @@ def test_memory_is_steady_over_5000_requests(toy_model: Path, home: Home) -> Non
 
 def test_no_request_that_the_openapi_document_suggests_ends_in_a_5xx(toy_model: Path, tmp_path: Path) -> None:
     pytest.importorskip("schemathesis", reason="pip install 'rnnlm[dev]'")
-    # A deep search would find the time limit, which is a 503: the machine is busy, not the service wrong.
+    # With a lower limit, a deep search would find the answer 503, which only means that the machine is busy.
     with serving(toy_model, maximum_seconds=600) as live:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{live.address}/openapi.json"]
-        command += ["--request-timeout", "300"]  # seconds: 2,000 tokens take some on a busy machine
+        command += ["--request-timeout", "300"]  # In seconds. 2,000 tokens take long on a busy machine.
         command += ["--checks", "not_a_server_error", "--max-examples", "25", "--seed", "1", "--no-color"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-2_000:]
@@ -67,7 +67,7 @@ def test_mlflow_serves_the_champion_too(champion: str, tracked_home: Home, tmp_p
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/{champion}@champion"]
     command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port)]
     environment = os.environ | {"MLFLOW_TRACKING_URI": tracking_uri(tracked_home), "MLFLOW_DISABLE_TELEMETRY": "true"}
-    # It starts uvicorn by that name.
+    # The command starts uvicorn by its name.
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
@@ -88,7 +88,7 @@ def test_mlflow_serves_the_champion_too(champion: str, tracked_home: Home, tmp_p
 
 
 def test_the_champion_answers_in_a_fresh_environment(champion: str, tracked_home: Home, tmp_path: Path) -> None:
-    """Its requirements.txt alone, installed by pip into a new environment: no source of ours, pickle disallowed."""
+    """The environment has only the model's requirements.txt, installed by pip, without rnnlm and without pickle."""
     with reaching_mlflow(tracked_home) as client:
         source = client.get_model_version_by_alias(champion, "champion").source
     requirements = Path(str(source).removeprefix("file://")) / "requirements.txt"

@@ -1,4 +1,4 @@
-"""RUN/losses: the Parquet files, made once and whatever the chunks; the tables computed by hand."""
+"""RUN/losses has Parquet files that are made once and do not depend on chunks, and tables as computed by hand."""
 
 import math
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from rnnlm.storage.records import LOSSES, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-# Two sentences of a stream and one of a single token: 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, <eos>.
+# The stream has two sentences and one of a single token: 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, <eos>.
 TEXT = [5, 1, 6, 3, 5, 5, 5, 5, 6, 3, 3]
 NATS = [1.0, 4.0, 2.0, 1.0, 0.5, 0.5, 1.0, 1.0, 3.0, 1.0, 0.25]
-COUNTS = np.array([0, 1, 0, 3, 4, 70, 0])  # how often training predicts ids 0 … 6
+COUNTS = np.array([0, 1, 0, 3, 4, 70, 0])  # How often the ids 0 … 6 are targets in training.
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_sentences_are_the_lines_of_the_text(written: Path, tokenizer: TextToken
     sentences = pq.read_table(written / SEQUENCES).to_pydict()
     assert sentences["tokens"] == [4, 6, 1]
     assert sentences["nll_nats"] == [8.0, 7.0, 0.25]
-    assert sentences["sequence_id"] == [0, 1, 2]  # blocks of four tokens
+    assert sentences["sequence_id"] == [0, 1, 2]  # Blocks have four tokens.
     assert sentences["perplexity"] == pytest.approx([math.exp(2), math.exp(7 / 6), math.exp(0.25)])
     assert sentences["text"][0] == " ".join(tokenizer.pieces([5, 1, 6]))
 
@@ -69,7 +69,7 @@ def test_a_sample_has_whole_sentences_and_does_not_depend_on_chunks(tmp_path: Pa
         folder.mkdir()
         write_token_losses(folder, in_chunks(text, chunk), "test", COUNTS, tokenizer, share)
     kept = pq.read_table(sample / SEQUENCES)
-    assert 60 < len(kept) < 120  # of 300
+    assert 60 < len(kept) < 120  # There are 300 sentences.
     for name in (TOKENS, SEQUENCES):
         everything = pq.read_table(whole / name)
         of_kept = pc.is_in(everything["sentence_id"], value_set=kept["sentence_id"].combine_chunks())
@@ -87,13 +87,13 @@ def test_the_tables_equal_those_by_hand(written: Path) -> None:
     assert by_position[0] == (3, pytest.approx((1.0 + 0.5 + 0.25) / 3))
     assert by_position[4] == (1, 3.0)
     by_frequency = {row["first_count"]: row for row in tables.by_frequency}
-    assert list(by_frequency) == [0, 1, 64]  # 6 never; <unk> once and <eos> three times; 5 seventy times
+    assert list(by_frequency) == [0, 1, 64]  # Training has 6 never, <unk> once, <eos> three times, and 5 seventy times.
     assert by_frequency[1]["last_count"] == 3
     assert by_frequency[64]["last_count"] == 255
     assert (by_frequency[1]["types"], by_frequency[1]["tokens"]) == (2, 4)
     assert by_frequency[64]["nll_nats_per_token"] == pytest.approx((1.0 + 0.5 + 0.5 + 1.0 + 1.0) / 5)
     assert sum(row["share_of_loss"] for row in tables.by_frequency) == pytest.approx(1.0)
-    # <unk> stands just before the 6, and one further from the <eos>, of the first sentence.
+    # In the first sentence, <unk> is just before the 6, and two tokens before the <eos>.
     neighbours = {row["distance"]: (row["tokens"], row["nll_nats_per_token"]) for row in tables.by_neighbours}
     assert neighbours == {0: (9, pytest.approx(12.25 / 9)), 1: (1, 2.0), 2: (1, 1.0)}
 

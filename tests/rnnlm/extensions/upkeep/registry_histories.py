@@ -1,4 +1,4 @@
-"""Random histories of a real registry, with small folders in place of models: cheap enough to make many."""
+"""Make random histories of a real registry. Small folders replace the models, so that many histories can be made."""
 
 import os
 import random
@@ -21,7 +21,7 @@ DAY_SECONDS = 24 * 3600
 
 
 def write_folder(folder: Path, age_days: float, **files: object) -> Path:
-    """Return a finished folder of JSON files, last used `age_days` ago."""
+    """Write a finished folder of JSON files that was last used `age_days` ago."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in files.items():
         write_json(folder / f"{name}.json", value)
@@ -37,7 +37,10 @@ def make_older(path: Path, age_days: float) -> None:
 
 
 def register_night(home: Home, name: str, night: str, age_days: float) -> int:
-    """Make a night's corpus, dataset, run, MLflow run, logged model and version. Returns the version's number."""
+    """Make the corpus, dataset, run, MLflow run, logged model and version of a nightly run.
+
+    Return the version's number.
+    """
     corpus = f"c{night:0>15}"
     write_folder(home.corpora / corpus, age_days, corpus={"bytes": "text " * 200})
     home.make(home.corpora / "known")
@@ -87,7 +90,7 @@ def age_versions(home: Home, days: float) -> None:
 
 
 def random_history(home: Home, seed: int, nights: int = 10) -> None:
-    """Make up two models, promotions, rollbacks, and aliases of a person's own, over `nights` days."""
+    """Make two models with promotions, rollbacks and a person's own aliases, over `nights` days."""
     draw = random.Random(seed)
     for night in range(nights):
         name = draw.choice(["rnnlm-a", "rnnlm-a", "rnnlm-b"])
@@ -107,7 +110,10 @@ def random_history(home: Home, seed: int, nights: int = 10) -> None:
 
 
 def check_aliases(home: Home) -> int:
-    """Check that every version with an alias loads, verifies and has its lineage. Return how many there are."""
+    """Assert that every version with an alias loads, verifies and has its lineage.
+
+    Return the number of these versions.
+    """
     held = [version for version in read_store(home).versions if version.aliases]
     with reaching_mlflow(home) as client:
         for version in held:

@@ -1,4 +1,4 @@
-"""A backup is whole and private, and a home restored from it elsewhere continues as the old one would have."""
+"""A backup is complete and private, and a home restored from it elsewhere continues as the old one would have."""
 
 import os
 import shutil
@@ -73,7 +73,8 @@ def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_ve
     assert sample.text
 
     run = RunRecord.model_validate(contest.run.model_copy(update={"folder": new.runs / contest.run.run_id}))
-    shutil.copytree(new.runs / f"{contest.run.run_id[:8]}0000good", run.folder)  # noise is added to the good one
+    # The contest adds noise to the good model.
+    shutil.copytree(new.runs / f"{contest.run.run_id[:8]}0000good", run.folder)
     there = Contest(new, contest.config, dataset, run, contest.evaluation, contest.samples)
     third = there.register("fair")
     assert (third.version, third.alias) == (3, "challenger")
@@ -82,7 +83,7 @@ def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_ve
     assert roll_back(new, NAME).version == 1
     assert not old.root.exists()
     mlflow.set_tracking_uri(f"sqlite:///{new.mlflow_database}")
-    try:  # MLflow loads it by itself, too
+    try:  # MLflow can load the model without rnnlm's help, too.
         model = mlflow.pyfunc.load_model(f"models:/{NAME}/2")
     finally:
         mlflow.set_tracking_uri(None)
@@ -91,7 +92,7 @@ def test_a_home_restored_elsewhere_serves_its_champion_and_registers_the_next_ve
 
 @pytest.mark.long
 def test_a_backup_while_versions_are_registered_is_consistent(tracked_home: Home, tmp_path: Path) -> None:
-    """Every version in the backup's registry has its files, whatever was registered while it was made."""
+    """Every version in the backup's registry has its files, even if versions are registered during the backup."""
     register_night(tracked_home, "rnnlm-a", "first", 1)
     done = threading.Event()
     failures: list[BaseException] = []
@@ -149,10 +150,10 @@ def test_a_backup_that_was_cut_off_is_refused(tracked_home: Home, tmp_path: Path
     archive = back_up(tracked_home, tmp_path / "backup").archive
     with archive.open("r+b") as stream:
         stream.truncate(max(0, archive.stat().st_size - cut) if cut else 0)
-    if cut == 1:  # one of the trailing lines is enough
+    if cut == 1:  # One of the trailing lines is enough.
         assert restore_home(Home(tmp_path / "new"), archive).left_out == ()
         return
-    with pytest.raises(HomeError, match="no complete backup"):
+    with pytest.raises(HomeError, match="not a complete backup"):
         restore_home(Home(tmp_path / "new"), archive)
     assert not (tmp_path / "new").exists()
 
@@ -170,7 +171,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_restored(tracked_home: Home, tm
     archive = back_up(tracked_home, tmp_path / "backup").archive
     manifest = read_manifest(archive)
     flip(archive, manifest.files["runs/r1/model.json"].offset + 3)
-    flip(archive, manifest.files["datasets/d1/dataset.json"].offset - 512)  # its header
+    flip(archive, manifest.files["datasets/d1/dataset.json"].offset - 512)  # The position of the file's header.
     assert find_archive_damage(archive, manifest) == ("runs/r1/model.json",)
     new = Home(tmp_path / "new")
     restored = restore_home(new, archive)
@@ -182,7 +183,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_restored(tracked_home: Home, tm
 
 @pytest.mark.long
 def test_a_flipped_bit_anywhere_is_harmless_or_found(tracked_home: Home, tmp_path: Path) -> None:
-    """Verifying and restoring agree, and what is restored without complaint has every file of its versions."""
+    """Verifying and restoring agree, and a restore without complaints has every file of its versions."""
     register_night(tracked_home, "rnnlm-a", "1", 1)
     archive = back_up(tracked_home, tmp_path / "backup").archive
     size = archive.stat().st_size
@@ -208,7 +209,7 @@ def test_an_archive_unpacks_with_tar(tracked_home: Home, tmp_path: Path) -> None
 
 
 def archive_of(folder: Path, texts: dict[str, bytes], **change: Any) -> Path:
-    """Return an archive with valid digests. change: fields of its manifest."""
+    """Return an archive with valid digests. `change` has changed fields of its manifest."""
     archive, content = folder / "given.tar", folder / "content"
     with archive.open("w+b") as stream:
         writer = ArchiveWriter(stream)
@@ -223,7 +224,7 @@ def archive_of(folder: Path, texts: dict[str, bytes], **change: Any) -> Path:
 
 
 def refused_untouched(folder: Path, archive: Path, told: str) -> None:
-    """Check that the archive is refused before anything is written."""
+    """Assert that the archive is refused before anything is written."""
     before = sorted(folder.rglob("*"))
     with pytest.raises(HomeError, match=told) as error:
         restore_home(Home(folder / "new"), archive)
@@ -266,7 +267,9 @@ def refused_untouched(folder: Path, archive: Path, told: str) -> None:
     ids=lambda name: ascii(name)[:30],
 )
 def test_a_name_that_no_backup_writes_is_refused(tmp_path: Path, name: str) -> None:
-    refused_untouched(tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: b"evil"}), "no backup of this rnnlm")
+    refused_untouched(
+        tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: b"evil"}), "not a backup of this version of rnnlm"
+    )
 
 
 def test_a_file_below_a_file_is_refused(tmp_path: Path) -> None:
@@ -288,7 +291,9 @@ def test_a_file_below_a_file_is_refused(tmp_path: Path) -> None:
     ids=ascii,
 )
 def test_a_manifest_that_no_backup_writes_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    refused_untouched(tmp_path, archive_of(tmp_path, {"runs/r/a": b"a"}, **change), "no backup of this rnnlm")
+    refused_untouched(
+        tmp_path, archive_of(tmp_path, {"runs/r/a": b"a"}, **change), "not a backup of this version of rnnlm"
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,7 +313,7 @@ def test_a_place_outside_the_archive_is_refused(tmp_path: Path, change: dict[str
     files = read_manifest(archive_of(tmp_path, {"runs/r/a": b"a"})).files
     changed = {name: file.model_copy(update=change) for name, file in files.items()}
     archive = archive_of(tmp_path, {"runs/r/a": b"a"}, files=changed)
-    refused_untouched(tmp_path, archive, "no backup of this rnnlm")
+    refused_untouched(tmp_path, archive, "not a backup of this version of rnnlm")
 
 
 def test_one_piece_has_one_name(tmp_path: Path) -> None:
@@ -366,13 +371,13 @@ def test_a_database_that_runs_something_is_refused(
 @pytest.mark.parametrize("name", ["mlflow.db", "prefect/prefect.db"])
 def test_what_is_no_database_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
     refused_untouched(
-        tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: data}), f"{name} in this backup is no database"
+        tmp_path, archive_of(tmp_path, {"runs/r/a": b"a", name: data}), f"{name} in this backup is not a database"
     )
 
 
 @pytest.mark.long
 def test_what_is_restored_is_private(tracked_home: Home, tmp_path: Path) -> None:
-    """And ten thousand small files take seconds."""
+    """Other users cannot read restored files, and ten thousand small files take only seconds."""
     register_night(tracked_home, "rnnlm-a", "1", 1)
     new = Home(tmp_path / "new")
     restore_home(new, back_up(tracked_home, tmp_path / "backup").archive)
@@ -381,7 +386,7 @@ def test_what_is_restored_is_private(tracked_home: Home, tmp_path: Path) -> None
     start = time.monotonic()
     restored = restore_home(Home(tmp_path / "many"), archive_of(tmp_path, {f"runs/r/{n}": b"" for n in range(10_000)}))
     assert restored.files == 10_000
-    assert time.monotonic() - start < 20  # 100 in a second where each is synced
+    assert time.monotonic() - start < 20  # If each file were synced, only 100 files per second would be written.
 
 
 def test_a_device_is_no_backup(tmp_path: Path) -> None:
@@ -446,7 +451,7 @@ def test_wrong_places_are_refused(tracked_home: Home, tmp_path: Path) -> None:
     (tmp_path / "letter").touch()
     with pytest.raises(HomeError, match="is a file"):
         back_up(tracked_home, tmp_path / "letter")
-    with pytest.raises(HomeError, match="no complete backup"):
+    with pytest.raises(HomeError, match="not a complete backup"):
         restore_home(Home(tmp_path / "new"), tmp_path / "letter")
     with pytest.raises(HomeError, match="it has no backup"):
         restore_home(Home(tmp_path / "new"), tmp_path)

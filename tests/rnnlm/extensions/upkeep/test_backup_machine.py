@@ -1,4 +1,4 @@
-"""Files are lost and damaged between backups of two homes: no version is ever lost with exit code 0."""
+"""Files of two homes are lost and damaged between backups, but a backup with exit code 0 lacks no version."""
 
 import os
 import shutil
@@ -30,13 +30,13 @@ from tests.rnnlm.extensions.upkeep.registry_histories import lineage_damage, reg
 @dataclass
 class Archive:
     path: Path
-    content: bytes  # as it was written
-    versions: tuple[str, ...]  # that the home had
+    content: bytes  # The content as it was written.
+    versions: tuple[str, ...]  # The versions that the home had.
 
 
 class TwoHomes(RuleBasedStateMachine):
     archives: Bundle[Archive] = Bundle("archives")
-    templates: Path  # of the homes A and B, at the paths where they are used
+    templates: Path  # The homes A and B, at the paths where they are used.
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,10 @@ class TwoHomes(RuleBasedStateMachine):
 
     @rule(target=archives, name=st.sampled_from("AB"))
     def back_up(self, name: str) -> object:
-        """Exit code 0 promises that all versions that were ever registered in this home are in the archive."""
+        """Back up a home.
+
+        With exit code 0, the archive must have all versions that were ever registered in this home.
+        """
         before = set(self.backups.iterdir())
         if self.command(self.templates / name, "backup", str(self.backups)) != 0:
             return multiple()

@@ -1,4 +1,4 @@
-"""The items that are kept, over many random histories of a registry: a pure function, so thousands can be tried."""
+"""The kept items are right for many random histories of a registry, because planning is a fast pure function."""
 
 import json
 from collections.abc import Iterable
@@ -86,7 +86,7 @@ def planned(inventory: Inventory, **settings: Any) -> RetentionPlan:
 def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
     """Draw promotions of any version, and rollbacks as roll_back makes them."""
     changes: list[Change] = []
-    for promoted in draw(st.lists(st.sampled_from([None, *numbers]), max_size=10)):  # None: a rollback
+    for promoted in draw(st.lists(st.sampled_from([None, *numbers]), max_size=10)):  # None is a rollback.
         current = changes[-1].version if changes else None
         target = promoted or champion_before(changes, current, set(numbers))
         if target is not None and target != current:
@@ -96,13 +96,13 @@ def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> Inventory:
-    """Draw several registered models: promotions and rollbacks in any order, by hand too; shared runs and datasets."""
+    """Draw registered models with promotions and rollbacks in any order, also by hand, and shared runs and datasets."""
     versions: list[RegistryVersion] = []
     for name in draw(st.lists(st.sampled_from(["rnnlm-a", "rnnlm-b", "other"]), min_size=1, max_size=3, unique=True)):
         numbers = draw(st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True).map(sorted))
         changes = draw(champions_of(numbers))
         last = [changes[-1].version] * 5 if changes else []
-        champion = draw(st.sampled_from([None, *numbers, *last]))  # a person may have moved the alias in MLflow
+        champion = draw(st.sampled_from([None, *numbers, *last]))  # A person may have moved the alias in MLflow.
         aliases = draw(st.dictionaries(st.sampled_from(["challenger", "production", "a"]), st.sampled_from(numbers)))
         aliases |= {"champion": champion} if champion else {}
         for number in numbers:
@@ -162,7 +162,7 @@ def test_a_plan_is_final_and_keeps_what_aliases_and_kept_items_need(
 def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
     inventory: Inventory, config: RetentionConfig
 ) -> None:
-    """Although the history of removed versions is gone with their tags."""
+    """This holds although the history of removed versions is lost with their tags."""
 
     def highest(versions: list[RegistryVersion], champion: int | None) -> int:
         return max((one.comparison or 0 for one in versions if one.parent == champion), default=0)
@@ -176,7 +176,7 @@ def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
 
 
 def test_the_best_champion_of_the_month_outlives_many_that_replaced_it() -> None:
-    """Each candidate is compared with it, so that small losses do not add up."""
+    """Each candidate is compared with the best champion, so that small losses cannot add up."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     versions = [
         version(
@@ -207,7 +207,7 @@ def test_versions_are_removed_before_what_they_need() -> None:
 
 
 def test_a_thousand_nights_are_bounded() -> None:
-    """The kept items are bounded if each night adds a version, run, dataset and corpus, and weeks end in a prune."""
+    """The kept items stay bounded if each night adds a version, run, dataset and corpus, with a prune every week."""
     config = RetentionConfig(versions=5, champions=3, datasets=2, days=30)
     versions: list[RegistryVersion] = []
     changes = 0
@@ -231,7 +231,8 @@ def test_a_thousand_nights_are_bounded() -> None:
         if night % 7 == 0:
             plan = plan_retention(inventory_of(versions), config, now)
             versions = [one for one in versions if ("version", f"{one.name}/{one.number}") in plan.kept]
-            assert len(versions) <= 5 + 1 + 3 + 1  # the last, the champion, those before, the last comparison
+            # These are the last versions, the champion, its predecessors, and the last comparison.
+            assert len(versions) <= 5 + 1 + 3 + 1
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def test_a_thousand_nights_are_bounded() -> None:
         (Item(kind="run", name="forgotten", bytes=1, used=NOW - 50 * DAY_SECONDS, finished=False), False),
         (Item(kind="run", name="unregistered", bytes=1, used=NOW - 5 * DAY_SECONDS), True),
         (Item(kind="run", name="pruned", bytes=1, used=NOW - 5 * DAY_SECONDS), False),
-        (Item(kind="run", name="pruned", bytes=1, used=NOW - 3_600), True),  # in use
+        (Item(kind="run", name="pruned", bytes=1, used=NOW - 3_600), True),  # This item is in use.
         (Item(kind="corpus", name="alone", bytes=1, used=NOW - 5 * DAY_SECONDS), False),
         (Item(kind="corpus", name="alone", bytes=1, used=NOW - 3_600), True),
         (Item(kind="ngram", name="cache", bytes=1, used=NOW - 5 * DAY_SECONDS), True),

@@ -1,4 +1,4 @@
-"""Settings from the source to stored sequences: corpus, tokenizer, sequences, and the checks before training."""
+"""Settings of the stages from the source to stored sequences: corpus, tokenizer, sequences, and the gates."""
 
 from typing import Annotated, Any, Literal
 
@@ -83,7 +83,7 @@ class CorpusConfig(Section):
 
     @property
     def public_source(self) -> str:
-        """The source without passwords and signatures, safe to show and store."""
+        """The source without passwords and signatures, which may be shown and stored."""
         return redacted(self.source)
 
     @field_serializer("source")
@@ -151,12 +151,12 @@ class SequencesConfig(EngineConfig):
 
 
 def warn_at(default: float | None, condition: str) -> Any:
-    """Declare a share above which a gate warns. null: never."""
+    """Return a setting for the fraction above which a gate warns."""
     return setting(default, f"Warn {condition} null: never.", ge=0.0, le=1.0, changes_results=False)
 
 
 def stop_at(default: float | None, condition: str) -> Any:
-    """Declare a share above which a gate stops the run. null: never."""
+    """Return a setting for the fraction above which a gate stops the run."""
     return setting(default, f"Stop {condition} null: never.", ge=0.0, le=1.0, changes_results=False)
 
 
@@ -171,7 +171,7 @@ DRIFT = "if the distance between the character frequencies of this and the champ
 
 
 class GatesConfig(Section):
-    """Checks before training. Above *_warn_at: a warning. Above *_stop_at: the run ends, and the champion stays."""
+    """Checks before training. Above *_warn_at a check warns. Above *_stop_at the run ends, and the champion is kept."""
 
     shrinkage_warn_at: float | None = warn_at(0.1, SHRINKAGE)
     shrinkage_stop_at: float | None = stop_at(0.5, SHRINKAGE)

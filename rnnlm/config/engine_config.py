@@ -1,4 +1,4 @@
-"""Where independent pieces of work run; see rnnlm/runtime/engines.py."""
+"""Settings that determine where independent pieces of work run; see rnnlm/runtime/engines.py."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from rnnlm.config.section import Section, setting
 
 
 class EngineConfig(Section):
-    """Settings of a section whose work is done in pieces. They do not change what is made."""
+    """Settings of a section whose work is divided into pieces. They do not change the results."""
 
     engine: Literal["local", "ray"] = setting(
         "local",

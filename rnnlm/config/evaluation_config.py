@@ -1,4 +1,4 @@
-"""Settings of the measurements of a trained model: perplexity, samples, plots."""
+"""Settings of the evaluation of a trained model: perplexity, samples and plots."""
 
 from typing import Literal
 
@@ -7,9 +7,9 @@ from pydantic import model_validator
 from rnnlm.config.bounds import MaximumTokens, PositiveInt, Seed, Size, Temperature, TopK, TopP
 from rnnlm.config.section import Section, setting
 
-# Scoring of texts of a caller's own, by `rnnlm score` and from Python.
-SCORED_ROWS = 256  # together; changes results by rounding only
-SHARD_DOCUMENTS = 4_096  # documents scored together
+# Settings for scoring a caller's own texts by `rnnlm score` and from Python.
+SCORED_ROWS = 256  # The number of rows scored together, which changes results only by rounding.
+SHARD_DOCUMENTS = 4_096  # The number of documents scored together.
 
 
 class EvaluationConfig(Section):

@@ -1,4 +1,4 @@
-"""The model: kind of layers, sizes, initial weights."""
+"""Settings of the model: kind of layers, sizes and initial weights."""
 
 from typing import Any, Literal, Self
 
@@ -8,14 +8,14 @@ from rnnlm.config.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 from rnnlm.config.section import Section, setting
 from rnnlm.errors import close_to
 
-ModelKind = Literal[  # NETWORKS, for type checks
+ModelKind = Literal[  # This repeats NETWORKS for type checkers.
     "elman", "feed-forward", "gru", "ind-rnn", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"
 ]
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "leaky", "spread"]
 DEFAULT_UNITS = 256
-ELMAN_SETTINGS = ("nonlinearity", "recurrence")  # other kinds refuse them
+ELMAN_SETTINGS = ("nonlinearity", "recurrence")  # Other kinds do not accept these settings.
 
 
 class ModelConfig(Section):
@@ -77,12 +77,12 @@ class ModelConfig(Section):
 
     @property
     def has_network(self) -> bool:
-        """False for counts alone."""
+        """False if the model is an n-gram model without a network."""
         return kind_of(self.kind).is_trained
 
     @property
     def units(self) -> int:
-        """hidden_size, or its default."""
+        """The value of hidden_size, or its default."""
         return DEFAULT_UNITS if self.hidden_size is None else self.hidden_size
 
     @property

@@ -1,4 +1,4 @@
-"""All sections together, with those of the whole run: tracking, registration, time limit and retries."""
+"""The whole configuration with all sections, including tracking, registration, time limit and retries of a run."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -16,7 +16,7 @@ from rnnlm.config.training_config import TrainingConfig
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-SIZE_SETTINGS = (  # chosen for training.minutes where they are null
+SIZE_SETTINGS = (  # These settings are chosen for training.minutes if they are null.
     "model.hidden_size",
     "training.epochs",
     "training.maximum_tokens",
@@ -68,7 +68,7 @@ Promote = Literal["never", "if_better", "by_policy"]
 
 
 class RegistryConfig(Section):
-    """The registered model, and when a candidate replaces the champion; see rnnlm/evaluation/paired."""
+    """Settings of the registered model, and of the decision when a candidate replaces the champion."""
 
     model_name: str | None = setting(
         None,
@@ -134,8 +134,8 @@ class RegistryConfig(Section):
 
 @with_added_sections("")
 class PipelineConfig(Section):
-    # Only a name: presets.py looks its settings up. If they were filled in here, what a stored configuration means
-    # would depend on what its preset says today.
+    # This is only the name; presets.py looks up the settings. If they were filled in here, the meaning of a stored
+    # configuration would depend on the present content of its preset.
     preset: Preset = setting(
         "default",
         "Preset whose settings the run starts from; settings that were changed by hand stay.",
@@ -160,7 +160,7 @@ class PipelineConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def upgrade_older_configuration(cls, values: Any) -> Any:
-        """Accept configurations stored by older versions, in run folders and deployments."""
+        """Accept configurations of older versions, which are stored in run folders and deployments."""
         return upgrade(values)
 
     @model_validator(mode="after")
@@ -181,5 +181,8 @@ class PipelineConfig(Section):
 
 
 def changeable_settings() -> list[str]:
-    """Return the dotted paths of settings that may change when a run is resumed: they say where it runs."""
+    """Return the dotted paths of settings that may change when a run is resumed.
+
+    They determine where it is computed.
+    """
     return [f"{path}.{name}" for path, section in PipelineConfig().sections() for name in section.changeable]

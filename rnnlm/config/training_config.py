@@ -1,4 +1,4 @@
-"""How the network is trained: loss, optimizer, schedule, regularization, validation, processes."""
+"""Settings of training: loss, optimizer, schedule, regularization, validation and processes."""
 
 from typing import Annotated, Literal, Self
 
@@ -50,9 +50,10 @@ class OptimizerConfig(Section):
     def peak_rate(self, kind: str, hidden_size: int) -> float:
         """Return the learning rate for a model.
 
-        The inputs of a wide tanh unit add up: at the rate that suits 256 units, 1,024 of them saturate and learn
-        nothing (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for Adam and hidden
-        matrices. The embedding, which has the same rate here, would then learn too slowly, so the exponent is below 1.
+        The inputs of a wide tanh unit add up. At the learning rate for 256 units, many of 1,024 units saturate and do
+        not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for hidden matrices
+        under Adam. The embedding, which has the same rate here, would then learn too slowly, so the exponent is below
+        1.
         """
         if self.learning_rate is not None:
             return self.learning_rate
@@ -79,7 +80,10 @@ class ScheduleConfig(Section):
 
 
 class DropoutConfig(Section):
-    """Shares set to zero during training; 0 turns a kind off. Locked: one mask per sequence, for all time steps."""
+    """Dropout rates of training; 0 turns a kind of dropout off.
+
+    Locked dropout uses one mask per sequence for all time steps.
+    """
 
     words: DropoutShare = setting(0.0, "Share of the vocabulary whose embedding rows are dropped.")
     inputs: DropoutShare | None = setting(
@@ -97,7 +101,7 @@ class DropoutConfig(Section):
 
 
 class AveragingConfig(Section):
-    """Averaged weights, which are then evaluated and saved instead of the trained ones."""
+    """Averaging of weights. The average is then evaluated and saved instead of the trained weights."""
 
     kind: Literal["none", "mean", "exponential"] = setting("none", "Kind of weight averaging.")
     start_share: Annotated[float, Field(ge=0.0, lt=1.0)] = setting(
@@ -152,7 +156,7 @@ class FeedConfig(Section):
 
 
 class WarmStartConfig(Section):
-    """The learning rate and budget of a run that continues from another model, in place of those of a new one."""
+    """The learning rate and length of a run that starts from another model, in place of those of a new model."""
 
     learning_rate: PositiveFloat | None = setting(
         None, "Peak learning rate. null: as of training.optimizer.learning_rate=null."
@@ -165,7 +169,7 @@ class WarmStartConfig(Section):
 
 @with_added_sections("training")
 class TrainingConfig(Section):
-    former_fields = {"cuda_graphs": False}  # a GPU's steps are always captured today
+    former_fields = {"cuda_graphs": False}  # The steps of a GPU are now always captured.
 
     start_from: str = setting(
         "nothing",
@@ -181,7 +185,7 @@ class TrainingConfig(Section):
         "Minutes of training, if neither epochs nor maximum_tokens is set: as many tokens as this machine trains in "
         "them, with units, dropout, precision and learning rate that suit that number where they are null. null: "
         f"{DEFAULT_EPOCHS} epochs.",
-        changes_results=False,  # what is chosen for it does
+        changes_results=False,  # The settings that are chosen for the minutes do change results.
     )
     epochs: PositiveInt | None = setting(
         None, f"Number of passes over the training split. null: chosen for minutes, else {DEFAULT_EPOCHS}."
@@ -220,12 +224,12 @@ class TrainingConfig(Section):
 
     @property
     def epoch_count(self) -> int:
-        """epochs, or its default."""
+        """The number of epochs, or its default."""
         return DEFAULT_EPOCHS if self.epochs is None else self.epochs
 
     @property
     def product_precision(self) -> Precision:
-        """precision, or its default."""
+        """The precision, or its default."""
         return self.precision or "float32"
 
     def resolved(self) -> Self:
@@ -233,7 +237,7 @@ class TrainingConfig(Section):
         return self.model_copy(update=chosen)
 
     def of_warm_start(self) -> "TrainingConfig":
-        """Return the settings of a run that continues from another model."""
+        """Return the settings of a run that starts from another model."""
         warm = self.warm_start
         optimizer = self.optimizer.model_copy(update={"learning_rate": warm.learning_rate})
         budget = {"epochs": warm.epochs, "maximum_tokens": warm.maximum_tokens}
@@ -247,7 +251,10 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def check_patience(self) -> "TrainingConfig":
-        """Raise ValueError if no validation could fail to be better: the first one is always the best so far."""
+        """Raise ValueError if there are too few validations to exhaust a patience.
+
+        The first one is always the best so far.
+        """
         patience = {
             "validation.early_stopping_patience": self.validation.early_stopping_patience,
             "schedule.plateau_patience": self.schedule.plateau_patience if self.schedule.kind == "plateau" else None,

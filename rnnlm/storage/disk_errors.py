@@ -62,7 +62,7 @@ def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
 
 @contextmanager
 def full_disk_explained(folder: Path) -> Iterator[None]:
-    """Convert errors of any library to HomeError if the disk is full, a database is damaged, or memory or files are short.
+    """Convert errors of any library to HomeError if the disk is full, a database is damaged, or memory is short.
 
     `folder` is on the disk that is written to.
     """

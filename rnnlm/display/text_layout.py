@@ -155,7 +155,7 @@ def terminal_text(text: str) -> str:
 
 
 class TerminalFormatter(logging.Formatter):
-    """A formatter that escapes the output of another one for a terminal, because messages quote texts and file names."""
+    """A formatter that escapes the output of another one for terminals, as messages quote texts and file names."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()

@@ -79,7 +79,7 @@ def cell_class(kind: Kind) -> Any:
     if root != "rnnlm":  # This is a copy in a bundle.
         return getattr(import_module(f"{root}.{OWN_MODULES}.{own_module_name(module)}"), name)
     if module not in sys.modules:
-        raise ImportError(f"{kind.cell} is code that nobody here has imported")
+        raise ImportError(f"the module of {kind.cell} has not been imported here")
     # getattr is not used, because a module may import other modules when an attribute is read.
     if name not in vars(sys.modules[module]):
         raise AttributeError(f"module {module} has no {name}")

@@ -124,7 +124,7 @@ def settings_of(file: Path) -> dict[str, Any]:
     try:
         flat = flatten(upgrade(read_settings(file)))
     except RecursionError:
-        raise ConfigError(f"--config {file}: no valid YAML; an alias holds itself") from None
+        raise ConfigError(f"--config {file}: no valid YAML; an alias contains itself") from None
     for path, value in list(flat.items()):
         if is_section_path(path):
             if value is not None:

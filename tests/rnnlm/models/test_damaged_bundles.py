@@ -357,10 +357,10 @@ def test_a_folder_does_not_choose_a_module_to_import(
     config = json.loads((folder / "config.json").read_text())
     change_json(folder / "config.json", kind if where == "network" else {"members": [config, config | kind]})
     refused(folder, "RNNLM_OWN_LAYERS")
-    with pytest.raises(ImportError, match="nobody here has imported"):
+    with pytest.raises(ImportError, match="has not been imported here"):
         read_saved_model(folder)
     if where == "network":
-        with pytest.raises(ImportError, match="nobody here has imported"):
+        with pytest.raises(ImportError, match="has not been imported here"):
             RnnlmForCausalLM(RnnlmConfig(**config | kind))
     assert module not in sys.modules
 

@@ -62,7 +62,7 @@ def test_a_wrong_kind_gets_a_suggestion(kind: str, hint: str) -> None:
 
 
 def test_counts_alone_need_an_order() -> None:
-    with pytest.raises(ValueError, match="counts of 1 to 5"):
+    with pytest.raises(ValueError, match="counts from 1 to 5"):
         ModelConfig(kind="kneser-ney", counts=0)
 
 

@@ -10,6 +10,6 @@ from tests.rnnlm.training.trainer import Trainer
 
 @pytest.mark.long
 def test_global_generators_in_a_process_without_other_threads(trainer: Trainer) -> None:
-    """In this process, threads of Prefect draw from Python's generator at any time."""
+    """A separate process is needed, because threads of Prefect in this one draw from Python's generator at any time."""
     said = trainer.run_tests(Path(__file__).with_name("global_generator_checks.py"))
     assert re.search(r"^2 passed", said, re.MULTILINE), said

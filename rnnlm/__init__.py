@@ -1,11 +1,13 @@
-"""The library: text in, a trained, measured and registered recurrent language model out. Knows nothing of Prefect.
+"""The library, which turns text into a trained, evaluated and registered recurrent language model.
+
+It does not use Prefect.
 
     import rnnlm
 
     model = rnnlm.train("my-text.txt", minutes=1)
     model = rnnlm.load("rnnlm-my-text")
 
-Importing it imports neither torch nor MLflow: they are imported when the first of these names is used.
+Importing rnnlm imports neither torch nor MLflow. They are imported when one of these functions is first used.
 """
 
 import importlib

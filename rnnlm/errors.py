@@ -5,7 +5,10 @@ from collections.abc import Iterable
 
 
 class RnnlmError(Exception):
-    """An error that the user can fix. Commands print its at most three lines and exit with a non-zero code."""
+    """An error that the user can fix.
+
+    Commands print its message, of at most three lines, and exit with a non-zero code.
+    """
 
 
 class ConfigError(RnnlmError):
@@ -17,11 +20,11 @@ class CorpusError(RnnlmError):
 
 
 class FetchError(CorpusError):
-    """A valid download failed: the only corpus error worth a retry."""
+    """A download failed although the request was valid. This is the only corpus error for which a retry makes sense."""
 
 
 class DatasetError(RnnlmError):
-    """A dataset breaks a check in sql/checks, or does not fit the model."""
+    """A dataset fails a check in sql/checks, or does not fit the model."""
 
 
 class EngineError(RnnlmError):
@@ -37,7 +40,7 @@ class ModelError(RnnlmError):
 
 
 class TextError(RnnlmError):
-    """A text that is no string, or that holds nothing to predict where a figure is asked for."""
+    """A text is not a string, or contains nothing to predict where a score is required."""
 
 
 class ExtraError(RnnlmError):
@@ -53,15 +56,15 @@ class TrainingError(RnnlmError):
 
 
 class TrackingError(Exception):
-    """MLflow is unavailable or answered with an error: worth a retry."""
+    """MLflow is unavailable or returned an error. A retry makes sense."""
 
 
 def is_worth_a_retry(error: BaseException) -> bool:
-    """Return False for what only the user can change: text, settings, disk space or a time limit."""
+    """Return False for errors that only the user can fix, such as text, settings, disk space or a time limit."""
     return isinstance(error, FetchError) or not isinstance(error, RnnlmError)
 
 
 def close_to(name: str, names: Iterable[str]) -> str:
-    """Return a text such as `; did you mean NAME?`, or "" if no name is like it."""
+    """Return a text such as `; did you mean NAME?`, or "" if no name is similar."""
     near = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {near[0]}?" if near else ""

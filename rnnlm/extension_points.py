@@ -1,8 +1,9 @@
-"""Where extensions plug in. The spine asks here for what they add, and imports none of them by name.
+"""The places where extensions can add functions. The other packages ask this module, and import no extension by name.
 
-An extension is a package rnnlm/extensions/NAME. Its __init__.py may have EXTENSION, an `Extension` that lists what it
-adds by name, so that nothing is imported before it is used. Its folder `presets/`, if it has one, adds presets. Without
-the folder nothing is added: delete what bears its name, and the rest works.
+An extension is a package rnnlm/extensions/NAME. Its __init__.py may define EXTENSION, an `Extension` that lists what it
+adds by name, so that nothing is imported before it is used. Its folder `presets/`, if it exists, adds presets. If the
+folder of an extension is deleted, together with everything else that has its name, the rest of the program works
+without it.
 """
 
 import importlib
@@ -20,28 +21,30 @@ EXTENSIONS = Path(__file__).with_name("extensions")
 class AddedSection:
     """A section of the configuration that an extension adds."""
 
-    path: str  # such as training.teacher
-    kind: str  # module:class, a Section
+    path: str  # A path such as training.teacher.
+    kind: str  # The form is module:class, and the class is a Section.
     description: str
-    added_later: bool = False  # see setting()
+    added_later: bool = False  # See setting().
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """Everything that an extension adds, by place. Places are written module:object, or module."""
+    """Everything that an extension adds, by extension point. Objects are written as module:object, or module."""
 
     sections: tuple[AddedSection, ...] = ()
-    # ModelMeasurement, evaluation/measurements.py: of a trained model, after its evaluation.
+    # A ModelMeasurement (evaluation/measurements.py), which measures a trained model after its evaluation.
     measurements: tuple[str, ...] = ()
-    # AddTargets, training/further_targets.py: further targets that a network learns beside the text.
+    # A function AddTargets (training/further_targets.py), which adds training targets besides the text's own tokens.
     targets: tuple[str, ...] = ()
-    # Launcher, training/training_run.py: where a run is trained instead of in this process.
+    # A Launcher (training/training_run.py), which trains a run elsewhere than in this process.
     launchers: tuple[str, ...] = ()
-    # DocumentReader, corpora/document_formats.py, a module: prose of PDF, HTML and other files.
+    # A module that is a DocumentReader (corpora/document_formats.py), which extracts the text of PDF, HTML and other
+    # files.
     documents: tuple[str, ...] = ()
-    # ModelVariants, evaluation/variants.py, a Section: a model that does more than predict, with options of `evaluate`.
+    # A Section that is a ModelVariants (evaluation/variants.py), for models that do more than predict. Its fields
+    # become options of `rnnlm evaluate`.
     variants: tuple[str, ...] = ()
-    # Names of events, not objects: those that the automation about changed text reports.
+    # The names of events, not of objects, which the automation about changed text reports.
     drift_events: tuple[str, ...] = ()
 
 
@@ -50,20 +53,23 @@ Point = Literal["measurements", "targets", "launchers", "documents", "variants"]
 
 @cache
 def extensions() -> dict[str, Extension]:
-    """Return the extensions that are there and plug in somewhere, by name in alphabetical order."""
+    """Return the extensions that exist and add something, by name in alphabetical order."""
     names = sorted(module.name for module in pkgutil.iter_modules([str(EXTENSIONS)]))
     packages = {name: importlib.import_module(f"rnnlm.extensions.{name}") for name in names}
     return {name: package.EXTENSION for name, package in packages.items() if hasattr(package, "EXTENSION")}
 
 
 def plugged(point: Point) -> list[Any]:
-    """Return the objects that extensions add at a point."""
+    """Return the objects that extensions add at an extension point."""
     places = (place for extension in extensions().values() for place in getattr(extension, point))
     return [pkgutil.resolve_name(place) for place in places]
 
 
 def added_sections(parent: str) -> Iterator[tuple[str, AddedSection, Any]]:
-    """Yield sections directly below the section `parent` ("": the whole configuration): name, facts, class."""
+    """Yield the path, description and class of each section that extensions add directly below the section `parent`.
+
+    With "", `parent` is the whole configuration.
+    """
     for extension in extensions().values():
         for section in extension.sections:
             above, _, name = section.path.rpartition(".")
@@ -72,5 +78,5 @@ def added_sections(parent: str) -> Iterator[tuple[str, AddedSection, Any]]:
 
 
 def drift_events() -> tuple[str, ...]:
-    """Return the names of the events of extensions that report changed text."""
+    """Return the names of the events by which extensions report changed text."""
     return tuple(name for extension in extensions().values() for name in extension.drift_events)

@@ -1,8 +1,8 @@
-"""The stages in their order, as plain functions of a home and a configuration: text in, registered model out.
+"""The stages of the pipeline in their order, as plain functions of an rnnlm home and a configuration.
 
-This is where the order is written. It needs no Prefect and starts no server: `rnnlm.train` runs it in a notebook, and
-flows/pipeline_flow.py calls the same stages as tasks, with pages and events between them. Both store every output under
-the same digests, so one finds what the other has done.
+This module does not use Prefect and starts no server. `rnnlm.train` runs it, for instance in a notebook.
+flows/pipeline_flow.py calls the same stages as tasks, with pages and events in between. Both store every output under
+the same digests, so each of them finds the outputs of the other.
 """
 
 from functools import partial
@@ -33,7 +33,8 @@ from rnnlm.training.training_run import OpenTracker, run_training
 def run_pipeline(home: Home, config: PipelineConfig) -> PipelineRecord:
     """Run all stages, from the corpus to the registered model. A stage whose verified output exists is skipped.
 
-    A registry that several machines share is locked on this machine alone: there, let flows register.
+    If several machines share a registry, it is only locked on this machine. In this case, models should be registered
+    by flows.
     """
     prepared = prepare_data(home, config)
     trained = train_and_register(home, config, prepared.dataset)
@@ -73,7 +74,7 @@ def train_and_register(home: Home, config: PipelineConfig, dataset: DatasetRecor
 def train_tracked(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, open_tracker: OpenTracker, *, force: bool = False
 ) -> RunRecord:
-    """Train a model, tracked in MLflow; resume an unfinished run, or find the finished one."""
+    """Train a model with tracking in MLflow. Resume an unfinished run, or return the finished one."""
     start = choose_start(home, config, dataset, force=force)
     run = run_training(home, config, dataset, open_tracker, start=start, force=force, samples=True)
     return tracked_run(home, config, dataset, run) if run.skipped else run

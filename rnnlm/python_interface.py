@@ -1,6 +1,6 @@
-"""`rnnlm.train` and `rnnlm.load`: the library in one line of Python, without Prefect and without a server.
+"""`rnnlm.train` and `rnnlm.load`, which use the library in one line of Python, without Prefect and without a server.
 
-torch and MLflow are imported in the functions: a wrong argument is refused before that.
+torch and MLflow are imported inside the functions, so that a wrong argument is rejected before this takes time.
 """
 
 import os
@@ -32,22 +32,22 @@ def train(
 ) -> "Model":
     """Run the whole pipeline as `rnnlm run` does, and return the registered model.
 
-    What is done already is found, as always: the same call again takes seconds.
+    Stages whose results exist are skipped, so repeating a call takes only seconds.
 
     Args:
         source: A file, folder, glob, URL, hf:OWNER/NAME or the name of a known corpus.
-        minutes: Minutes of training: size and length of the network are chosen for them.
-        preset: Name of a preset to start from, such as "smoke".
-        home: The folder that keeps everything; it is made if it is missing. Default: RNNLM_HOME, else `.rnnlm`.
-        force: Stages to run again, such as ["training"].
-        settings: Settings as of --set, by dotted path: {"training.optimizer.learning_rate": 0.002}.
-        more: The same; also by the short names of `rnnlm run` (epochs, hidden_size, promote), or a section with its
-            fields: model={"kind": "lstm"}.
+        minutes: The minutes of training, for which the size and length of the network are chosen.
+        preset: The name of a preset to start from, such as "smoke".
+        home: The folder that contains all data. It is created if it does not exist. Default: RNNLM_HOME, else `.rnnlm`.
+        force: The stages to run again, such as ["training"].
+        settings: Settings as in --set, by dotted path: {"training.optimizer.learning_rate": 0.002}.
+        more: Further settings, by the short names of `rnnlm run` (epochs, hidden_size, promote), or as a section with
+            its fields: model={"kind": "lstm"}.
 
     Raises:
         ConfigError: A setting is unknown or out of bounds.
         CorpusError: The source is missing, empty or wrongly encoded.
-        RnnlmError: Another error that the message says how to mend.
+        RnnlmError: Another error, whose message explains how to fix it.
 
     """
     given = {**({} if minutes is None else {"minutes": minutes}), **(settings or {}), **more}
@@ -73,9 +73,9 @@ def load(model: AnyPath | None = None, *, home: AnyPath | None = None) -> "Model
     """Load a trained model.
 
     Args:
-        model: A registered name (its champion), NAME@challenger, NAME/3, models:/NAME@champion, a run's id or the
-            beginning of it, or a folder. None: the champion of the only registered model.
-        home: The folder that keeps everything. Default: RNNLM_HOME, else `.rnnlm`.
+        model: A registered name (which means its champion), NAME@challenger, NAME/3, models:/NAME@champion, a run's id
+            or the beginning of an id, or a folder. None means the champion of the only registered model.
+        home: The folder that contains all data. Default: RNNLM_HOME, else `.rnnlm`.
 
     Raises:
         ModelError: There is no such model; the message lists the registered ones.
@@ -104,7 +104,7 @@ def home_of(folder: AnyPath | None) -> Home:
 
 
 def checked_path(name: str, value: Any) -> str:
-    """Raise ConfigError for what is no text or path, or an empty one."""
+    """Return the path as a string. Raise ConfigError if the value is not a string or path, or if it is empty."""
     if not isinstance(value, str | os.PathLike):
         raise ConfigError(f"{name}: expected a text or a path, got {type(value).__name__}")
     text = os.fspath(value)

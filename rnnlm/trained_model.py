@@ -1,7 +1,6 @@
-"""A trained model in Python: it scores, explains and continues texts. `rnnlm.load` and `rnnlm.train` return one.
+"""A trained model in Python, which scores, explains and continues texts. `rnnlm.load` and `rnnlm.train` return one.
 
-Nothing is computed here: scores are those of `rnnlm score`, texts those of `rnnlm generate`, steps those of `rnnlm
-explain`.
+The results are the same as those of the commands `rnnlm score`, `rnnlm generate` and `rnnlm explain`.
 """
 
 import html
@@ -36,22 +35,24 @@ from rnnlm.tokenizers.text_tokenizer import EOS, LONE_SURROGATE, UNK, load_token
 if TYPE_CHECKING:
     from rnnlm.models.language_model import LanguageModel
 
-SCORE_COLUMNS = ["bits_per_byte", "perplexity", "tokens", "unknown_rate"]  # names as in the output of `rnnlm score`
+# The names are those in the output of `rnnlm score`.
+SCORE_COLUMNS = ["bits_per_byte", "perplexity", "tokens", "unknown_rate"]
 SAMPLING_SETTINGS = [name for name in GenerationConfig.model_fields if name not in ("prompts", "seed")]
 
 
 @dataclass(frozen=True)
 class HeldOutScore:
-    """Figures on the test split of the model's own corpus; None if they are not known here."""
+    """Scores on the test split of the model's own corpus. They are None if they are unknown here."""
 
     perplexity: float | None = None
     bits_per_byte: float | None = None
 
 
 class Model:
-    """A trained model with its tokenizer, loaded.
+    """A trained model with its tokenizer.
 
-    name: how it was found, such as models:/rnnlm-notes/3 or a folder. folder: its files. test: its held-out score.
+    `name` is the reference by which the model was found, such as models:/rnnlm-notes/3 or a folder. `folder` contains
+    its files. `test` is its score on the test split.
     """
 
     def __init__(self, name: str, folder: Path, test: HeldOutScore) -> None:
@@ -61,15 +62,15 @@ class Model:
         self._tokenizer, self._cut = load_tokenizer(folder), read_training_provenance(folder).cut
 
     def score(self, texts: str | Iterable[str]) -> pd.DataFrame:
-        """Score how well the model predicts each text: a row per text, in order.
+        """Return scores of how well the model predicts each text, with one row per text in the given order.
 
-        Columns: text; bits_per_byte (lower is better, comparable between models); perplexity per token; tokens, each
-        line's end among them; unknown_rate, the share of the tokens that the vocabulary lacks. A text that holds
-        nothing to predict has NaN. TextError for what is no string.
+        The columns are text; bits_per_byte (lower is better, comparable between models); perplexity per token; tokens,
+        including the end of each line; and unknown_rate, the fraction of tokens that are not in the vocabulary. The
+        scores of a text without anything to predict are NaN. Raise TextError if a text is not a string.
         """
         given = checked_texts(texts)
         remaining, tables = iter(given), []
-        while shard := list(islice(remaining, SHARD_DOCUMENTS)):  # cut as `rnnlm score` cuts them
+        while shard := list(islice(remaining, SHARD_DOCUMENTS)):  # The texts are divided as in `rnnlm score`.
             tables.append(self._scores([with_line_end(readable(text)) for text in shard]))
         scores = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=SCORE_COLUMNS, dtype=float)
         scores.insert(0, "text", pd.Series(given, dtype=object))
@@ -81,10 +82,10 @@ class Model:
         return pd.DataFrame({**figures(losses), "tokens": losses.tokens})[SCORE_COLUMNS]
 
     def perplexity(self, text: str) -> float:
-        """Return the perplexity of one text, per token. Raise TextError if it holds nothing to predict.
+        """Return the perplexity of one text, per token. Raise TextError if it contains nothing to predict.
 
-        It is what `rnnlm evaluate` gives for a file with this text, unless it has lines of more than 8,192 characters:
-        a corpus breaks them.
+        The result equals that of `rnnlm evaluate` for a file with this text, unless the text has lines of more than
+        8,192 characters, which are divided in a corpus.
         """
         (row,) = self.score([text]).itertuples()
         if math.isnan(row.perplexity):
@@ -92,10 +93,11 @@ class Model:
         return float(row.perplexity)
 
     def generate(self, prompt: str = "", n: int = 1, seed: int = 0, **settings: Any) -> list[str]:
-        """Return n texts that begin with the prompt, from seeds seed, seed + 1, …: the same call gives the same texts.
+        """Return n texts that begin with the prompt. The same call returns the same texts.
 
-        settings: temperature (0.8; 0: greedy), maximum_tokens (40), minimum_tokens, top_k, top_p, unknown, as of
-        `rnnlm generate`. ConfigError for another name or a value out of bounds.
+        The seeds of the texts are seed, seed + 1 and so on.
+        `settings` are those of `rnnlm generate`: temperature (0.8; 0 means greedy), maximum_tokens (40),
+        minimum_tokens, top_k, top_p and unknown. Raise ConfigError for another name or a value out of bounds.
         """
         (prompt,) = checked_texts([prompt])
         for name in settings:
@@ -109,10 +111,12 @@ class Model:
         return [sample.whole for sample in samples]
 
     def explain(self, text: str) -> pd.DataFrame:
-        """Explain how the model reads a text: a row for each step, with the columns of `rnnlm explain --json`.
+        """Return how the model reads a text, with one row for each step.
 
-        Such as input_text, target_text (what it must predict), nll_nats (its loss), rank and probability of the
-        target, and alternatives (the most probable tokens). Empty if there is nothing to predict.
+        The columns are those of `rnnlm explain --json`.
+
+        They include input_text, target_text (the token to predict), nll_nats (its loss), rank and probability of the
+        target, and alternatives (the most probable tokens). There are no rows if there is nothing to predict.
         """
         (text,) = checked_texts([text])
         explanation = explain(self._network, self._tokenizer, self._cut, text)
@@ -120,9 +124,9 @@ class Model:
         return pd.DataFrame(steps).drop(columns="state", errors="ignore")
 
     def tokens(self, text: str) -> list[str]:
-        """Return the tokens that the model must predict: as many as `score` counts.
+        """Return the tokens that the model must predict. Their number is the one that `score` returns.
 
-        <eos> ends a line; <unk> is a word that the vocabulary lacks.
+        <eos> ends a line, and <unk> is a word that is not in the vocabulary.
         """
         (text,) = checked_texts([text])
         text = with_line_end(readable(text))
@@ -135,12 +139,12 @@ class Model:
 
     @cached_property
     def _network(self) -> "LanguageModel":
-        """The model on the CPU, where `rnnlm generate` and `rnnlm explain` compute."""
+        """The model on the CPU, which `rnnlm generate` and `rnnlm explain` also use."""
         return self._model if self._device.type == "cpu" else load_model(self.folder)
 
     @cached_property
     def facts(self) -> dict[str, str]:
-        """Model, tokenizer, corpus and figures, in a few words each."""
+        """Model, tokenizer, corpus and scores in a few words each."""
         model, tokenizer = self._model, self._tokenizer
         corpus = (read_json(self.folder / "rnnlm.json") or {}).get("corpus_name")
         facts = {
@@ -168,9 +172,9 @@ class Model:
 
 
 def open_model(home: Home, wanted: str | None) -> Model:
-    """Open the model that model_lookup.full_reference() names, at the version that it has now.
+    """Open the version of a model to which model_lookup.full_reference() refers now.
 
-    Raise ModelError if none.
+    Raise ModelError if there is none.
     """
     reference = full_reference(home, wanted)
     folder = model_folder(home, reference)
@@ -196,7 +200,10 @@ def shape(model: "LanguageModel") -> str:
 
 
 def checked_texts(texts: Any) -> list[str]:
-    """Return the texts; one string is a list of one. Raise TextError for anything else, by its position."""
+    """Return the texts as a list; a single string becomes a list.
+
+    Raise TextError, which names the position, otherwise.
+    """
     if isinstance(texts, str):
         return [texts]
     if isinstance(texts, bytes | bytearray) or not isinstance(texts, Iterable):
@@ -215,7 +222,7 @@ def strings(texts: Iterable[Any]) -> Iterator[str]:
 
 
 def readable(text: str) -> str:
-    """Replace what UTF-8 cannot write."""
+    """Return the text with characters that UTF-8 cannot encode replaced."""
     return LONE_SURROGATE.sub("\ufffd", text)
 
 

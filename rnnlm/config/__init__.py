@@ -1,8 +1,8 @@
-"""The pipeline's whole configuration: one frozen section per stage, and the only parameter of its flows.
+"""The configuration of the whole pipeline. It has one frozen section per stage, and is the only parameter of the flows.
 
-`PipelineConfig()` is what `rnnlm run` and the nightly deployment do; presets (presets/) state differences from it.
-Options of single commands live beside their code: probes, evaluation/ngram, evaluation/test_time_adaptation, scoring
-and serving have configuration modules of their own.
+`PipelineConfig()` describes what `rnnlm run` and the nightly deployment do; presets (presets/) contain differences from
+it. Options of single commands are defined next to their code: probes, evaluation/ngram,
+evaluation/test_time_adaptation, scoring and serving have their own configuration modules.
 """
 
 from rnnlm.config.bounds import LOWEST_TEMPERATURE, MaximumTokens, Seed, Temperature, TopK, TopP

@@ -1,8 +1,10 @@
-"""Every kind of model: its layer, and what is known of it before torch is imported. Part of every bundle.
+"""All kinds of models: the classes of their layers, and what is known without importing torch.
 
-A kind is added by a line in KINDS and a module with its layer. A custom layer needs no line: `model.kind` may
-name a class of any importable module, as `package.module:Class`. It is a Cell (cell.py) that takes its input's size and
-its own.
+Copied into every bundle.
+
+A new kind needs a line in KINDS and a module with its layer. A custom layer needs no line, because `model.kind` may be
+the name of a class in any importable module, as `package.module:Class`. The class is a Cell (cell.py) whose constructor
+takes the sizes of its input and of its output.
 """
 
 import re
@@ -14,15 +16,18 @@ from typing import Any, NamedTuple
 class Kind(NamedTuple):
     """A kind of model.
 
-    cell: module:Class, relative to `models`. settings: what the class takes of config.json after its sizes.
+    `cell` is module:Class, relative to `models`. `settings` are the entries of config.json that the constructor of the
+    class takes in addition to the sizes.
     """
 
-    name: str  # for people
+    name: str  # The name that is shown to people.
     cell: str
     settings: tuple[str, ...] = ()
-    has_recurrent_matrix: bool = False  # weights that multiply its state, for recurrent dropout
-    may_be_residual: bool = False  # the stack can add its output to its input (stack.py)
-    units_per_head: int = 0  # hidden_size is a multiple of this times heads; 0: it has no heads
+    # True if it has weights that multiply its state, to which recurrent dropout applies.
+    has_recurrent_matrix: bool = False
+    may_be_residual: bool = False  # True if the stack can add a layer's output to its input (stack.py).
+    # hidden_size must be a multiple of this times the number of heads. 0 means that there are no heads.
+    units_per_head: int = 0
     is_trained: bool = True
 
 
@@ -47,13 +52,13 @@ KINDS = {
     "kneser-ney": Kind("Kneser-Ney n-grams", ".no_layer:NoLayer", is_trained=False),
 }
 NETWORKS = tuple(name for name, kind in KINDS.items() if kind.is_trained)
-MEMBERS = "members"  # in config.json of an ensemble (ensemble.py): the configurations of its networks
-OWN_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # package.module:Class
-OWN_MODULES = "own_cells"  # folder of a bundle, beside this package's, with the modules of such classes
+MEMBERS = "members"  # The entry in an ensemble's config.json (ensemble.py) with the configurations of its networks.
+OWN_KIND = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # The form is package.module:Class.
+OWN_MODULES = "own_cells"  # The folder of a bundle, next to this package's folder, with the modules of custom layers.
 
 
 def kind_of(name: str) -> Kind:
-    """Raise ValueError if there is no such kind."""
+    """Return the kind with this name. Raise ValueError if there is none."""
     if OWN_KIND.fullmatch(name):
         return Kind(name.partition(":")[2], name, has_recurrent_matrix=True)
     if name not in KINDS:
@@ -62,25 +67,25 @@ def kind_of(name: str) -> Kind:
 
 
 def cell_class(kind: Kind) -> Any:
-    """Return the kind's cell, usually a class. ImportError or AttributeError if it is missing.
+    """Return the kind's cell, usually a class. Raise ImportError or AttributeError if it does not exist.
 
-    A module of one's own is taken from the modules that are already imported. Importing it runs it, and a folder from
-    elsewhere must not choose what runs here: models/own_layers.py imports it for those who may.
+    The module of a custom layer must have been imported before. Importing a module executes its code, and a folder from
+    elsewhere must not decide which code is executed. models/own_layers.py imports modules if this is permitted.
     """
     module, _, name = kind.cell.partition(":")
     root = (__package__ or "").rpartition(".")[0]
     if module.startswith("."):
         return getattr(import_module(f"{root}.models{module}"), name)
-    if root != "rnnlm":  # in a bundle
+    if root != "rnnlm":  # This is a copy in a bundle.
         return getattr(import_module(f"{root}.{OWN_MODULES}.{own_module_name(module)}"), name)
     if module not in sys.modules:
-        raise ImportError(f"{kind.cell} is code that nobody here has imported")
-    # Not getattr: a module may import others when it is asked for a name.
+        raise ImportError(f"the module of {kind.cell} has not been imported here")
+    # getattr is not used, because a module may import other modules when an attribute is read.
     if name not in vars(sys.modules[module]):
         raise AttributeError(f"module {module} has no {name}")
     return vars(sys.modules[module])[name]
 
 
 def own_module_name(module: str) -> str:
-    """Return the file's name, without suffix, of a custom layer's module in a bundle."""
+    """Return the file name, without suffix, of a custom layer's module in a bundle."""
     return module.replace(".", "_")

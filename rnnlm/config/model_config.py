@@ -1,4 +1,4 @@
-"""The model: kind of layers, sizes, initial weights."""
+"""Settings of the model: kind of layers, sizes and initial weights."""
 
 from typing import Any, Literal, Self
 
@@ -8,81 +8,93 @@ from rnnlm.config.kinds import KINDS, NETWORKS, OWN_KIND, kind_of
 from rnnlm.config.section import Section, setting
 from rnnlm.errors import close_to
 
-ModelKind = Literal[  # NETWORKS, for type checks
+ModelKind = Literal[  # This repeats NETWORKS for type checkers.
     "elman", "feed-forward", "gru", "ind-rnn", "lstm", "min-gru", "min-lstm", "transformer", "xlstm"
 ]
 Nonlinearity = Literal["tanh", "relu", "sigmoid"]
 Backend = Literal["fused", "loop"]
 RecurrentInitialization = Literal["xavier", "orthogonal", "identity", "leaky", "spread"]
 DEFAULT_UNITS = 256
-ELMAN_SETTINGS = ("nonlinearity", "recurrence")  # other kinds refuse them
+ELMAN_SETTINGS = ("nonlinearity", "recurrence")  # Other kinds do not accept these settings.
 
 
 class ModelConfig(Section):
     kind: str = setting(
         "elman",
-        f"Kind of the layers: {', '.join(NETWORKS)}, or a class of your own as package.module:Class. kneser-ney: no "
-        "network, but counts alone.",
+        f"Kind of the layers: {', '.join(NETWORKS)}, or a custom class as package.module:Class. With kneser-ney, the "
+        "model is an n-gram model without a network.",
     )
     hidden_size: int | None = setting(
-        None, f"Number of units per layer. null: chosen for training.minutes, else {DEFAULT_UNITS}.", ge=1, le=16_384
+        None,
+        f"Number of units per layer. If null, it is chosen for training.minutes, else {DEFAULT_UNITS}.",
+        ge=1,
+        le=16_384,
     )
     input: Literal["embedding", "one-hot"] = setting(
-        "embedding", "one-hot: the embedding is the identity matrix and is not trained."
+        "embedding", "Form of the input. With `one-hot`, the embedding is the identity matrix and is not trained."
     )
     embedding_size: int | None = setting(
-        None, "Size of token embeddings. null: hidden_size, or the vocabulary if one-hot.", ge=1, le=16_384
+        None,
+        "Size of token embeddings. If null, it is hidden_size, or the vocabulary size for one-hot input.",
+        ge=1,
+        le=16_384,
     )
     layers: int = setting(1, "Number of recurrent layers.", ge=1, le=64)
     residual: bool | None = setting(
         None,
-        "Pre-norm residual connections between layers of an Elman network or an IndRNN: each layer adds 1 / layers of "
-        "its output. null: if there are several.",
+        "Whether the layers of an Elman network or an IndRNN have pre-norm residual connections. Each layer then adds "
+        "its output divided by the number of layers. If null, they are used if there are several layers.",
     )
     nonlinearity: Nonlinearity = setting("tanh", "Activation function of an Elman network.")
     recurrence: Literal["full", "diagonal"] = setting(
-        "full", "Recurrent matrix U of an Elman network. diagonal: each unit reads only its own previous state."
+        "full",
+        "Form of the recurrent matrix U of an Elman network. With `diagonal`, each unit reads only its own previous "
+        "state.",
     )
     initialization: Literal["xavier", "he"] = setting(
-        "xavier", "Initial matrices but U and the embedding. xavier: uniform. he: normal * sqrt(2 / inputs)."
+        "xavier",
+        "Initial values of all matrices except U and the embedding. xavier: uniform. he: normal * sqrt(2 / inputs).",
     )
     embedding_initialization: Literal["normal", "xavier"] = setting(
-        "normal", "Initial embedding. normal: standard deviation 0.1. xavier: uniform."
+        "normal", "Initial values of the embedding. normal: standard deviation 0.1. xavier: uniform."
     )
     recurrent_initialization: RecurrentInitialization = setting(
         "leaky",
-        "Initial recurrent matrix U of an Elman network. leaky: 0.9 times the identity, with more than 256 units less, "
-        "with several layers 0.5 times. spread: a diagonal from 0 to 1.",
+        "Initial recurrent matrix U of an Elman network. leaky: 0.9 times the identity, less with more than 256 units, "
+        "and 0.5 times with several layers. spread: a diagonal from 0 to 1.",
     )
     heads: int = setting(4, "Number of heads of a Transformer or an xLSTM.", ge=1, le=256)
     attention_window: int = setting(
-        256, "Number of tokens that a Transformer's attention reaches back; its state grows with it.", ge=1, le=16_384
+        256,
+        "Number of tokens to which a Transformer's attention is limited. The size of its state is proportional to it.",
+        ge=1,
+        le=16_384,
     )
     tie_embeddings: bool = setting(
-        True, "Share the output matrix with the embedding; if sizes differ, a projection precedes it."
+        True, "Use the embedding as the output matrix, too. If sizes differ, a projection precedes it."
     )
     head_bias: Literal["zero", "unigram"] = setting(
-        "unigram", "Initial output bias. unigram: log frequencies of the training split."
+        "unigram", "Initial output bias. unigram: the log frequencies of tokens in the training split."
     )
     counts: int = setting(
         5,
-        "Tokens in the longest n-gram of a count-based model of the training text, whose probabilities are mixed with "
-        "the network's. 0: the network alone.",
+        "Number of tokens in the longest n-gram of an n-gram model of the training text, whose probabilities are mixed "
+        "with the network's. 0 means the network alone.",
         ge=0,
         le=5,
     )
     backend: Backend = setting(
-        "fused", "Implementation of the same function. fused: fast kernels. loop: readable Python."
+        "fused", "Implementation of the layers, with the same results. fused: fast kernels. loop: readable Python."
     )
 
     @property
     def has_network(self) -> bool:
-        """False for counts alone."""
+        """False if the model is an n-gram model without a network."""
         return kind_of(self.kind).is_trained
 
     @property
     def units(self) -> int:
-        """hidden_size, or its default."""
+        """The value of hidden_size, or its default."""
         return DEFAULT_UNITS if self.hidden_size is None else self.hidden_size
 
     @property
@@ -120,7 +132,7 @@ class ModelConfig(Section):
             step = f"{units} * heads={units * self.heads}" if units > 1 else f"heads={self.heads}"
             raise ValueError(f"hidden_size={self.units} needs to be a multiple of {step}")
         if not self.has_network and not self.counts:
-            raise ValueError("kind=kneser-ney needs counts of 1 to 5, the tokens of its longest n-gram")
+            raise ValueError("kind=kneser-ney needs counts from 1 to 5, the number of tokens in its longest n-gram")
         return self
 
     @model_validator(mode="after")

@@ -1,9 +1,9 @@
-"""Dotted paths of the configuration: flatten a nested one, and upgrade fields that have moved or are gone."""
+"""Dotted paths of settings: conversion from and to nested dictionaries, and upgrade of moved or removed fields."""
 
 from collections.abc import Mapping
 from typing import Any
 
-MOVED = {  # former path → path today
+MOVED = {  # The former and the present path of each moved field.
     "sequences.maximum_leakage": "gates.leakage_stop_at",
     "training.loss": "training.loss.kind",
     "training.sampled_classes": "training.loss.sampled_classes",
@@ -37,11 +37,11 @@ MOVED = {  # former path → path today
     "training.reader_processes": "training.feed.reader_processes",
     "training.resident_tokens": "training.feed.resident_tokens",
 }
-REMOVED_SETTINGS = ("training.cuda_graphs",)  # what they chose is done by itself today
+REMOVED_SETTINGS = ("training.cuda_graphs",)  # What these settings selected is now selected automatically.
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Turn {"training": {"optimizer": {"clip_norm": 1.0}}} into {"training.optimizer.clip_norm": 1.0}."""
+    """Convert {"training": {"optimizer": {"clip_norm": 1.0}}} to {"training.optimizer.clip_norm": 1.0}."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         flat |= flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
@@ -49,7 +49,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo flatten()."""
+    """Convert dotted paths to nested dictionaries, which is the inverse of flatten()."""
     values: dict[str, Any] = {}
     for path, value in flat.items():
         *sections, field = path.split(".")
@@ -61,11 +61,10 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def upgrade(values: Any) -> Any:
-    """Return a nested configuration with moved fields in their place and without removed ones.
+    """Return a nested configuration of an older version with moved fields at their present path, without removed ones.
 
-    Anything but a dictionary is returned unchanged.
-
-    Run folders and deployments made by older versions need it. If a field is set at both paths, the new one wins.
+    Such configurations are in run folders and deployments. If a field is set at both paths, the value at the present
+    path is used. Anything except a dictionary is returned unchanged.
     """
     if not isinstance(values, dict):
         return values
@@ -76,5 +75,5 @@ def upgrade(values: Any) -> Any:
 
 
 def is_plain(value: Any) -> bool:
-    """Return False for sections: training.loss, .schedule and .averaging were fields and are sections now."""
+    """Return True for a plain value. training.loss, .schedule and .averaging were fields and are now sections."""
     return isinstance(value, str | int | float | None)

@@ -1,4 +1,4 @@
-"""All sections together, with those of the whole run: tracking, registration, time limit and retries."""
+"""The whole configuration with all sections, including tracking, registration, time limit and retries of a run."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -16,7 +16,7 @@ from rnnlm.config.training_config import TrainingConfig
 
 Stage = Literal["corpus", "tokenizer", "sequences", "training", "evaluation", "samples", "registration"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-SIZE_SETTINGS = (  # chosen for training.minutes where they are null
+SIZE_SETTINGS = (  # These settings are chosen for training.minutes if they are null.
     "model.hidden_size",
     "training.epochs",
     "training.maximum_tokens",
@@ -34,17 +34,17 @@ else:
 class TrackingConfig(Section):
     experiment: str = setting(
         "rnnlm",
-        "MLflow experiment: a name without control characters.",
+        "Name of the MLflow experiment, without control characters.",
         pattern=r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$",
         max_length=500,
         changes_results=False,
     )
     log_every_seconds: PositiveFloat = setting(
-        10.0, "Seconds between progress lines, and between metrics sent to MLflow.", changes_results=False
+        10.0, "Seconds from one progress line to the next, and between metrics sent to MLflow.", changes_results=False
     )
     system_metrics: bool = setting(
         False,
-        "Log the machine's use of processor, memory, disk, network and GPU to the MLflow run during training.",
+        "Whether to log the use of CPU, memory, disk, network and GPU to the MLflow run during training.",
         changes_results=False,
     )
 
@@ -54,69 +54,73 @@ class LimitsConfig(Section):
 
     hours: PositiveFloat | None = setting(
         None,
-        "Longest wall time of a flow run, in hours; then it fails, and the next one continues from its checkpoint. "
-        "null: none.",
+        "Longest wall time of a flow run in hours. After that it fails, and the next run continues from its "
+        "checkpoint. If null, there is no limit.",
         changes_results=False,
     )
     retries: NonNegativeInt = setting(
-        0, "Number of times that a flow run starts again after an unexpected error.", changes_results=False
+        0, "Number of times that a flow run is started again after an unexpected error.", changes_results=False
     )
-    retry_minutes: NonNegativeFloat = setting(15.0, "Minutes before it starts again.", changes_results=False)
+    retry_minutes: NonNegativeFloat = setting(
+        15.0, "Minutes before a flow run is started again.", changes_results=False
+    )
 
 
 Promote = Literal["never", "if_better", "by_policy"]
 
 
 class RegistryConfig(Section):
-    """The registered model, and when a candidate replaces the champion; see rnnlm/evaluation/paired."""
+    """Settings of the registered model, and of the decision when a candidate replaces the champion."""
 
     model_name: str | None = setting(
         None,
-        "Name of the registered model, without a dot, which MLflow refuses. null: rnnlm-<corpus name>, with a digest "
-        "if another source has it.",
+        "Name of the registered model, without a dot, which MLflow does not allow. If null, it is rnnlm-<corpus name>, "
+        "with a digest if this name belongs to another source.",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$",
         max_length=200,
     )
     policy: Literal["newer", "better"] = setting(
         "newer",
-        "Which candidates become champion. newer: those that have read newer text and are shown to be at most `margin` "
-        "worse, or not worse on the text compared; on the same text, only better ones. better: only those shown to be "
-        "better.",
+        "Which candidates become champion. newer: a candidate trained on newer text that is shown to be at most "
+        "`margin` worse, or is not worse on the compared text; if trained on the same text, it must be shown to be "
+        "better. better: a candidate that is shown to be better.",
     )
     promote: Promote | None = setting(
         None,
         "Whether this run's model may become champion. never: no. if_better: if it is shown to be better, whatever the "
-        "policy. by_policy: as `policy` says. null: by_policy for a schedule and for a run with the champion's "
-        "settings, else if_better.",
+        "policy is. by_policy: as decided by `policy`. If null, it is by_policy for scheduled runs and for runs with "
+        "the champion's settings, else if_better.",
         added_later=True,
     )
     approval: bool = setting(
         False,
-        "Register a candidate that wins as challenger, until a person makes it champion with `rnnlm promote`.",
+        "Whether a winning candidate remains challenger until a person makes it champion with `rnnlm promote`.",
         added_later=True,
     )
     margin: float = setting(
         0.01,
-        "How much worse a candidate may be, as a share of the champion's nats per byte, and of those of the best "
-        "champion of the last 30 days: used by policy=newer. Whatever the policy, a candidate that loses more on the "
+        "How much worse a candidate may be with policy=newer, as a fraction of the nats per byte of the champion, and "
+        "of the best champion of the last 30 days. With any policy, a candidate that is worse by more than this on the "
         "lines that the champion itself had held out waits for approval.",
         ge=0.0,
         le=1.0,
     )
     confidence: Annotated[float, Field(gt=0.5, lt=1.0)] = setting(
-        0.95, "One-sided confidence of the bounds of the difference between two models."
+        0.95,
+        "One-sided confidence of the bounds of the difference between two models. The higher it is, the more evidence "
+        "a promotion needs.",
     )
     resamples: int = setting(10_000, "Number of bootstrap resamples.", ge=100, le=1_000_000)
     minimum_units: int = setting(
         10,
-        "Smallest number of documents to compare on, or of runs of lines if there are fewer than 200 documents; with "
-        "fewer no candidate is promoted.",
+        "Smallest number of documents for a comparison, or of runs of lines if there are fewer than 200 documents. "
+        "With fewer of them, no candidate is promoted.",
         ge=2,
         le=LARGEST_COUNT,
     )
     maximum_documents: int = setting(
         10_000,
-        "Largest number of documents to compare on; if there are more, a random sample is compared.",
+        "Largest number of documents for a comparison. If there are more, a random sample is used.",
         ge=2,
         le=LARGEST_COUNT,
         added_later=True,
@@ -134,25 +138,27 @@ class RegistryConfig(Section):
 
 @with_added_sections("")
 class PipelineConfig(Section):
-    # Only a name: presets.py looks its settings up. If they were filled in here, what a stored configuration means
-    # would depend on what its preset says today.
+    # This is only the name; presets.py looks up the settings. If they were filled in here, the meaning of a stored
+    # configuration would depend on the present content of its preset.
     preset: Preset = setting(
         "default",
-        "Preset whose settings the run starts from; settings that were changed by hand stay.",
+        "Preset with the initial settings of the run. Settings that were changed individually are kept.",
         changes_results=False,
     )
-    corpus: CorpusConfig = setting(CorpusConfig(), "Where the text comes from, and how it is read.")
-    tokenizer: TokenizerConfig = setting(TokenizerConfig(), "How text becomes token ids.")
+    corpus: CorpusConfig = setting(CorpusConfig(), "The source of the text, and how it is read.")
+    tokenizer: TokenizerConfig = setting(TokenizerConfig(), "How text is converted to token ids.")
     sequences: SequencesConfig = setting(SequencesConfig(), "How token ids are cut into stored rows.")
     gates: GatesConfig = setting(GatesConfig(), "Checks of the data before training.")
     model: ModelConfig = setting(ModelConfig(), "The recurrent network.")
     training: TrainingConfig = setting(TrainingConfig(), "How the network is trained.")
-    evaluation: EvaluationConfig = setting(EvaluationConfig(), "Perplexity after training.")
+    evaluation: EvaluationConfig = setting(EvaluationConfig(), "Evaluation after training.")
     generation: GenerationConfig = setting(GenerationConfig(), "Samples after training.")
     tracking: TrackingConfig = setting(TrackingConfig(), "MLflow tracking and progress lines.")
     registry: RegistryConfig = setting(RegistryConfig(), "Registration and promotion.")
     limits: LimitsConfig = setting(LimitsConfig(), "Time limit and retries of a flow run.")
-    force: tuple[Stage, ...] = setting((), "Stages to run again even if verified output exists.", changes_results=False)
+    force: tuple[Stage, ...] = setting(
+        (), "Stages to run again even if their verified output exists.", changes_results=False
+    )
 
     def subject(self) -> tuple[CorpusConfig, str]:
         return self.corpus, self.preset
@@ -160,7 +166,7 @@ class PipelineConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def upgrade_older_configuration(cls, values: Any) -> Any:
-        """Accept configurations stored by older versions, in run folders and deployments."""
+        """Accept configurations of older versions, which are stored in run folders and deployments."""
         return upgrade(values)
 
     @model_validator(mode="after")
@@ -181,5 +187,8 @@ class PipelineConfig(Section):
 
 
 def changeable_settings() -> list[str]:
-    """Return the dotted paths of settings that may change when a run is resumed: they say where it runs."""
+    """Return the dotted paths of settings that may change when a run is resumed.
+
+    They determine where it is computed.
+    """
     return [f"{path}.{name}" for path, section in PipelineConfig().sections() for name in section.changeable]

@@ -1,7 +1,9 @@
-"""Presets, each a YAML file in presets/ or in an extension's folder of that name. The file's name is the preset's.
+"""Presets, which are YAML files in presets/ or in an extension's folder of this name.
 
-A file has the form of those that `--config` takes. It states what differs from the defaults, or, with `preset: NAME`
-in it, from another preset.
+The file name is the preset's name.
+
+A file has the same form as a file for `--config`. It contains the differences from the defaults or, with an entry
+`preset: NAME`, from another preset.
 """
 
 from collections.abc import Mapping
@@ -25,7 +27,7 @@ def preset_files() -> dict[str, Path]:
 
 @cache
 def read_preset(name: str) -> dict[str, Any]:
-    """Return what a preset sets, as sections with fields. Its own name is among them, unless it is `default`."""
+    """Return the settings of a preset as nested sections. They include its own name, unless it is `default`."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     values = yaml.load(preset_files()[name].read_text(encoding="utf-8"), loader) or {}
     base = read_preset(values["preset"]) if "preset" in values else {}
@@ -34,5 +36,5 @@ def read_preset(name: str) -> dict[str, Any]:
 
 
 def with_preset_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a nested configuration that names a preset, with the preset's settings where it has none of its own."""
+    """Return a nested configuration that names a preset, with the preset's settings for all fields that it lacks."""
     return nest(flatten(read_preset(config["preset"])) | flatten(config))

@@ -1,4 +1,4 @@
-"""Build a PipelineConfig from a preset, a YAML file, settings of Python and `--set` overrides."""
+"""Construction of a PipelineConfig from a preset, a YAML file, settings in Python, and `--set` overrides."""
 
 import contextlib
 import difflib
@@ -16,7 +16,7 @@ from rnnlm.config.preset_files import preset_files, read_preset
 from rnnlm.config.validation import validated
 from rnnlm.errors import ConfigError, close_to
 
-SHORT_SETTINGS = {  # what has an option of its own → its path
+SHORT_SETTINGS = {  # The paths of settings that have a command-line option of their own.
     "minutes": "training.minutes",
     "epochs": "training.epochs",
     "hidden_size": "model.hidden_size",
@@ -34,10 +34,10 @@ def build_config(
     file: Path | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> PipelineConfig:
-    """Apply the preset, then a YAML file, then settings from Python, then `section.field=value` overrides.
+    """Return the configuration with the preset, a YAML file, settings in Python and `--set` overrides applied in order.
 
-    ConfigError names the wrong field. preset: of these arguments, else the file's, else the default. settings: as of
-    settings_by_path().
+    The preset is that of the argument, else that of the file, else the default. `settings` is an argument for
+    settings_by_path(). Raise ConfigError, which names the wrong field.
     """
     given = settings_by_path(settings or {}) | dict(map(parse_override, overrides))
     chosen = (settings_of(file) if file else {}) | given
@@ -50,7 +50,10 @@ def build_config(
 
 
 def preset_settings(name: str) -> dict[str, Any]:
-    """Return where the preset differs from PipelineConfig(), by dotted path. Raise ConfigError if there is none."""
+    """Return the settings by dotted path in which the preset differs from PipelineConfig().
+
+    Raise ConfigError if there is no such preset.
+    """
     presets = preset_files()
     if not isinstance(name, str) or name not in presets:
         raise ConfigError(f"unknown preset {name!r}{close_to(str(name), presets)}; available: {', '.join(presets)}")
@@ -58,9 +61,9 @@ def preset_settings(name: str) -> dict[str, Any]:
 
 
 def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values without the preset's size and length if minutes were chosen by hand, which then decide.
+    """Return the values without the preset's size and length if the user has chosen minutes, which then determine both.
 
-    Unless nothing is left for them to choose, because a length or a model to start from was chosen as well.
+    All values are kept if there is nothing to determine, because a length or an initial model was chosen as well.
     """
     lengths = ("training.epochs", "training.maximum_tokens")
     is_closed = any(chosen.get(path) is not None for path in lengths)
@@ -72,10 +75,11 @@ def without_size(values: Mapping[str, Any], preset: str, chosen: Mapping[str, An
 
 
 def change_preset(deployed: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run's configuration, nested, where `given` names another preset than its deployment's configuration.
+    """Return a run's nested configuration if `given` names another preset than the configuration of its deployment.
 
-    A form shows the deployment's value, else the default, at every field, and submits them all. Only what differs from
-    what it showed was chosen. Likewise a deployment has chosen what differs from its own preset.
+    A form shows, for each field, the value of the deployment or else the default, and submits all fields. The user has
+    only chosen the fields that differ from what the form showed. In the same way, the deployment has only chosen the
+    fields that differ from its own preset.
     """
     plain = flatten(PipelineConfig().model_dump(mode="json"))
     deployed_flat, given_flat = flatten(deployed), flatten(given)
@@ -95,14 +99,15 @@ def with_choices(
     promote: str | None = None,
     minutes: float | None = None,
 ) -> PipelineConfig:
-    """Apply the few choices of a form to a whole configuration; empty ones change nothing.
+    """Apply the few choices of a form to a whole configuration. Empty choices change nothing.
 
-    settings: lines as of --set. ConfigError names the wrong one.
+    `settings` are lines in the form of `--set`. Raise ConfigError, which names the wrong line.
     """
     values = config.model_dump(mode="json", exclude_defaults=True)
     if preset not in ("", config.preset):
         values = change_preset(values, {"preset": preset})
-    chosen: dict[str, Any] = {"corpus.source": config.corpus.source}  # whose dump hides passwords
+    # The dump hides passwords, so the source is copied separately.
+    chosen: dict[str, Any] = {"corpus.source": config.corpus.source}
     chosen |= dict(map(parse_override, settings))
     chosen |= {"corpus.source": corpus} if corpus else {}
     chosen |= {} if minutes is None else {"training.minutes": minutes}
@@ -112,14 +117,14 @@ def with_choices(
 
 
 def settings_of(file: Path) -> dict[str, Any]:
-    """Return the values of a YAML file by dotted path, moved fields in their place.
+    """Return the settings in a YAML file by dotted path, with moved fields at their present path.
 
     Sections without fields change nothing.
     """
     try:
         flat = flatten(upgrade(read_settings(file)))
     except RecursionError:
-        raise ConfigError(f"--config {file}: no valid YAML; an alias holds itself") from None
+        raise ConfigError(f"--config {file}: no valid YAML; an alias contains itself") from None
     for path, value in list(flat.items()):
         if is_section_path(path):
             if value is not None:
@@ -138,7 +143,7 @@ def is_section_path(path: str) -> bool:
 
 
 def read_settings(file: Path) -> dict[str, Any]:
-    """Read the settings of a YAML file: sections with fields, as in a preset, or dotted paths."""
+    """Return the content of a YAML file: sections with fields, as in a preset, or dotted paths."""
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -169,9 +174,10 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def settings_by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings given in Python by dotted path.
+    """Return settings that are given in Python by dotted path.
 
-    settings: by short names (minutes), by dotted paths, or a section with its fields. A text is read as after --set.
+    The keys may be short names (minutes), dotted paths, or sections with their fields. A string is read as after
+    `--set`.
     """
     values: dict[str, Any] = {}
     for name, value in flatten(settings).items():
@@ -191,14 +197,15 @@ def settings_by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
 def type_of_setting(path: str, said: str) -> Any:
     """Return the type of the field at a dotted path.
 
-    Raise ConfigError if there is none. said: how the user has named it.
+    Raise ConfigError if there is none. `said` is the way in which the user has written the setting.
     """
     names = path.split(".")
     annotation: Any = PipelineConfig
     for depth, name in enumerate(names):
         if not is_section(annotation):
             raise ConfigError(f"{said}: {'.'.join(names[:depth])} is a field, not a section")
-        fields = [field for field in annotation.model_fields if field not in ("force", "preset")]  # have options
+        # The other two fields have options of their own.
+        fields = [field for field in annotation.model_fields if field not in ("force", "preset")]
         if name not in fields:
             if path in MOVED:
                 raise ConfigError(f"{said}: this field is now {MOVED[path]}")
@@ -215,7 +222,7 @@ def type_of_setting(path: str, said: str) -> Any:
 
 
 def suggested_paths(name: str) -> str:
-    """Return a text such as `model.hidden_size or …`: the settings of this or a similar name, or ""."""
+    """Return a text such as `model.hidden_size or …` with settings of this or a similar name, or ""."""
     paths = [path for path in flatten(PipelineConfig().model_dump()) if "." in path]
     last = {path.rpartition(".")[2] for path in paths}
     named = [name] if name in last else difflib.get_close_matches(name, last, n=1)
@@ -227,9 +234,9 @@ def is_section(annotation: Any) -> bool:
 
 
 def parse_value(text: str, annotation: Any) -> Any:
-    """Parse a YAML value. A text field takes the text as it is, so that 'yes' and '12' stay text.
+    """Parse a YAML value. Fields for strings take the text as it is, so that 'yes' and '12' remain strings.
 
-    A number is read as Python writes it: to YAML 1:30 is 90, 010 is 8, and 2e-3 a text.
+    Numbers are read as Python writes them, because YAML would read 1:30 as 90, 010 as 8, and 2e-3 as a string.
     """
     parts = plain_types(annotation) - {type(None)}
     if parts <= {str, int, float} and text in ("null", "none", "None", "~"):
@@ -246,7 +253,7 @@ def parse_value(text: str, annotation: Any) -> Any:
 
 
 def plain_types(annotation: Any) -> set[Any]:
-    """Return the types of a union, without what else is annotated."""
+    """Return the types of a union, without other annotations."""
     if get_origin(annotation) is Annotated:
         return plain_types(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):

@@ -1,4 +1,4 @@
-"""A section of the configuration, and what is known of its fields: description, bounds, effect on results."""
+"""Sections of the configuration, and information about their fields: description, bounds and effect on results."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self, TypeVar
@@ -16,31 +16,32 @@ class Section(BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False, validate_default=True
     )
 
-    former_fields: ClassVar[dict[str, JsonValue]] = {}  # removed ones at their defaults, which are still in keys
-    changeable: ClassVar[tuple[str, ...]] = ()  # fields that may change when an unfinished run is resumed
+    # Removed fields with their defaults, which are still part of keys.
+    former_fields: ClassVar[dict[str, JsonValue]] = {}
+    changeable: ClassVar[tuple[str, ...]] = ()  # Fields that may change when an unfinished run is resumed.
 
     def resolved(self) -> Self:
-        """Return the section with values in place of those nulls that mean "what suits the other fields"."""
+        """Return the section with values in place of nulls that are determined by other fields."""
         return self
 
     def check_with(self, whole: Any) -> None:
-        """Raise ValueError if the section does not fit the PipelineConfig that it belongs to."""
+        """Raise ValueError if the section is incompatible with the PipelineConfig that contains it."""
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of fields of a run that is resumed with changes of some that are `changeable`."""
+        """Return the new values of a resumed run's fields, given changes of some `changeable` fields."""
         return dict(changes)
 
     def facts(self) -> dict[str, str]:
-        """Return facts for the pages about a run, by their names.
+        """Return names and values for the pages about a run.
 
-        A section may have none if its values are the defaults.
+        A section may return none if its values are the defaults.
         """
         return {}
 
     def subject(self) -> tuple[Any, str] | None:
-        """Return CorpusConfig and preset that a flow run with this parameter is named for.
+        """Return the CorpusConfig and preset by which a flow run with this parameter is named.
 
-        None: it is about no text.
+        Return None if the flow run is not about a text.
         """
         return None
 
@@ -50,7 +51,7 @@ class Section(BaseModel):
         return next(value for _, value in parent if isinstance(value, cls))
 
     def sections(self, path: str = "") -> "Iterator[tuple[str, Section]]":
-        """Yield dotted path and value of every section below this one."""
+        """Yield the dotted path and the value of every section below this one."""
         for name, value in self:
             if isinstance(value, Section):
                 yield f"{path}{name}", value
@@ -58,10 +59,10 @@ class Section(BaseModel):
 
 
 def with_added_sections(path: str) -> Callable[[type[S]], type[S]]:
-    """Decorate a section's class with the sections that extensions add to it.
+    """Decorate the class of a section in order to add the sections of extensions to it.
 
-    path: of the section in the whole configuration. The fields are there for pydantic and for users; in Python
-    `TeacherConfig.of(config.training)` finds one, because the spine's types do not know it.
+    `path` is that of the section in the whole configuration. pydantic and users see the added fields as ordinary ones.
+    Python code reads one by `TeacherConfig.of(config.training)`, because the static types do not contain it.
     """
 
     def extended(kind: type[S]) -> type[S]:
@@ -82,10 +83,11 @@ def with_added_sections(path: str) -> Callable[[type[S]], type[S]]:
 def setting(
     default: Any, description: str, *, changes_results: bool = True, added_later: bool = False, **bounds: Any
 ) -> Any:
-    """Make a pydantic Field.
+    """Return a pydantic Field for a setting.
 
-    changes_results=False: the field cannot change the result of its stage. added_later=True: the default is what was
-    done before the field existed. At its default the field is in no key, so that what was made before keeps its name.
+    If `changes_results` is false, the field cannot change the result of its stage. If `added_later` is true, the
+    default corresponds to the behaviour before the field existed. At its default, such a field is not part of any key,
+    so that older outputs keep their names.
     """
     extra: dict[str, JsonValue] = {"changes_results": changes_results}
     if added_later:
@@ -98,16 +100,14 @@ def changes_results(field: FieldInfo) -> bool:
 
 
 def fact_of(field: FieldInfo, name: str) -> Any:
-    """Return a fact that setting() has stored with the field, or None if there is none."""
+    """Return a value that setting() has stored with the field, or None if there is none."""
     return field.json_schema_extra.get(name) if isinstance(field.json_schema_extra, dict) else None
 
 
 def result_settings(section: Section) -> dict[str, Any]:
-    """Return the section as JSON values, without the fields that cannot change a result.
+    """Return the section as JSON values, from which stages compute their keys.
 
-    Stages compute their keys from it.
-
-    Also without the fields that were added later and have their default.
+    Fields that cannot change a result are omitted, and so are fields that were added later and have their default.
     """
     section = section.resolved()
     values = section.model_dump(mode="json")

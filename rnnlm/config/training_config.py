@@ -1,4 +1,4 @@
-"""How the network is trained: loss, optimizer, schedule, regularization, validation, processes."""
+"""Settings of training: loss, optimizer, schedule, regularization, validation and processes."""
 
 from typing import Annotated, Literal, Self
 
@@ -14,14 +14,14 @@ DropoutShare = Annotated[float, Field(ge=0.0, lt=1.0)]
 class LossConfig(Section):
     kind: Literal["exact", "sampled"] | None = setting(
         None,
-        "Training loss. sampled: faster on a processor with a large vocabulary. Evaluation always uses the exact "
-        "softmax. null: exact on a GPU, else sampled.",
+        "Training loss. `sampled` is faster on a CPU with a large vocabulary. Evaluation always uses the exact "
+        "softmax. If null, it is `exact` on a GPU, else `sampled`.",
     )
-    sampled_classes: Size = setting(1_024, "Number of classes in each step's sample, if kind is sampled.")
+    sampled_classes: Size = setting(1_024, "Number of classes in each step's sample if kind is `sampled`.")
     weighting: Literal["tokens", "batches"] = setting(
         "tokens",
-        "What counts equally in the gradients. tokens: each token, so that a batch of short sentences counts less. "
-        "batches: each batch, by the mean over its tokens.",
+        "What has equal weight in the gradients. `tokens`: each token, so that a batch of short sentences has a lower "
+        "weight. `batches`: each batch, by the mean over its tokens.",
     )
 
     @property
@@ -41,18 +41,21 @@ class OptimizerConfig(Section):
 
     learning_rate: PositiveFloat | None = setting(
         None,
-        f"Peak learning rate. null: {DEFAULT_RATE:g}; for an Elman network of more than {RATE_UNITS} units that "
-        f"times ({RATE_UNITS} / units)^{RATE_EXPONENT:g}.",
+        f"Peak learning rate. If null, it is {DEFAULT_RATE:g}, which is multiplied by ({RATE_UNITS} / units)^"
+        f"{RATE_EXPONENT:g} for an Elman network with more than {RATE_UNITS} units.",
     )
     weight_decay: NonNegativeFloat = setting(0.01, "Decoupled weight decay, applied to matrices only.")
-    clip_norm: PositiveFloat | None = setting(1.0, "Largest global L2 norm of the gradients. null: no clipping.")
+    clip_norm: PositiveFloat | None = setting(
+        1.0, "Largest global L2 norm of the gradients. If null, gradients are not clipped."
+    )
 
     def peak_rate(self, kind: str, hidden_size: int) -> float:
         """Return the learning rate for a model.
 
-        The inputs of a wide tanh unit add up: at the rate that suits 256 units, 1,024 of them saturate and learn
-        nothing (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for Adam and hidden
-        matrices. The embedding, which has the same rate here, would then learn too slowly, so the exponent is below 1.
+        The inputs of a wide tanh unit add up. At the learning rate for 256 units, many of 1,024 units saturate and do
+        not learn (benchmarks/stacks.py). Yang et al. 2022 derive a rate in proportion to 1 / width for hidden matrices
+        under Adam. The embedding, which has the same rate here, would then learn too slowly, so the exponent is below
+        1.
         """
         if self.learning_rate is not None:
             return self.learning_rate
@@ -65,10 +68,11 @@ class ScheduleConfig(Section):
     """The learning rate over time."""
 
     kind: Literal["constant", "linear", "cosine", "plateau"] = setting(
-        "cosine", "Learning rate after warm-up. linear, cosine: decay to 0. plateau: lower it on plateaus."
+        "cosine",
+        "Learning rate after the warm-up. linear and cosine: it decays to 0. plateau: it is lowered on plateaus.",
     )
     warmup_share: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
-        0.05, "Share of all steps in which the learning rate rises linearly to its peak."
+        0.05, "Fraction of all steps during which the learning rate rises linearly to its peak."
     )
     plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = setting(
         0.5, "Factor by which the learning rate is multiplied on each plateau."
@@ -79,17 +83,21 @@ class ScheduleConfig(Section):
 
 
 class DropoutConfig(Section):
-    """Shares set to zero during training; 0 turns a kind off. Locked: one mask per sequence, for all time steps."""
+    """Dropout rates of training; 0 turns a kind of dropout off.
 
-    words: DropoutShare = setting(0.0, "Share of the vocabulary whose embedding rows are dropped.")
+    Locked dropout uses one mask per sequence for all time steps.
+    """
+
+    words: DropoutShare = setting(0.0, "Fraction of the embedding rows that are dropped.")
     inputs: DropoutShare | None = setting(
-        None, f"Locked dropout of embedding units. null: chosen for training.minutes, else {DEFAULT_DROPOUT}."
+        None, f"Locked dropout of embedding units. If null, it is chosen for training.minutes, else {DEFAULT_DROPOUT}."
     )
     layers: DropoutShare = setting(0.0, "Locked dropout of units between layers.")
     outputs: DropoutShare | None = setting(
-        None, f"Locked dropout of the top layer's units. null: chosen for training.minutes, else {DEFAULT_DROPOUT}."
+        None,
+        f"Locked dropout of the top layer's units. If null, it is chosen for training.minutes, else {DEFAULT_DROPOUT}.",
     )
-    recurrent: DropoutShare = setting(0.0, "Dropout of weights in U, one mask per batch.")
+    recurrent: DropoutShare = setting(0.0, "Dropout of weights in U, with one mask per batch.")
 
     def resolved(self) -> Self:
         shares = {"inputs": self.inputs, "outputs": self.outputs}
@@ -97,15 +105,15 @@ class DropoutConfig(Section):
 
 
 class AveragingConfig(Section):
-    """Averaged weights, which are then evaluated and saved instead of the trained ones."""
+    """Averaging of weights. The average is then evaluated and saved instead of the trained weights."""
 
     kind: Literal["none", "mean", "exponential"] = setting("none", "Kind of weight averaging.")
     start_share: Annotated[float, Field(ge=0.0, lt=1.0)] = setting(
-        0.5, "Share of all steps after which averaging starts."
+        0.5, "Fraction of all steps after which averaging starts."
     )
     every_steps: PositiveInt = setting(10, "Number of steps from one update of the average to the next.")
     decay: Annotated[float, Field(gt=0.0, lt=1.0)] = setting(
-        0.99, "Weight of the old average in each update, if kind is exponential."
+        0.99, "Weight of the previous average in each update if kind is `exponential`."
     )
 
 
@@ -115,19 +123,19 @@ class ValidationConfig(Section):
     evaluations: PositiveInt = setting(3, "Number of validations.")
     tokens: PositiveInt | None = setting(
         20_000,
-        "Number of predicted tokens to use, of the validation lines that may choose: half of the lines, by their "
-        "content. null: all of these.",
+        "Number of predicted tokens to use from the validation lines for selection, which are half of the lines, "
+        "chosen by their content. If null, all of these lines are used.",
     )
     early_stopping_patience: PositiveInt | None = setting(
-        None, "Stop after this many validations without a better perplexity. null: never."
+        None, "Stop after this number of validations without a better perplexity. If null, never stop early."
     )
 
 
 class CheckpointsConfig(Section):
     every_seconds: PositiveFloat = setting(
         120.0,
-        "Seconds between checkpoints at most; they come earlier while writing them takes less than 1 % of the time. "
-        "One is also written before each validation.",
+        "Largest number of seconds between checkpoints. They are written more often as long as this takes less than 1 "
+        "% of the time. A checkpoint is also written before each validation.",
         changes_results=False,
     )
     kept: Size = setting(3, "Number of newest checkpoints to keep.", changes_results=False)
@@ -135,7 +143,7 @@ class CheckpointsConfig(Section):
 
 class DivergenceConfig(Section):
     explosion_factor: Annotated[float, Field(gt=1.0, le=LARGEST_FLOAT)] = setting(
-        10.0, "Training has diverged if its loss exceeds this multiple of a uniform guess's loss."
+        10.0, "Training has diverged if its loss exceeds this multiple of the loss of a uniform guess."
     )
     retries: NonNegativeInt = setting(
         0, "Number of rollbacks to the last good checkpoint, each with half the learning rate."
@@ -144,7 +152,11 @@ class DivergenceConfig(Section):
 
 class FeedConfig(Section):
     reader_processes: int = setting(
-        0, "Number of processes that read batches ahead. 0: none.", ge=0, le=256, changes_results=False
+        0,
+        "Number of processes that read batches ahead. With 0, the training process reads them.",
+        ge=0,
+        le=256,
+        changes_results=False,
     )
     resident_tokens: NonNegativeInt = setting(
         2_000_000_000, "A GPU holds the whole training split if it has at most this many tokens.", changes_results=False
@@ -152,61 +164,67 @@ class FeedConfig(Section):
 
 
 class WarmStartConfig(Section):
-    """The learning rate and budget of a run that continues from another model, in place of those of a new one."""
+    """The learning rate and length of a run that starts from another model, in place of those of a new model."""
 
     learning_rate: PositiveFloat | None = setting(
-        None, "Peak learning rate. null: as of training.optimizer.learning_rate=null."
+        None, "Peak learning rate. If null, it is chosen as for training.optimizer.learning_rate=null."
     )
     epochs: PositiveInt = setting(1, "Number of passes over the training split.")
     maximum_tokens: PositiveInt | None = setting(
-        None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
+        None, "Approximate number of tokens to train on, over which the schedule extends. If null, all epochs."
     )
 
 
 @with_added_sections("training")
 class TrainingConfig(Section):
-    former_fields = {"cuda_graphs": False}  # a GPU's steps are always captured today
+    former_fields = {"cuda_graphs": False}  # The steps of a GPU are now always captured.
 
     start_from: str = setting(
         "nothing",
-        "Initial weights. nothing: random ones. champion: those of the registered model's champion. Or those of a "
-        "registered version: NAME, NAME@ALIAS or models:/NAME/3.",
+        "Initial weights. nothing: random weights. champion: those of the registered model's champion. NAME, "
+        "NAME@ALIAS or models:/NAME/3: those of this registered version.",
         min_length=1,
     )
     warm_start: WarmStartConfig = setting(
-        WarmStartConfig(), "Learning rate and budget of a run that continues from another model."
+        WarmStartConfig(), "Learning rate and length of a run that starts from another model."
     )
     minutes: PositiveFloat | None = setting(
         3.0,
-        "Minutes of training, if neither epochs nor maximum_tokens is set: as many tokens as this machine trains in "
-        "them, with units, dropout, precision and learning rate that suit that number where they are null. null: "
-        f"{DEFAULT_EPOCHS} epochs.",
-        changes_results=False,  # what is chosen for it does
+        "Minutes of training if neither epochs nor maximum_tokens is set. The number of tokens is chosen by the speed "
+        "of this machine. If units, dropout, precision and learning rate are null, they are chosen to suit this "
+        "number. "
+        f"If minutes is null, training has {DEFAULT_EPOCHS} epochs.",
+        changes_results=False,  # The settings that are chosen for the minutes do change results.
     )
     epochs: PositiveInt | None = setting(
-        None, f"Number of passes over the training split. null: chosen for minutes, else {DEFAULT_EPOCHS}."
+        None, f"Number of passes over the training split. If null, it is chosen for minutes, else {DEFAULT_EPOCHS}."
     )
     maximum_tokens: PositiveInt | None = setting(
-        None, "Approximate number of tokens to train on; the schedule is made for it. null: all epochs."
+        None, "Approximate number of tokens to train on, over which the schedule extends. If null, all epochs."
     )
     batch_size: Size = setting(
-        64, "Number of sequences (sentence mode) or lanes (stream mode) per step, over all processes."
+        64, "Number of sequences (sentence mode) or lanes (stream mode) per step over all processes."
     )
-    window_length: Size = setting(35, "Number of predicted tokens between two detachments of the state, stream mode.")
-    accumulation: Size = setting(1, "Number of micro-batches per step and process: less memory for the same step.")
+    window_length: Size = setting(
+        35, "Number of predicted tokens after which the state is detached from the gradient, in stream mode."
+    )
+    accumulation: Size = setting(
+        1, "Number of micro-batches per step and process. More of them need less memory for the same step."
+    )
     precision: Precision | None = setting(
         None,
-        "Precision of large matrix products; with bfloat16 a GPU's LSTM, GRU and Elman layers of more than 1,024 "
-        "units use TF32, and a processor without native bfloat16 computes in float32. null: bfloat16 on a GPU; on a "
-        "processor chosen for minutes, else float32.",
+        "Precision of large matrix products. With bfloat16, LSTM, GRU and Elman layers with more than 1,024 units use "
+        "TF32 on a GPU, and a CPU without native bfloat16 uses float32. If null, it is bfloat16 on a GPU; on a CPU it "
+        "is chosen for minutes, else float32.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = setting(
-        "auto", "Where to train. auto: cuda if there is one, else mps, else cpu."
+        "auto", "Device for training. auto: cuda if available, else mps, else cpu."
     )
-    deterministic: bool = setting(False, "Refuse algorithms whose results vary between calls.")
+    deterministic: bool = setting(False, "Whether to refuse algorithms whose results vary between calls.")
     seed: Seed = setting(0, "Seed of initial weights, batch order, dropout and samples.")
     temperature_scaling: bool = setting(
-        True, "After training, divide the logits by the temperature that fits the validation split best."
+        True,
+        "Whether to divide the logits after training by the temperature with the lowest loss on the validation split.",
     )
     loss: LossConfig = setting(LossConfig(), "Training loss.")
     optimizer: OptimizerConfig = setting(OptimizerConfig(), "Optimizer and gradient clipping.")
@@ -215,17 +233,17 @@ class TrainingConfig(Section):
     averaging: AveragingConfig = setting(AveragingConfig(), "Weight averaging.")
     validation: ValidationConfig = setting(ValidationConfig(), "Validation during training.")
     checkpoints: CheckpointsConfig = setting(CheckpointsConfig(), "Checkpoints of unfinished runs.")
-    divergence: DivergenceConfig = setting(DivergenceConfig(), "Detection of divergence, and rollbacks.")
-    feed: FeedConfig = setting(FeedConfig(), "How batches reach the model.")
+    divergence: DivergenceConfig = setting(DivergenceConfig(), "Detection of divergence, and rollbacks after it.")
+    feed: FeedConfig = setting(FeedConfig(), "How batches are read for training.")
 
     @property
     def epoch_count(self) -> int:
-        """epochs, or its default."""
+        """The number of epochs, or its default."""
         return DEFAULT_EPOCHS if self.epochs is None else self.epochs
 
     @property
     def product_precision(self) -> Precision:
-        """precision, or its default."""
+        """The precision, or its default."""
         return self.precision or "float32"
 
     def resolved(self) -> Self:
@@ -233,7 +251,7 @@ class TrainingConfig(Section):
         return self.model_copy(update=chosen)
 
     def of_warm_start(self) -> "TrainingConfig":
-        """Return the settings of a run that continues from another model."""
+        """Return the settings of a run that starts from another model."""
         warm = self.warm_start
         optimizer = self.optimizer.model_copy(update={"learning_rate": warm.learning_rate})
         budget = {"epochs": warm.epochs, "maximum_tokens": warm.maximum_tokens}
@@ -247,7 +265,10 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def check_patience(self) -> "TrainingConfig":
-        """Raise ValueError if no validation could fail to be better: the first one is always the best so far."""
+        """Raise ValueError if there are too few validations to exhaust a patience.
+
+        The first one is always the best so far.
+        """
         patience = {
             "validation.early_stopping_patience": self.validation.early_stopping_patience,
             "schedule.plateau_patience": self.schedule.plateau_patience if self.schedule.kind == "plateau" else None,

@@ -1,4 +1,4 @@
-"""Validate settings, and report what is wrong with them in the user's own words, in at most three lines."""
+"""Validation of settings, with errors in the user's own words and in at most three lines."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,8 +10,8 @@ from rnnlm.errors import ConfigError
 from rnnlm.storage.redaction import redacted
 
 M = TypeVar("M", bound=BaseModel)
-PROBLEMS_SHOWN = 2  # problems; the last line counts the others
-MESSAGES = {  # pydantic's type of error → what is expected
+PROBLEMS_SHOWN = 2  # The number of problems that are shown. The last line tells how many others there are.
+MESSAGES = {  # What is expected, by pydantic's type of error.
     "missing": "is required",
     "extra_forbidden": "there is no such field",
     "greater_than_equal": "expected at least {ge:,}",
@@ -39,7 +39,10 @@ MESSAGES = {  # pydantic's type of error → what is expected
 
 
 def validated(model: type[M], values: dict[str, Any], name_of: Callable[[str], str] = str) -> M:
-    """Validate a model's values. Raise ConfigError with a line for each wrong field, named by name_of(dotted path)."""
+    """Return a validated model. Raise ConfigError with a line for each wrong field.
+
+    A field is named by name_of(dotted path).
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -51,7 +54,7 @@ def validated(model: type[M], values: dict[str, Any], name_of: Callable[[str], s
 def problem_line(model: type[BaseModel], problem: Any, name_of: Callable[[str], str]) -> str:
     """Return a text such as `--port: expected at most 65,535; got '70000'`.
 
-    Secrets and whole sections are not repeated.
+    Secrets and whole sections are not shown.
     """
     path = [str(part) for part in problem["loc"]]
     field = field_at(model, path)
@@ -69,7 +72,7 @@ def problem_line(model: type[BaseModel], problem: Any, name_of: Callable[[str], 
 
 
 def field_at(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
-    """Return the field at a path through sections, or None if there is none, as for an item of a list."""
+    """Return the field at a path through sections, or None if there is none, for instance for an item of a list."""
     field = None
     for name in path:
         section: Any = model if field is None else field.annotation
@@ -82,10 +85,11 @@ def field_at(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
 
 
 def bounds_text(field: FieldInfo) -> str:
-    """Return a text such as `0 to 65,535`, `at least 1`, `above 0`, or "" without bounds."""
+    """Return a text such as `0 to 65,535`, `at least 1` or `above 0`, or "" without bounds."""
     bounds = {name: getattr(bound, name) for bound in field.metadata for name in BOUNDS if hasattr(bound, name)}
     least, above, most, below = (bounds.get(name) for name in BOUNDS)
-    below = None if below is not None and below >= 2**31 else below  # the type's own range says nothing
+    # The range of the integer type itself is not helpful.
+    below = None if below is not None and below >= 2**31 else below
     if least is not None and most is not None:
         return f"{least:,} to {most:,}"
     lower = f"at least {least:,}" if least else f"above {above:,}" if above is not None else ""

@@ -1,1 +1,1 @@
-"""Tables and text for terminal and pages, plots, progress; secrets are left out of all of them."""
+"""Tables and text for terminal and pages, plots, and progress. Secrets are removed from all of them."""

@@ -5,9 +5,9 @@ from rnnlm.config.model_config import ModelConfig
 
 
 def model_shape(model: ModelConfig, members: int = 0) -> str:
-    """Return a text such as `Elman network, 1 × 256, tanh, mixed with 5-gram counts`: layers × units.
+    """Return a text such as `Elman network, 1 × 256, tanh, mixed with 5-gram counts` with layers × units.
 
-    members: of an ensemble, whose first network `model` describes; 0: the model is one network.
+    `members` is the number of networks in an ensemble, whose first network is described by `model`, or 0.
     """
     counts = [f"mixed with {model.counts}-gram counts"] if model.counts else []
     if members:

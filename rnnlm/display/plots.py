@@ -1,4 +1,4 @@
-"""Figures in one style, without pyplot: no global figure, no window, safe in threads."""
+"""Figures in a common style, without pyplot. They have no global state and no window, and can be drawn in threads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,10 @@ ORANGE, GREEN, PURPLE, BROWN, PINK, OLIVE = "#d98c21", "#4b8b57", "#7a5195", "#8
 
 
 def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1, **arrangement: Any) -> tuple[Any, list[Any]]:
-    """Make a figure of `size` inches and its panels, row by row. arrangement: see matplotlib's Figure.subplots."""
+    """Return a figure of `size` inches and its panels, row by row.
+
+    `arrangement` contains arguments for matplotlib's Figure.subplots.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, dpi=130, layout="constrained")
@@ -21,7 +24,7 @@ def new_figure(size: tuple[float, float], rows: int = 1, columns: int = 1, **arr
 
 
 def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
-    """Set title and labels. Of panels in a row, only the first one shows y."""
+    """Set title and labels. In a row of panels, only the first one shows the label y."""
     axes.set_title(title, loc="left", color=INK, fontweight="bold")
     axes.set_xlabel(x)
     if axes.get_subplotspec().is_first_col():
@@ -29,13 +32,16 @@ def set_titles(axes: Any, title: str, x: str = "", y: str = "") -> None:
 
 
 def set_legend(figure: Any, axes: Any) -> None:
-    """Put a legend below all panels, where no curve passes, with the labels of one of them."""
+    """Add a legend below all panels, where no curve crosses it, with the labels of one panel."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
 
 
 def set_plain_ticks(axis: Any, leading_digits: Sequence[float], numbers: str) -> None:
-    """Mark 1, 2, 5, 10, 20, … on a logarithmic axis instead of powers of ten. numbers: a format, such as `{x:g}`."""
+    """Set ticks at 1, 2, 5, 10, 20, … on a logarithmic axis instead of powers of ten.
+
+    `numbers` is a format such as `{x:g}`.
+    """
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     axis.set_major_locator(LogLocator(subs=leading_digits))

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal or in a notebook, else a log line every few seconds. Others can listen."""
+"""Progress of long tasks as a bar on a terminal or in a notebook, or as a log line every few seconds."""
 
 import contextlib
 import logging
@@ -13,15 +13,15 @@ from tqdm import tqdm
 
 logger = logging.getLogger(__name__)
 LOG_EVERY_SECONDS = 10.0
-BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}, {remaining} left"  # fits 80 columns
-SHARE = "share_done"  # attribute of a log record of progress
-BYTES = "B"  # the unit that is shown in megabytes
+BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}, {remaining} left"  # The bar fits into 80 columns.
+SHARE = "share_done"  # The attribute of a log record that contains the fraction of the work that is done.
+BYTES = "B"  # The unit that is shown in megabytes.
 
 
 @dataclass(frozen=True)
 class ProgressReport:
-    line: str  # `training: step 120 of 3,000, loss 4.310, 2 min left`
-    share: float  # of the work that is done, from 0 to 1; 0 if the total is unknown
+    line: str  # A text such as `training: step 120 of 3,000, loss 4.310, 2 min left`.
+    share: float  # The fraction of the work that is done, from 0 to 1. It is 0 if the total is unknown.
 
 
 Listener = Callable[[ProgressReport], None]
@@ -30,7 +30,7 @@ LISTENERS: list[Listener] = []
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call the listener with every report while the block runs. It must return at once and must not raise."""
+    """Call the listener for every report inside the context. It must return at once, and must not raise."""
     LISTENERS.append(listener)
     try:
         yield
@@ -44,7 +44,7 @@ def tell_listeners(report: ProgressReport) -> None:
 
 
 def time_left(seconds: float) -> str:
-    """Return a text such as `40 s left`, `12 min left`, `3 h 20 min left`."""
+    """Return a text such as `40 s left`, `12 min left` or `3 h 20 min left`."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{seconds:.0f} s left"
@@ -52,7 +52,7 @@ def time_left(seconds: float) -> str:
 
 
 def clear_bars() -> None:
-    """Erase the bars on the terminal, so that a line can be printed there; their next update draws them again."""
+    """Erase the bars on the terminal, so that a line can be printed. Their next update draws them again."""
     for bar in list(getattr(tqdm, "_instances", ())):
         bar.clear()
 
@@ -63,21 +63,24 @@ def in_notebook() -> bool:
 
 
 def notebook_bar() -> type[tqdm]:
-    """Return the bar for notebooks: a widget if ipywidgets is installed, else a line of text."""
+    """Return the class of bars for notebooks: a widget if ipywidgets is installed, otherwise a line of text."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tqdm would advise to install ipywidgets
+        warnings.simplefilter("ignore")  # tqdm would recommend to install ipywidgets.
         from tqdm.autonotebook import tqdm as bar
     return cast(type[tqdm], bar)
 
 
 @dataclass
 class Progress:
-    """Context manager: call `update` as work is done, and `facts` with what to show beside it."""
+    """A context manager that shows progress.
 
-    what: str  # name of the work, at the beginning of each line
-    total: int | None  # None if unknown
-    unit: str  # of `total` and `done`, a word or BYTES
-    every_seconds: float = LOG_EVERY_SECONDS  # between log lines
+    Call `update` as work is done, and `facts` with text to show next to it.
+    """
+
+    what: str  # The name of the work at the beginning of each line.
+    total: int | None  # It is None if the total is unknown.
+    unit: str  # The unit of `total` and `done`, which is a word or BYTES.
+    every_seconds: float = LOG_EVERY_SECONDS  # The seconds from one log line to the next.
     done: int = 0
 
     def __post_init__(self) -> None:
@@ -119,14 +122,14 @@ class Progress:
         return ProgressReport(f"{self.what}: {', '.join(filter(None, facts))}", share)
 
     def remaining(self) -> str:
-        """Estimate what is left from the speed since the beginning, or "" if the total or the speed is unknown."""
+        """Return an estimate of the remaining time, or "" if the total or the speed is unknown."""
         new = self.done - self.done_before
         if self.total is None or new <= 0:
             return ""
         return time_left((time.monotonic() - self.begun) / new * (self.total - self.done))
 
     def amount(self) -> str:
-        """Return a text such as `1.0 of 2.5 MB`, `step 10 of 2,000`; without a total `1.0 MB`, `step 10`."""
+        """Return a text such as `1.0 of 2.5 MB` or `step 10 of 2,000`; without a total `1.0 MB` or `step 10`."""
         if self.unit == BYTES:
             of = "" if self.total is None else f" of {self.total / 1e6:,.1f}"
             return f"{self.done / 1e6:,.1f}{of} MB"
@@ -134,7 +137,7 @@ class Progress:
         return f"{self.unit} {self.done:,}{of}"
 
     def facts(self, text: str, more: str = "") -> None:
-        """Show a text after the amount from now on, and `more` only in lines, for a bar has no room."""
+        """Show a text after the amount from now on. `more` is only shown in log lines, because a bar is too short."""
         self.text, self.more = text, more
         if not self.bar.disable:
             self.bar.set_postfix_str(text)

@@ -1,4 +1,4 @@
-"""Render Jinja templates. Each is beside the module that uses it."""
+"""Rendering of Jinja templates. Each template is next to the module that uses it."""
 
 from functools import cache
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def render(template: str, **values: object) -> str:
-    """Fill in a template, such as `reports/summary_page.md.jinja`. In HTML, values are escaped."""
+    """Return a rendered template, such as `reports/summary_page.md.jinja`. In HTML, values are escaped."""
     return environment().get_template(template).render(values)
 
 

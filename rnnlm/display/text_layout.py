@@ -1,4 +1,4 @@
-"""Layout shared by reports: tables for the terminal and in Markdown, text and images inside Markdown."""
+"""Layout for reports: tables for the terminal and in Markdown, and text and images in Markdown."""
 
 import base64
 import logging
@@ -10,30 +10,34 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-TableRows = list[dict[str, Any]]  # heading → cell
-NAME_WIDTH, LINE_WIDTH = 11, 80  # characters on the terminal
+TableRows = list[dict[str, Any]]  # Each row maps headings to cells.
+NAME_WIDTH, LINE_WIDTH = 11, 80  # The number of characters on the terminal.
 LETTERS = re.compile(r"[^\W\d]")
-JOINERS = "\u200c\u200d\u200e\u200f"  # zero-width non-joiner and joiner, left-to-right and right-to-left mark
+# The zero-width non-joiner and joiner, and the left-to-right and right-to-left marks.
+JOINERS = "\u200c\u200d\u200e\u200f"
 
 
 class Code(str):
-    """Text, such as a digest, that Markdown shows as code."""
+    """A text, such as a digest, that Markdown shows as code."""
 
 
 def labelled(name: str, text: str) -> str:
-    """Lay out a line for the terminal: the name on the left, the text on the right, wrapped if it is long."""
+    """Return a line for the terminal with the name on the left and the text on the right, wrapped if it is long."""
     return textwrap.fill(
         text,
         LINE_WIDTH,
         initial_indent=name.ljust(NAME_WIDTH),
         subsequent_indent=" " * NAME_WIDTH,
-        break_long_words=False,  # digests and paths stay whole
+        break_long_words=False,  # Digests and paths are not broken.
         break_on_hyphens=False,
     )
 
 
 def fact_lines(facts: Mapping[str, object]) -> list[str]:
-    """Lay out each name and value by labelled(). A list has a line for each item. Empty values are left out."""
+    """Return lines for all names and values by labelled().
+
+    Lists have a line for each item. Empty values are omitted.
+    """
     return [
         labelled(name, str(value))
         for name, values in facts.items()
@@ -43,9 +47,9 @@ def fact_lines(facts: Mapping[str, object]) -> list[str]:
 
 
 def columns(rows: TableRows) -> list[str]:
-    """Return the lines of a table for the terminal; the first column and text are left-aligned.
+    """Return the lines of a table for the terminal. The first column and text are left-aligned.
 
-    If the table is wider than a terminal, headings of several words take several lines.
+    If the table is wider than a terminal, headings of several words are broken into several lines.
     """
     heads = list(rows[0])
     left = {head for head in heads if head == heads[0] or any(LETTERS.match(str(row[head])) for row in rows)}
@@ -68,7 +72,7 @@ def columns(rows: TableRows) -> list[str]:
 
 
 def text_tables(tables: Mapping[str, TableRows]) -> list[str]:
-    """Return the lines for the terminal: each title and its table, indented below it. Empty tables are left out."""
+    """Return lines for the terminal with each title and its indented table. Empty tables are omitted."""
     lines = []
     for title, rows in tables.items():
         if rows:
@@ -77,7 +81,7 @@ def text_tables(tables: Mapping[str, TableRows]) -> list[str]:
 
 
 def markdown_table(rows: TableRows) -> str:
-    """Lay out a table in Markdown. Cells are escaped; paths and Code are shown as code."""
+    """Return a table in Markdown. Cells are escaped; paths and Code are shown as code."""
     heads = list(rows[0])
     lines = [[markdown_text(head) for head in heads], *([markdown_cell(row[head]) for head in heads] for row in rows)]
     table = [f"| {' | '.join(line)} |" for line in lines]
@@ -85,57 +89,58 @@ def markdown_table(rows: TableRows) -> str:
 
 
 def markdown_cell(value: object) -> str:
-    """Escape one cell. A line break would end its row, and a bar the cell, in code too."""
+    """Return an escaped cell. A line break would end its row and a vertical bar would end the cell, even in code."""
     if isinstance(value, Code | Path):
         return markdown_code(str(value)).replace("|", "\\|")
     return markdown_text(visible(str(value)))
 
 
 def markdown_code(text: str) -> str:
-    """Write a text as code in a line of Markdown, whatever is in it.
+    """Return a text as code in a line of Markdown, whatever it contains.
 
-    A name of a file may hold backticks and line breaks.
+    For instance, a file name may contain backticks and line breaks.
     """
     text = visible(text)
     mark = ticks(text, 1)
-    space = " " if "`" in text else ""  # otherwise a backtick at either end would join the marks
+    # Without a space, a backtick at either end of the text would become part of the delimiter.
+    space = " " if "`" in text else ""
     return f"{mark}{space}{text}{space}{mark}" if text else ""
 
 
 def ticks(text: str, at_least: int) -> str:
-    """Return a run of backticks longer than any in the text, so that the text cannot end the code."""
+    """Return a run of backticks that is longer than any in the text, so that the text cannot end the code."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     return "`" * max(at_least, longest + 1)
 
 
 def markdown_text(text: str) -> str:
-    """Escape a text for Markdown: `<unk>` is not a tag, `*` not emphasis."""
+    """Return the text escaped for Markdown, so that `<unk>` is not a tag and `*` is not emphasis."""
     for mark in "\\`*_<>|#[]":
         text = text.replace(mark, "\\" + mark)
     return text.strip()
 
 
 def markdown_picture(title: str, picture: Path) -> str:
-    """Embed a PNG in Markdown, so that a page needs to fetch nothing."""
+    """Return a PNG embedded in Markdown, so that a page does not have to load anything."""
     data = base64.b64encode(picture.read_bytes()).decode("ascii")
     return f"![{title}](data:image/png;base64,{data})"
 
 
 def span(first: int, last: int) -> str:
-    """Return a text such as `7`, or `7–12`."""
+    """Return a text such as `7` or `7–12`."""
     return f"{first:,}" if first == last else f"{first:,}–{last:,}"
 
 
 def shorten(text: str, width: int = 72) -> str:
-    """Shorten a text to at most `width` characters, with control characters made visible."""
+    """Return the text shortened to at most `width` characters, with control characters made visible."""
     text = visible(text)
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def visible(text: str) -> str:
-    """Escape the text's control characters: untrusted text must not control the terminal.
+    """Return the text with escaped control characters, because untrusted text must not control the terminal.
 
-    Characters that join letters or emoji stay, and so do direction marks, which reach no further than their word.
+    Characters that join letters or emoji are kept, and so are direction marks, whose effect is limited to their word.
     """
     return "".join(
         character if character.isprintable() or character in JOINERS else repr(character)[1:-1] for character in text
@@ -143,14 +148,14 @@ def visible(text: str) -> str:
 
 
 def terminal_text(text: str) -> str:
-    """Return the text as a terminal may get it: visible(), but for line breaks, tabs and spaces of any width."""
+    """Return the text as visible() does, but keep line breaks, tabs, and spaces of any width."""
     return re.sub(
         r"[^\n\t -~]", lambda found: found[0] if unicodedata.category(found[0]) == "Zs" else visible(found[0]), text
     )
 
 
 class TerminalFormatter(logging.Formatter):
-    """Makes what another formatter writes fit for a terminal: messages quote texts and names of files."""
+    """A formatter that escapes the output of another one for terminals, as messages quote texts and file names."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()

@@ -125,7 +125,7 @@ def split_score(
     """
     facts = split_facts(dataset, split)
     if not facts.predicted_tokens:
-        raise DatasetError(f"{dataset.folder}: the {split} split holds no token to predict")
+        raise DatasetError(f"{dataset.folder}: the {split} split has no token to predict")
 
     def scored(summed_nll_nats: float) -> tuple[Score, dict[str, float]]:
         score = facts.score(summed_nll_nats)

@@ -142,7 +142,7 @@ def argmax_ids(logits: Tensor) -> list[int]:
         places = logits.argmax(dim=-1, keepdim=True)
         largest, found = logits.gather(-1, places).float().cpu().numpy(), places[:, 0].cpu().numpy()
     if not np.isfinite(largest).all():
-        raise ModelError("the model's numbers are not finite after this text: its states or weights are too large")
+        raise ModelError("the model's logits are not finite after this text: its states or weights are too large")
     ids: list[int] = found.tolist()
     return ids
 

@@ -176,7 +176,7 @@ def count_model_of(arrays: Mapping[str, np.ndarray], vocabulary_size: int) -> Co
             f"{FILE}: expected discounts of 1 to {LONGEST_NGRAM} orders, found the shape {discounts.shape}"
         )
     if not ((discounts > 0) & (discounts <= np.arange(1, 4))).all():
-        raise ValueError(f"{FILE}: a discount is not between 0 and the count that it is taken from")
+        raise ValueError(f"{FILE}: a discount is not between 0 and the count from which it is subtracted")
     names = ("tokens", "first_child", "first_word", "words", "counts")
     levels = [Level(**{name: arrays[f"{length}.{name}"] for name in names}) for length in range(len(discounts))]
     for name, array in [("predictable", predictable), *(pair for level in levels for pair in vars(level).items())]:
@@ -196,10 +196,10 @@ def check_levels(levels: list[Level], vocabulary_size: int) -> None:
         for first, values in ((level.first_word, level.words), (level.first_child, below.tokens if below else ())):
             ordered = (np.diff(first.astype(np.int64)) >= 0).all()
             if len(first) != len(level.tokens) + 1 or first[0] or first[-1] != len(values) or not ordered:
-                raise ValueError(f"{FILE}: the counts do not fit together")
+                raise ValueError(f"{FILE}: the lengths of its arrays are inconsistent")
         if (np.diff(level.first_word.astype(np.int64)) < 1).any() or len(level.words) != len(level.counts):
             # np.add.reduceat in sums() needs at least one word for each context.
-            raise ValueError(f"{FILE}: a context without words")
+            raise ValueError(f"{FILE}: a context has no words")
         if max(level.words.max(), level.tokens.max()) >= vocabulary_size or level.counts.min() < 1:
             raise ValueError(f"{FILE}: the counts do not fit the vocabulary")
         searched = [keys_of(level.first_word, level.words, vocabulary_size)]

@@ -1,5 +1,5 @@
-"""Reports for the terminal and, in Markdown, for the Prefect UI; one file for each subject.
+"""Reports for the terminal and, in Markdown, for the Prefect UI. There is one module for each subject.
 
-Nothing is computed here: records come in, text goes out. page.py renders reports of facts, tables and plots; the others
-have a Jinja template beside their module.
+Reports only format records and compute nothing. page.py formats reports of facts, tables and plots; the other modules
+have a Jinja template next to them.
 """

@@ -1,4 +1,4 @@
-"""Reports on a dataset: what is in it, and the checks before training on it."""
+"""Reports on a dataset: a description of its content, and the checks before training on it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,15 +7,15 @@ from rnnlm.display.text_layout import TableRows, shorten, span, visible
 from rnnlm.reports.page import Page
 from rnnlm.sequences.dataset_report import Description
 
-if TYPE_CHECKING:  # importing this module would load the registry
+if TYPE_CHECKING:  # Importing this module would load the registry.
     from rnnlm.registry.data_gates import GatesRecord
 
 BYTE_SIGNS = "In tokens, Ġ is a space before the piece, and signs such as Ã are single bytes of other characters."
-BAR_CHARACTERS = 40  # characters of the longest bar on a terminal
+BAR_CHARACTERS = 40  # The number of characters of the longest bar on a terminal.
 
 
 def description_tables(description: Description) -> dict[str, TableRows]:
-    """Return rows with formatted figures by title, in the order they are shown."""
+    """Return tables with formatted values by title, in the order in which they are shown."""
     repeats = {row["split"]: row for row in description.duplicates}
     leaks = {row["split"]: row for row in description.leaks}
     sources = {row["split"]: row for row in description.sources}
@@ -106,7 +106,7 @@ def length_bars(lengths: TableRows) -> TableRows:
 
 
 def gates_report(gates: "GatesRecord") -> str:
-    """Report each check with its thresholds, in Markdown."""
+    """Return a report of each gate with its thresholds, in Markdown."""
     rows: TableRows = [
         {
             "gate": result.gate,

@@ -1,16 +1,16 @@
-"""Show an explained text on the terminal, one step per line."""
+"""An explained text on the terminal, with one step per line."""
 
 from typing import Any
 
 from rnnlm.display.text_layout import LINE_WIDTH, columns, shorten
 from rnnlm.evaluation.explanation import Explanation, ExplanationStep
 
-LONGEST_TOKEN = 12  # characters shown of a token
+LONGEST_TOKEN = 12  # The number of characters of a token that are shown.
 UNKNOWN_MARK = "*"
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """Lay out a table that fits a terminal, and the sums below it."""
+    """Return a table that fits a terminal, with sums below."""
     loss = explanation.loss
     if not explanation.steps:
         return "nothing to predict in this text"
@@ -43,7 +43,7 @@ def step_row(step: ExplanationStep) -> dict[str, Any]:
 
 
 def best_guesses(step: ExplanationStep, width: int) -> str:
-    """List as many of the most probable tokens as fit, with their probability in percent."""
+    """Return as many of the most probable tokens as fit, with their probabilities in percent."""
     text = ""
     for token, probability in step.alternatives:
         guess = f"{shorten(token, LONGEST_TOKEN)} {100 * probability:.0f}%"
@@ -55,7 +55,7 @@ def best_guesses(step: ExplanationStep, width: int) -> str:
 
 
 def explanation_value(explanation: Explanation) -> dict[str, Any]:
-    """Return the explanation as JSON, with states of four decimals."""
+    """Return the explanation as JSON. States are rounded to four decimals."""
     loss = explanation.loss
     return {
         "perplexity": loss.perplexity if loss.tokens else None,

@@ -1,4 +1,4 @@
-"""The output of `rnnlm inspect`: lines of at most 80 columns."""
+"""The output of `rnnlm inspect`, in lines of at most 80 columns."""
 
 import textwrap
 from collections import defaultdict
@@ -8,7 +8,7 @@ from rnnlm.corpora.inspection import INSPECTED_BYTES, Inspection
 from rnnlm.corpora.printable_names import printable
 from rnnlm.display.text_layout import LINE_WIDTH, fact_lines
 
-NAMES_SHOWN = 20  # per reason
+NAMES_SHOWN = 20  # The largest number of names for each reason.
 SCRIPT_SHARE_SHOWN = 0.001
 
 
@@ -49,7 +49,7 @@ def inspection_text(found: Inspection) -> str:
 
 
 def decisions(found: Inspection) -> str:
-    """Say whether nights on this text can decide between two models, on how much, and what difference they show."""
+    """Return how much text there is to compare two models of this source, and what difference can be detected."""
     ground = found.ground
     if found.refusal or ground is None:
         return ""
@@ -74,7 +74,7 @@ def training_time(found: Inspection) -> str:
 
 
 def section(title: str, items: Iterable[str]) -> list[str]:
-    """Return an empty line, the title and the items, indented, or nothing without items."""
+    """Return an empty line, the title and the indented items. Without items, return nothing."""
     lines = [line for item in items for line in wrapped(item, "  ")]
     return ["", title, *lines] if lines else []
 

@@ -1,6 +1,6 @@
-"""The values that commands print with --json: a run, a score and a registered version look the same in all of them.
+"""The values that commands print with --json. A run, a score or a registered version has the same form in all commands.
 
-docs/reference/json.md lists the names, and a test compares what the commands print with it.
+docs/reference/json.md lists the names, and a test compares this list with the output of the commands.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from rnnlm.tracking.run_comparison import RunComparison, RunOverview
 
 
 def prepared_value(record: PreparedRecord) -> dict[str, Any]:
-    """Return a prepared corpus, as prepare prints it."""
+    """Return a prepared corpus in the form that `rnnlm prepare` prints."""
     corpus, dataset = record.corpus, record.dataset
     stages = {"corpus": corpus, "tokenizer": record.tokenizer, "sequences": dataset}
     return {
@@ -37,7 +37,7 @@ def prepared_value(record: PreparedRecord) -> dict[str, Any]:
 
 
 def run_value(record: TrainedRecord, dataset: DatasetRecord) -> dict[str, Any]:
-    """Return a run with its scores and the version that it registered, as run, train and mix print it."""
+    """Return a run with its scores and its registered version, in the form that run, train and mix print."""
     test = record.evaluation.scores["test"]
     parts = part_figures(test)
     return {
@@ -72,9 +72,9 @@ def run_value(record: TrainedRecord, dataset: DatasetRecord) -> dict[str, Any]:
 
 
 def part_figures(score: SplitScore) -> dict[str, Any]:
-    """Return the figures of a model's parts, null where there is none.
+    """Return the scores of a model's parts, with null where there is none.
 
-    A model that is no mixture is its own network.
+    A model that is not a mixture is its own network.
     """
     network, counts = score.network or score, score.counts
     return {
@@ -87,13 +87,13 @@ def part_figures(score: SplitScore) -> dict[str, Any]:
 
 
 def score_value(score: SplitScore) -> dict[str, Any]:
-    """Return the score of a model on a split, as evaluate prints it."""
+    """Return the score of a model on a split, in the form that `rnnlm evaluate` prints."""
     value = score.model_dump(exclude={"network", "counts", "model"})
     return {"scored": score.model, **value, **part_figures(score)}
 
 
 def overview_value(run: RunOverview) -> dict[str, Any]:
-    """Return a run as the command `runs` lists it."""
+    """Return a run in the form that `rnnlm runs` prints."""
     value = run.model_dump(exclude={"corpus", "members"})
     return {**value, "corpus_source": run.corpus, "member_count": run.members}
 
@@ -104,13 +104,13 @@ def comparison_value(comparison: RunComparison) -> dict[str, Any]:
 
 
 def version_value(version: ListedVersion) -> dict[str, Any]:
-    """Return a registered version, as models prints it."""
+    """Return a registered version in the form that `rnnlm models` prints."""
     value = version.model_dump(exclude={"name", "version"})
     return {"model_name": version.name, "model_version": version.version, **value}
 
 
 def details_value(details: VersionDetails) -> dict[str, Any]:
-    """Return a registered version with all that the registry knows of it, as models show prints it."""
+    """Return a registered version with all information in the registry, in the form that `rnnlm models show` prints."""
     value = details.model_dump(mode="json", exclude={"listed", "corpus", "parents", "changes", "source"})
     corpus = {"corpus" if name == "name" else f"corpus_{name}": fact for name, fact in details.corpus.items()}
     parents = [
@@ -122,5 +122,5 @@ def details_value(details: VersionDetails) -> dict[str, Any]:
 
 
 def change_value(name: str, change: Change) -> dict[str, Any]:
-    """Return a change of champion, as promote and rollback print it."""
+    """Return a change of champion in the form that promote and rollback print."""
     return {"model_name": name, "model_version": change.version, **change.model_dump(exclude={"version"})}

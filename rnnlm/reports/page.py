@@ -1,4 +1,4 @@
-"""A report: the same facts, tables and plots on the terminal and, in Markdown, in Prefect's UI."""
+"""A report with the same facts, tables and plots on the terminal and, in Markdown, in Prefect's UI."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -19,25 +19,26 @@ from rnnlm.storage.records import LeftOut, StageRecord
 
 @dataclass(frozen=True)
 class Page:
-    """Titles may be empty. Facts without a value and tables without rows are left out."""
+    """A report. Titles may be empty. Facts without a value and tables without rows are omitted."""
 
     title: str
-    facts: Mapping[str, object] = field(default_factory=dict)  # name → value
-    tables: Mapping[str, TableRows] = field(default_factory=dict)  # title → rows
-    note: str = ""  # explains the tables; Markdown
-    pictures: Mapping[str, Path] = field(default_factory=dict)  # title → PNG
-    files: Mapping[str, Path] = field(default_factory=dict)  # name → further files; the terminal lists them
-    stage: StageRecord | None = None  # in Markdown: was it skipped, and how long it took
+    facts: Mapping[str, object] = field(default_factory=dict)  # Values by name.
+    tables: Mapping[str, TableRows] = field(default_factory=dict)  # Tables by title.
+    note: str = ""  # An explanation of the tables in Markdown.
+    pictures: Mapping[str, Path] = field(default_factory=dict)  # PNG files by title.
+    # Other files by name, which are only listed on the terminal.
+    files: Mapping[str, Path] = field(default_factory=dict)
+    stage: StageRecord | None = None  # The stage whose time is shown in Markdown, or whether it was skipped.
 
     def text(self) -> str:
-        """Lay out the page for the terminal. Pictures are listed by their paths."""
+        """Return the report for the terminal. Pictures are listed by their paths."""
         lines = [*fact_lines(self.facts), *text_tables(self.tables)]
         lines += ["", textwrap.fill(self.note, LINE_WIDTH)] if self.note else []
         files = {"picture": list(self.pictures.values()), **self.files}
         return "\n".join([*lines, "", *fact_lines(files)]).strip("\n")
 
     def markdown(self) -> str:
-        """Lay out the page for Prefect's UI. Pictures are embedded."""
+        """Return the report for Prefect's UI. Pictures are embedded."""
         parts = [f"## {self.title}"]
         if self.stage is not None:
             parts.append(f"*{stage_state(self.stage)}*")
@@ -52,7 +53,7 @@ class Page:
 
 
 def left_out_tables(left_out: Sequence[LeftOut]) -> dict[str, TableRows]:
-    """Return tables of the files of a source that were not read, or not as they are."""
+    """Return tables of the files of a source that were not read, or not in their original form."""
     return {
         title: [{"file": one.name, "reason": one.reason} for one in left_out if one.read == read]
         for title, read in (("Read with changes", True), ("Left out", False))

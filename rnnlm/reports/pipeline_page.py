@@ -27,12 +27,13 @@ from rnnlm.storage.records import CorpusRecord, RunRecord, Sample
 from rnnlm.storage.result_records import PipelineRecord, PreparedRecord, SamplesRecord, SeedScores, TrainedRecord
 
 FILES_SHOWN = 20
-# What would give a better model than an Elman network; measured in docs/explanation/minutes.md
+# This hint tells what would give a better model than an Elman network; docs/explanation/minutes.md has the
+# measurements.
 HINT = "--minutes 10 trains longer; --set model.kind=lstm is better by 5% in the same time (on python-docs)"
 
 
 def corpus_report(corpus: CorpusRecord) -> str:
-    """Return Markdown."""
+    """Return the report on a corpus in Markdown."""
     parts, changes = read_parts(corpus.folder), text_changes(corpus)
     facts = {
         "name": corpus.name,
@@ -50,7 +51,7 @@ def corpus_report(corpus: CorpusRecord) -> str:
 
 
 def change_tables(corpus: CorpusRecord, changes: TextChanges) -> dict[str, TableRows]:
-    """Return tables of what is new since the source's earlier text, of files that differ, and of the first lines."""
+    """Return tables of new text since the source's earlier version, of changed files, and of the first new lines."""
     counted: TableRows = [
         {
             "": kind,
@@ -88,7 +89,7 @@ def line_count(counts: list[int | None]) -> str:
 
 
 def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
-    """Report corpus, tokenizer and sequences, the checks, and the dataset's description, in Markdown."""
+    """Return the report on corpus, tokenizer and sequences, the gates, and the dataset's description, in Markdown."""
     tokenizer, dataset = prepared.tokenizer, prepared.dataset
     tokenizer_facts = {
         "kind": tokenizer.kind,
@@ -110,12 +111,12 @@ def data_report(prepared: PreparedRecord, gates: str, description: str) -> str:
 
 
 def as_used(model: ModelConfig, run: RunRecord) -> ModelConfig:
-    """Return the model without the counts whose shares are all 0."""
+    """Return the configuration of the model without an n-gram model whose weights are all 0."""
     return model.model_copy(update={"counts": used_counts(run.model_folder)})
 
 
 def training_report(run: RunRecord, model: ModelConfig, training: TrainingConfig) -> str:
-    """Return Markdown."""
+    """Return the report on a training run in Markdown."""
     if run.started_from is not None:
         training = training.of_warm_start()
     facts = {
@@ -174,32 +175,32 @@ def pipeline_summary(record: PipelineRecord) -> str:
 
 
 def score_lines(record: TrainedRecord) -> list[str]:
-    """Return the lines of the terminal: the scores, and how counting compares."""
+    """Return lines for the terminal with the scores and the comparison with an n-gram model."""
     counting = {"counting": counts_sentence(record.evaluation.scores["test"])}
     return [*columns(score_rows(record.evaluation)), *fact_lines(counting)]
 
 
 def seed_lines(seeds: SeedScores) -> list[str]:
-    """Return the lines of the terminal, the first of them empty."""
+    """Return lines for the terminal about several seeds. The first line is empty."""
     return text_tables({f"{len(seeds.run_ids)} seeds": seed_rows(seeds)})
 
 
 def samples_text(samples: SamplesRecord) -> list[str]:
-    """Return the lines of the terminal."""
+    """Return lines for the terminal with the samples."""
     prompted = any(sample.prompt for sample in samples.samples)
     title = "samples, with | between the prompt and what the model wrote" if prompted else "samples"
     return [title, *(line for sample in samples.samples for line in sample_lines(sample))]
 
 
 def sample_lines(sample: Sample) -> list[str]:
-    """Return indented lines: prompt and continuation with a bar between them."""
+    """Return indented lines with prompt and continuation, separated by a bar."""
     text = f"{sample.prompt} |{sample.whole[len(sample.prompt) :]}" if sample.prompt else sample.text
     lines = (textwrap.wrap(visible(line), LINE_WIDTH - 2, subsequent_indent="  ") for line in text.split("\n"))
     return [f"  {line}" for wrapped in lines for line in wrapped or [""]]
 
 
 def prepared_summary(record: PreparedRecord) -> str:
-    """Return the summary that `rnnlm prepare` prints: the dataset's id first, which other commands take."""
+    """Return the summary that `rnnlm prepare` prints. It begins with the dataset's id, which other commands accept."""
     dataset = record.dataset
     facts = {
         "dataset": dataset.dataset_id,
@@ -212,7 +213,7 @@ def prepared_summary(record: PreparedRecord) -> str:
 
 
 def mixed_summary(record: TrainedRecord) -> str:
-    """Return the summary that `rnnlm mix` prints: the networks with their shares, then the scores of all together."""
+    """Return the summary that `rnnlm mix` prints: the networks with their weights, then the scores of the ensemble."""
     members = [
         {
             "run": member.run_id,

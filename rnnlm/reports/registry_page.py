@@ -1,4 +1,4 @@
-"""Reports on registered models: a registration, the list of versions, one version's lineage."""
+"""Reports on registered models: a registration, the list of versions, and the lineage of a version."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -8,15 +8,15 @@ from rnnlm.display.text_layout import fact_lines, markdown_table
 from rnnlm.registry.decision_text import unit_noun
 from rnnlm.storage.result_records import Evidence, ListedVersion, RegisteredVersion
 
-if TYPE_CHECKING:  # importing these modules would load torch
+if TYPE_CHECKING:  # Importing these modules would load torch.
     from rnnlm.registry.champion_history import Change
     from rnnlm.registry.lineage import VersionDetails
 
 
 def evidence_report(evidence: Evidence, own_evidence: Evidence | None = None) -> str:
-    """Report what both models cost on the same lines, and the bounds of the difference, in Markdown.
+    """Return a report of both models' losses on the same lines, and the bounds of the difference, in Markdown.
 
-    own_evidence: the same on those lines that the champion itself had held out.
+    `own_evidence` is the evidence on those lines that the champion itself had held out.
     """
     rows = [evidence_row("all lines", evidence)]
     if own_evidence is not None:
@@ -53,11 +53,12 @@ def registered_lines(registered: RegisteredVersion) -> list[str]:
 def model_row(version: ListedVersion) -> dict[str, Any]:
     """Return a row of `rnnlm models`. Cells are empty if another program registered the version."""
     perplexity, bits = version.test_perplexity, version.bits_per_byte
+    # Unlike perplexity, bits per byte are comparable between tokenizers.
     return {
         "name": version.name,
         "version": version.version,
         "aliases": ", ".join(version.aliases),
-        "test bits/byte": "" if bits is None else f"{bits:.3f}",  # comparable between tokenizers, unlike perplexity
+        "test bits/byte": "" if bits is None else f"{bits:.3f}",
         "test perplexity": "" if perplexity is None else f"{perplexity:.2f}",
         "dataset": version.dataset_id[:8],
         "created": version.created[:16].replace("T", " "),
@@ -65,7 +66,7 @@ def model_row(version: ListedVersion) -> dict[str, Any]:
 
 
 def lineage_report(details: "VersionDetails") -> str:
-    """Return what `rnnlm models show` prints: from the version back to the bytes of the corpus, then its ancestors."""
+    """Return the text that `rnnlm models show` prints, from the version back to the corpus, then its ancestors."""
     version, tags = details.listed, details.tags
     aliases = [*version.aliases, *([f"replaced by version {tags['replaced_by']}"] if "replaced_by" in tags else [])]
     perplexities = [
@@ -113,15 +114,15 @@ def settings_line(configuration: str) -> str:
 
 
 def join_tags(values: dict[str, str], **patterns: str) -> str:
-    """Join the existing values in the order of the patterns. Counts get thousands separators."""
+    """Return the existing values, formatted and in the order of the patterns. Counts get thousands separators."""
     shown = values | {name: f"{int(values[name]):,}" for name in ("bytes", "vocabulary_size") if name in values}
     return ", ".join(pattern.format(shown[name]) for name, pattern in patterns.items() if name in shown)
 
 
 def change_line(change: "Change") -> str:
-    """Describe a change of champion in a line.
+    """Return a line that describes a change of champion.
 
-    When, how, which version it replaced, by whom, and why if a person decided.
+    It says when and how it happened, which version was replaced, by whom, and why if a person decided.
     """
     how = {"first": "the first", "evidence": "by evidence", "hand": "by hand", "rollback": "by a rollback"}
     before = "" if change.before is None else f", in place of version {change.before}"

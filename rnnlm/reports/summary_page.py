@@ -1,4 +1,4 @@
-"""The summary of a pipeline run: one page that says in the morning what the night has done."""
+"""The summary of a pipeline run, one page that reports the result of a scheduled run."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +18,10 @@ SAMPLES_SHOWN = 3
 
 
 def summary_report(corpus_name: str, preset: str, record: TrainedRecord, score_warnings: tuple[str, ...] = ()) -> str:
-    """Write the summary of a run, in Markdown.
+    """Return the summary of a run in Markdown.
 
-    The loss curve is left out where nothing was trained: an earlier run's summary has it.
-
-    score_warnings: what a reader of the scores must know; shown below them.
+    If nothing was trained, there is no loss curve, because the summary of an earlier run has it. `score_warnings` are
+    shown below the scores.
     """
     registered, run_url = record.registered, record.logged.run_url
     return render(
@@ -67,10 +66,10 @@ def headline(record: TrainedRecord) -> str:
 
 
 def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion, dataset: str) -> TableRows:
-    """Return the scores of this run's version beside the champion and the version before it.
+    """Return the scores of this run's version, of the champion, and of the version before it.
 
-    dataset: the run's id. Scores of two datasets, which are of other text or other tokens, are shown without their
-    difference: the evidence of the decision has it.
+    `dataset` is the run's dataset id. If scores belong to two datasets, which differ in text or tokens, their
+    difference is not shown. The evidence of the decision contains it.
     """
     test, valid = evaluation.scores["test"], evaluation.scores["valid"]
     others: dict[str, ListedVersion] = {}
@@ -95,14 +94,14 @@ def compared_scores(evaluation: EvaluationRecord, registered: RegisteredVersion,
 
 
 def compared(ours: float, other: float | None, digits: str, is_comparable: bool) -> str:
-    """Return a text such as `83.10 (-3.3%)`: the other's value, and how ours differs from it."""
+    """Return a text such as `83.10 (-3.3%)` with the other value, and how much ours differs from it."""
     if other is None:
         return ""
     return f"{other:{digits}}" + (f" ({ours / other - 1:+.1%})" if is_comparable else "")
 
 
 def stage_state(stage: StageRecord) -> str:
-    """Return a text such as `done`, or since when its output exists."""
+    """Return a text such as `done`, or since when the stage's output exists."""
     if not stage.skipped:
         return "done"
     made = made_at(stage)
@@ -110,13 +109,14 @@ def stage_state(stage: StageRecord) -> str:
 
 
 def made_at(stage: StageRecord) -> datetime | None:
-    """Return when a skipped stage's output was made, or None if its record does not tell."""
+    """Return when the output of a skipped stage was created, or None if its record does not contain the time."""
     if isinstance(stage, RegisteredVersion) and stage.created:
         return datetime.fromisoformat(stage.created)
     folder: Path | None = getattr(stage, "folder", None)
     if folder is None or not folder.is_dir():
         return None
-    # Not COMPLETE: each use of the output touches it. A run's folder gets further files later.
+    # COMPLETE cannot be used, because each use of the output changes its time. The time of a run's folder changes when
+    # further files are added.
     finished = folder / "run.json"
     written = [finished] if finished.exists() else [path for path in folder.iterdir() if path.name != COMPLETE]
     return datetime.fromtimestamp(min(path.stat().st_mtime for path in written), UTC) if written else None

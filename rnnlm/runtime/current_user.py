@@ -6,9 +6,9 @@ import socket
 
 
 def who() -> str:
-    """Return user@host of this process; the user's id if it has no name."""
+    """Return user@host of this process. If the user has no name, it is the user's id."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a container's user without a password entry
+    except (OSError, KeyError):  # In a container, the user may have no password entry.
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"

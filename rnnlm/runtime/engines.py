@@ -1,6 +1,6 @@
-"""Engines for independent calls: this process, unless the library's caller gives another one.
+"""Engines that run independent calls. The default is this process; the caller of the library may provide another one.
 
-The flows give Prefect's task runners: tasks/operations/task_runners.py.
+The flows provide Prefect's task runners: tasks/operations/task_runners.py.
 """
 
 from collections import deque
@@ -17,21 +17,23 @@ class Result(Protocol):
     def result(self) -> Any: ...
 
 
-Submit = Callable[..., Result]  # (function, *arguments) → its result. All must be picklable.
+# A function that submits a function with arguments and returns the Result. All of them must be picklable.
+Submit = Callable[..., Result]
 
 
 @dataclass(frozen=True)
 class Engine:
     submit: Submit
-    workers: int  # number of calls that run at the same time
+    workers: int  # The number of calls that run at the same time.
 
 
-OpenEngine = Callable[[int], AbstractContextManager[Engine]]  # given the number of workers that are worth their start
+# The argument is the number of workers that are worth the time of starting them.
+OpenEngine = Callable[[int], AbstractContextManager[Engine]]
 
 
 @contextmanager
 def in_this_process(worth: int) -> Iterator[Engine]:
-    """Give an engine whose calls run when they are submitted."""
+    """Yield an engine that runs each call when it is submitted."""
 
     def run_here(function: Callable[..., Any], *arguments: Any) -> Result:
         future: Future[Any] = Future()
@@ -44,7 +46,10 @@ def in_this_process(worth: int) -> Iterator[Engine]:
 def results_in_order(
     engine: Engine, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the arguments and the result of each call, in order. Only as many calls wait as keep every worker busy."""
+    """Yield the arguments and the result of each call in order.
+
+    Only as many calls are submitted in advance as are needed to keep all workers busy.
+    """
     waiting: deque[tuple[tuple[Any, ...], Result]] = deque()
     for arguments in calls:
         waiting.append((arguments, engine.submit(function, *arguments)))

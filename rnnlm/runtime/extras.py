@@ -1,4 +1,7 @@
-"""Packages that only some commands need: named extras in pyproject.toml, asked for before they are imported."""
+"""Packages that only some commands need.
+
+They are extras in pyproject.toml, and checked for before they are imported.
+"""
 
 import importlib.util
 import sys
@@ -6,7 +9,7 @@ from pathlib import Path
 
 from rnnlm.errors import ExtraError
 
-EXTRAS = {  # extra → the packages that our code imports because of it
+EXTRAS = {  # The packages that our code imports, by extra.
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "documents": ("pypdf",),
     "lm-eval": ("lm_eval",),
@@ -19,7 +22,7 @@ def missing_packages(extra: str) -> list[str]:
 
 
 def need_extra(extra: str, wanted_by: str) -> None:
-    """Raise ExtraError, with the command that installs it, where a package of the extra is missing."""
+    """Raise ExtraError, with the command that installs the extra, if one of its packages is missing."""
     missing = missing_packages(extra)
     if missing:
         in_checkout = (Path(__file__).resolve().parents[2] / "pyproject.toml").exists()

@@ -1,4 +1,4 @@
-"""ASGI middleware in front of other programs' servers: the login, and a bound on bodies, before a body is read."""
+"""ASGI middleware for servers of other programs, which checks the login and limits the size of request bodies."""
 
 import asyncio
 import base64
@@ -11,17 +11,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rnnlm.runtime.own_origin import problem
 
-UNREAD = {"Connection": "close"}  # the rest of the body is not read, so the connection cannot be reused
-LARGEST_BODY_BYTES = 64 << 20  # of a request to Prefect or MLflow: a page with pictures, or a batch of metrics
+UNREAD = {"Connection": "close"}  # The rest of the body is not read, so the connection cannot be reused.
+# The limit for a request to Prefect or MLflow, such as a page with pictures, or a batch of metrics.
+LARGEST_BODY_BYTES = 64 << 20
 LONGEST_BODY_SECONDS = 300.0
 WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
 
 
 class LoginFirst:
-    """Answer 401 to a request with a body that does not bring the login, before the body is read.
+    """Middleware that answers a request with a body by 401, before reading the body, if the login is missing.
 
-    Requests that need no body pass without one: the server behind knows which of its pages are open, and asks for the
-    login of all others. login: USER:PASSWORD, for HTTP's Basic authentication.
+    Requests without a body are passed on, because the server behind knows which pages are public, and requires the
+    login for all others. `login` is USER:PASSWORD for HTTP's Basic authentication.
     """
 
     def __init__(self, app: ASGIApp, login: str) -> None:
@@ -42,14 +43,14 @@ class LoginFirst:
             decoded = base64.b64decode(given.strip())
         except (binascii.Error, ValueError):
             return False
-        # In constant time: the duration must not reveal how many characters match.
+        # The comparison takes constant time. Otherwise its duration would reveal how many characters match.
         return scheme.lower() == "basic" and hmac.compare_digest(decoded, self.login)
 
 
 class BoundedBody:
-    """Read each body before the routes do: 413 beyond maximum_bytes, 408 after maximum_seconds.
+    """Middleware that reads each body first, and answers 413 beyond maximum_bytes and 408 after maximum_seconds.
 
-    streamed: paths that read a body of any size piece by piece.
+    `streamed` are the beginnings of paths whose bodies may have any size, because they are read in small blocks.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class BoundedBody:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a receive that gives this body once, and then what comes after it: that the client has disconnected."""
+    """Return a `receive` function that returns this body once, and later that the client has disconnected."""
     unread = True
 
     async def replay() -> Message:

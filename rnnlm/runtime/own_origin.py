@@ -1,4 +1,4 @@
-"""ASGI middleware that keeps other sites' pages away from a service on this machine."""
+"""ASGI middleware that prevents pages of other sites from using a service on this machine."""
 
 from urllib.parse import urlsplit
 
@@ -10,9 +10,10 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 class OwnOrigin:
-    """Answer 403 to a request that a browser sends for another site's page. Of programs without pages nothing is asked.
+    """Middleware that answers 403 to requests that a browser sends for a page of another site.
 
-    A browser names the page's site in the header Origin, also in handshakes of WebSockets. Names of loopback are equal.
+    A browser sends the page's site in the header Origin, also for WebSockets. Other programs do not send this header,
+    and are not restricted. All names of the loopback interface are equivalent.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -24,26 +25,27 @@ class OwnOrigin:
         if origin is None or same_site(origin, headers.get("host", "")):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # before it is accepted: status 403
+            # If the connection is closed before it is accepted, the status is 403.
+            await send({"type": "websocket.close", "code": 1008})
         else:
             refused = problem(403, f"this service answers its own pages, not those of {origin}")
             await refused(scope, receive, send)
 
 
 def same_site(origin: str, host: str) -> bool:
-    """Return True if a page of the site `origin` may use the service that it calls `host`, both with their ports."""
+    """Return True if a page of the site `origin` may use the service at `host`. Both include the port."""
     try:
         page, service = urlsplit(origin), urlsplit(f"http://{host}")
         if page.port != service.port:
             return False
-    except ValueError:  # not an address
+    except ValueError:  # The text is not an address.
         return False
     names = [f"[{one}]" if one and ":" in one else one for one in (page.hostname, service.hostname)]
     return names[0] is not None and (names[0] == names[1] or all(name in LOOPBACK_NAMES for name in names))
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Answer with an error, which is also under `error`, where OpenAI's clients look for a message."""
+    """Return an error response. The message is also in the field `error`, where OpenAI's clients look for it."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     error = {"message": detail, "type": kind, "param": None, "code": None}
     return JSONResponse({"detail": detail, "error": error}, status_code=status, headers=headers)

@@ -1,4 +1,4 @@
-"""Ask again and again until something holds, for a limited time."""
+"""Repeated checks of a condition for a limited time."""
 
 import time
 from collections.abc import Callable
@@ -10,9 +10,9 @@ def poll_until(
     every_seconds: float = 0.5,
     ignored: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> bool:
-    """Wait until the condition is true, and return False if it is not in time. It is asked at least once.
+    """Wait until the condition is true. Return False if this takes too long. The condition is checked at least once.
 
-    ignored: errors that mean "not yet".
+    `ignored` are errors that mean that the condition is not true yet.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -1,17 +1,18 @@
-"""The proxies that the environment names, and what stands in the way of using them."""
+"""Proxies that are configured in the environment, and the reasons why they cannot be used."""
 
 import importlib.util
 from urllib.parse import urlsplit
 
-# Which schemes each library takes, and the package that it needs for SOCKS, as it is installed and as it is imported.
+# The URL schemes that each library supports, and the package that it needs for SOCKS, by its name in the index and in
+# imports.
 SOCKS_OF_REQUESTS = (("socks4", "socks4a", "socks5", "socks5h"), "PySocks", "socks")
 SOCKS_OF_HTTPX = (("socks5", "socks5h"), "socksio", "socksio")
 
 
 def proxy_problem(url: str, socks: tuple[tuple[str, ...], str, str] = SOCKS_OF_REQUESTS) -> str:
-    """Return why the environment's proxy for `url` cannot be used, or "" if it can be, or there is none.
+    """Return why the environment's proxy for `url` cannot be used, or "" if it can, or if there is none.
 
-    socks: of the library that asks.
+    `socks` describes the library that uses the proxy.
     """
     from requests.utils import get_environ_proxies, select_proxy
 

@@ -1,1 +1,1 @@
-"""Stages that run once, the records that they pass on, and the files behind them, on this machine and shared."""
+"""Stages that run once, the records that they pass on, and their files on this machine and in shared storage."""

@@ -1,34 +1,37 @@
-"""Names that were read from a file, an archive or a table become paths here, and stay in their folder."""
+"""Conversion of names that were read from a file, archive or table to paths, which stay inside their folder."""
 
 from pathlib import Path
 
 from rnnlm.errors import HomeError
 
-LONGEST_PART_BYTES = 255  # of every common file system
+LONGEST_PART_BYTES = 255  # The limit of every common file system.
 
 
 class UnsafeNameError(HomeError):
-    """A name that was read from a file is no path inside its folder."""
+    """An error for a name in a file that is not a path inside its folder."""
 
 
 def inside(folder: Path, name: object, *, any_links: bool = False) -> Path:
-    """Return `folder / name` for a name like `model/config.json`. Raise UnsafeNameError if it could lie elsewhere.
+    """Return `folder / name` for a name like `model/config.json`.
 
-    `folder` itself may be a link; links below it must not lead out, unless any_links says that its owner made them.
+    Raise UnsafeNameError if it could be outside the folder.
+
+    The folder itself may be a link. Links below it must not lead outside, unless `any_links` says that their owner has
+    created them.
     """
     problem = problem_of(name)
     if problem is None:
         path = folder / str(name)
         try:
             contained = any_links or path.resolve().is_relative_to(folder.resolve())
-        except (OSError, RuntimeError):  # a loop of links: opening the path will fail
+        except (OSError, RuntimeError):  # Links form a loop, so opening the path will fail anyway.
             contained = True
         if contained:
             return path
         problem = "a link leads out of the folder"
     raise UnsafeNameError(
         f"{folder}: expected the name of a file in this folder, found {ascii(name)[:80]} ({problem}).\n"
-        "The file that names it is damaged or was changed: get it or make it again."
+        "The file that contains this name is damaged or was changed: copy it from its source or create it again."
     )
 
 
@@ -38,7 +41,7 @@ def problem_of(name: object) -> str | None:
         return f"it is of type {type(name).__name__}"
     if not name:
         return "it is empty"
-    if not name.isprintable():  # NUL, ESC, line feeds, surrogates
+    if not name.isprintable():  # Such characters are NUL, ESC, line feeds and surrogates.
         return "it has control characters"
     if name.startswith("/"):
         return "it is absolute"

@@ -1,4 +1,4 @@
-"""Read errors, full disks, too little memory: retry what may pass, and explain what does not."""
+"""Read errors, full disks and lack of memory. Temporary errors lead to another attempt, all others are explained."""
 
 import errno
 import resource
@@ -12,15 +12,16 @@ from typing import TypeVar
 
 from rnnlm.errors import HomeError, RnnlmError
 
-ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)  # a missing file is damage, not a read error
-TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)  # worth another attempt
-READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2  # the pause doubles with each attempt
+# A missing file counts as damage, not as a read error.
+ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+TRANSIENT = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN)  # After these errors another attempt may succeed.
+READ_ATTEMPTS, FIRST_PAUSE_SECONDS = 4, 0.2  # The pause doubles with each attempt.
 FULL = (errno.ENOSPC, errno.EDQUOT)
-FULL_TEXTS = (  # of errors without an errno
-    "No space left on device",  # DuckDB, Arrow, safetensors
-    "database or disk is full",  # SQLite
+FULL_TEXTS = (  # Texts of errors that have no errno.
+    "No space left on device",  # This text is used by DuckDB, Arrow and safetensors.
+    "database or disk is full",  # This text is used by SQLite.
 )
-NO_MEMORY_TEXTS = (  # in names and texts of errors of Python, Arrow, DuckDB, torch and the loader of libraries
+NO_MEMORY_TEXTS = (  # Names and texts of errors in Python, Arrow, DuckDB, torch and the loader of shared libraries.
     "MemoryError",
     "OutOfMemory",
     "out of memory",
@@ -30,18 +31,18 @@ NO_MEMORY_TEXTS = (  # in names and texts of errors of Python, Arrow, DuckDB, to
     "failed to map segment",
     "can't start new thread",
 )
-NEARLY_FULL_BYTES = 4 << 20  # SQLite's logs need some megabytes before anything is stored
-LEAST_OF_A_FLOW_BYTES = 12 << 20  # Prefect's database and its log, before anything of ours
-FEWEST_FILES = 64  # open at once, for a command that starts a server
+NEARLY_FULL_BYTES = 4 << 20  # SQLite's logs need some megabytes before anything is stored.
+LEAST_OF_A_FLOW_BYTES = 12 << 20  # Prefect's database and its log need this space before rnnlm stores anything.
+FEWEST_FILES = 64  # A command that starts a server needs at least this number of open files.
 RESTORE = "Restore a backup into a new home (rnnlm restore), or move the database away to begin a new one."
 T = TypeVar("T")
 
 
 def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
-    """Return `read(path)`, repeated after a transient error.
+    """Return `read(path)`, which is repeated after a temporary error.
 
-    A missing file raises its own error, one of ABSENT. HomeError if the file exists but cannot be read: this says
-    nothing about its content, so callers must not treat it as damage.
+    If the file is missing, its own error is raised, which is one of ABSENT. Raise HomeError if the file exists but
+    cannot be read. Callers must not treat this as damage, because nothing is known about the content.
     """
     for attempt in range(READ_ATTEMPTS):
         try:
@@ -61,9 +62,9 @@ def read_with_retries(path: Path, read: Callable[[Path], T]) -> T:
 
 @contextmanager
 def full_disk_explained(folder: Path) -> Iterator[None]:
-    """Turn what any library raises for a full disk, a damaged database, or too little memory or files into a HomeError.
+    """Convert errors of any library to HomeError if the disk is full, a database is damaged, or memory is short.
 
-    folder: on the disk that is written to.
+    `folder` is on the disk that is written to.
     """
     try:
         yield
@@ -77,9 +78,9 @@ def full_disk_explained(folder: Path) -> Iterator[None]:
 
 
 def shortage(error: Exception, folder: Path | None = None) -> str | None:
-    """Say what this machine lacks or has damaged, and what to do, if that is what the error says; else return None.
+    """Return what this machine lacks or what is damaged, with advice, or None if the error has another reason.
 
-    folder: on the disk that was written to; None: none was.
+    `folder` is on the disk that was written to. None means that nothing was written.
     """
     texts = [f"{type(cause).__name__}: {cause}" for cause in causes_of(error)]
     refused = folder is not None and is_nearly_full(folder) and any(map(is_of_storage, texts))
@@ -101,20 +102,20 @@ def shortage(error: Exception, folder: Path | None = None) -> str | None:
 
 
 def damage_of_database(error: BaseException) -> str:
-    """Return what SQLite says of a file whose pages or schema are damaged; "" if the error is another one."""
+    """Return SQLite's description of a damaged file or schema, or "" if the error has another reason."""
     found = (str(cause) for cause in causes_of(error) if type(cause) is sqlite3.DatabaseError)
     return next(found, "")
 
 
 def refuse_damaged_database(path: Path) -> None:
-    """Raise HomeError if there is a file that is no SQLite database, or one with a damaged schema."""
+    """Raise HomeError if the file exists, but is not an SQLite database or has a damaged schema."""
     if not path.exists():
         return
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("select count(*) from sqlite_master").fetchone()
     except sqlite3.Error as error:
-        if damage := damage_of_database(error):  # a busy one, say, is not damaged
+        if damage := damage_of_database(error):  # The text is empty, for instance, if the database is only busy.
             raise HomeError(f"{path}: is damaged ({damage[:100]}).\n{RESTORE}") from error
 
 
@@ -124,7 +125,7 @@ def too_few_files() -> str:
 
 
 def check_space(folder: Path) -> None:
-    """Raise HomeError if so little space is left that an error of Prefect's server would end a flow in the middle."""
+    """Raise HomeError if the disk is so full that an error of Prefect's server would end a flow run in the middle."""
     if free_bytes(folder) < LEAST_OF_A_FLOW_BYTES:
         raise HomeError(no_space(folder))
 
@@ -141,19 +142,19 @@ def is_nearly_full(folder: Path) -> bool:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the number of bytes left on the disk of the folder, or of the nearest one above it that exists."""
+    """Return the free bytes on the disk of the folder, or of its nearest parent that exists."""
     return shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
 
 
 def is_of_storage(text: str) -> bool:
-    """Return True for the name and text of an error that databases and Prefect's server give when they cannot write."""
+    """Return True if the name and text of an error mean that a database or Prefect's server could not write."""
     return any(part in text for part in ("disk I/O error", "unable to open database file", "500 Internal Server Error"))
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error, and those that led to it."""
+    """Yield the error, and the errors that led to it."""
     cause: BaseException | None = error
-    seen: set[int] = set()  # an error may be its own cause
+    seen: set[int] = set()  # An error may be its own cause.
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         yield cause

@@ -1,4 +1,4 @@
-"""The folder RNNLM_HOME: its folders and locks; digests, JSON and atomic writes."""
+"""The rnnlm home (the folder RNNLM_HOME), with its subfolders and locks; digests, JSON files and atomic writes."""
 
 import errno
 import glob
@@ -22,16 +22,22 @@ from rnnlm.storage.contained_paths import inside
 from rnnlm.storage.disk_errors import ABSENT, read_with_retries
 
 logger = logging.getLogger(__name__)
-HISTORY_DAYS = 30  # how long histories of MLflow and Prefect are kept, by default
-LONGEST_FINAL_BYTES = 240  # of a file's name; that of its partial writes is longer, and at most 255
+HISTORY_DAYS = 30  # By default, the histories of MLflow and Prefect are kept for this number of days.
+# The largest number of bytes of a file name. The names of its partial writes are longer, but at most 255.
+LONGEST_FINAL_BYTES = 240
 
 
 class Below:
-    """A file or folder of fixed name below the root of a Home.
+    """A file or folder with a fixed name below the root of a Home.
 
-    kind: of each entry of the folder, for `rnnlm prune` and `rnnlm backup`; "" if the entries are not theirs.
-    lock: of an entry's writers, with {} for its name; "" if there is none. By default it begins with the folder's name.
-    stored: finished entries are copied to RNNLM_STORAGE.
+    Args:
+        name: The path below the root.
+        kind: The kind of the folder's entries for `rnnlm prune` and `rnnlm backup`. If "", these commands ignore the
+            entries.
+        lock: The name of the lock that an entry's writers hold, with {} for the name of the entry. If "", there is no
+            lock. By default it begins with the folder's name.
+        stored: Whether finished entries are copied to RNNLM_STORAGE.
+
     """
 
     def __init__(self, name: str, kind: str = "", *, lock: str | None = None, stored: bool = False) -> None:
@@ -44,42 +50,46 @@ class Below:
 
 @dataclass(frozen=True)
 class Home:
-    """The folder that holds everything the program keeps."""
+    """The rnnlm home, the folder that contains all data of the program."""
 
     root: Path
     runs = Below("runs", "run", lock="run-{}", stored=True)
     datasets = Below("datasets", "dataset", stored=True)
     descriptions = Below("descriptions", "description")
-    starts = Below("starts", "start")  # which model each run continues from, and copies of those models
-    notes = Below("corpora/known", "note", lock="")  # about the state of a source
+    starts = Below("starts", "start")  # The choices of initial models, and copies of these models.
+    notes = Below("corpora/known", "note", lock="")  # The states of sources.
     corpora = Below("corpora", "corpus", stored=True)
     tokenizers = Below("tokenizers", "tokenizer", stored=True)
-    # Finished pieces of unfinished tokenizers and datasets: a killed run resumes from them.
+    # Finished parts of unfinished tokenizers and datasets, from which a killed run resumes.
     shards = Below("shards", "shards", lock="datasets-{}")
-    scores = Below("scores", "scores")  # shards of unfinished bulk scorings, and plots of finished ones
+    scores = Below("scores", "scores")  # The shards of unfinished bulk scorings, and the plots of finished ones.
     ngrams = Below("ngrams", "ngram")
     probes = Below("probes", "probe")
-    comparisons = Below("comparisons", "comparison", lock="")  # of kinds of models; their runs are in `runs`
-    # Scores of validation text, for models whose folder does not hold them.
+    # Comparisons of kinds of models, whose runs are in `runs`.
+    comparisons = Below("comparisons", "comparison", lock="")
+    # The scores of validation text for models whose own folder does not contain them.
     references = Below("references", "reference", lock="reference-{}")
-    fetched = Below("fetched", "fetched")  # registered models, copied from a remote artifact store
+    fetched = Below("fetched", "fetched")  # Registered models that were copied from a remote artifact store.
     downloads = Below("corpora/downloads", "download", lock="")
     locks = Below("locks", "lock", lock="")
-    verified = Below("verified")  # size and times of files when they were last hashed
+    verified = Below("verified")  # The sizes and times of files when they were last hashed.
     artifacts = Below("artifacts")
     prefect = Below("prefect")
     mlflow_database = Below("mlflow.db")
-    temporary = Below("tmp")  # of the processes of `rnnlm up`, and what torch compiles
-    own_layers = Below("own_layers.json")  # kinds of layers that are no part of rnnlm, and that this home has trained
+    temporary = Below("tmp")  # Temporary files of `rnnlm up`, and what torch compiles.
+    own_layers = Below("own_layers.json")  # Custom layers that this home has trained.
 
     def lock(self, name: str) -> FileLock:
-        """Return a lock across processes, to hold for a `with` block. The kernel frees it when its holder dies."""
+        """Return a lock across processes, which is held inside a `with` block.
+
+        It is released even if the process is killed.
+        """
         self.make(self.locks)
         return FileLock(inside(self.locks, f"{name}.lock"))
 
     @contextmanager
     def lock_if_free(self, name: str) -> Iterator[bool]:
-        """Yield True with the lock held, or False at once if another process or thread holds it."""
+        """Yield True while holding the lock, or False at once if another process or thread holds it."""
         try:
             with self.lock(name).acquire(timeout=0):
                 yield True
@@ -87,20 +97,23 @@ class Home:
             yield False
 
     def keep_private(self) -> None:
-        """Make what may hold secrets, Prefect's folder and the databases, private to its owner, in older homes, too.
+        """Make Prefect's folder and the databases accessible only to their owner, also in homes of older versions.
 
-        prefect.db holds the addresses and passwords of messages, and the key that encrypts them.
+        They may contain secrets. For instance, prefect.db contains the addresses and passwords for messages, and the
+        key that encrypts them.
         """
         databases = [found for folder in (self.root, self.prefect) for found in folder.glob("*.db*")]
         for path, mode in ((self.prefect, 0o700), *((database, 0o600) for database in databases)):
-            with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
+            # The file was deleted meanwhile, or belongs to another user.
+            with suppress(FileNotFoundError, PermissionError):
                 if path.stat().st_mode & 0o077:
                     path.chmod(mode)
 
     def make(self, folder: Path) -> None:
-        """Create a folder of the home. HomeError if it is not writable."""
+        """Create a folder of the home. Raise HomeError if it is not writable."""
         try:
-            # Not writable by others, whatever the umask: see find_home. Folders between get the umask's mode.
+            # Other users must not be able to write here, whatever the umask is; see find_home. Folders in between get
+            # the mode of the umask.
             for place in (self.root, folder):
                 place.mkdir(mode=0o755, parents=True, exist_ok=True)
             self.keep_private()
@@ -113,17 +126,20 @@ class Home:
             ) from error
 
 
-# The table of a home: a row for each file and folder of fixed name.
+# All files and folders with fixed names in a home.
 PLACES = tuple(place for place in vars(Home).values() if isinstance(place, Below))
 
 
 def expanded(path: str | Path) -> Path:
-    """Replace `~` and `~user` by home folders. A user who does not exist is left as he is."""
+    """Return the path with `~` and `~user` replaced by home directories. An unknown user is left as it is."""
     return Path(os.path.expanduser(path))  # noqa: PTH111  Path.expanduser raises RuntimeError for such a user
 
 
 def find_home() -> Home:
-    """Return RNNLM_HOME, else the nearest `.rnnlm/` upwards that only this user can write to, else `.rnnlm/` here."""
+    """Return RNNLM_HOME, or else the nearest `.rnnlm/` in this folder or its parents, or else a new `.rnnlm/` here.
+
+    An existing `.rnnlm/` is used only if no other user can write to it.
+    """
     named = os.environ.get("RNNLM_HOME")
     if named:
         return checked_home(expanded(named).resolve())
@@ -135,8 +151,8 @@ def find_home() -> Home:
         problem = why_untrusted(found)
         if problem is None:
             return checked_home(found)
-        # Files of a home are loaded: anyone who can write to it could run code as this user.
-        message = f"{found}: not used as home, because {problem}"
+        # Files of a home are loaded, so anyone who can write to the home could run code as this user.
+        message = f"{found}: not used as the rnnlm home, because {problem}"
         if folder == here:
             raise HomeError(f"{message}.\nMake it yours (chown), run chmod go-w on it, or set RNNLM_HOME.")
         logger.warning("%s", message)
@@ -144,11 +160,14 @@ def find_home() -> Home:
 
 
 def checked_home(root: Path) -> Home:
-    """Raise HomeError for a path that a library reads as something else, and then writes outside of the home."""
-    # DuckDB and SQLite's addresses take `?` for the beginning of options; DuckDB takes a backslash for a slash.
+    """Return the home.
+
+    Raise HomeError if its path has characters with which a database would lie outside of the home.
+    """
+    # DuckDB and SQLite's addresses interpret `?` as the beginning of options, and DuckDB a backslash as a slash.
     if {"?", "\\"} & set(str(root)) or not str(root).isprintable():
         raise HomeError(
-            f"{ascii(str(root))}: a home's path cannot hold `?`, backslashes or control characters:\n"
+            f"{ascii(str(root))}: the path of a home must not contain `?`, backslashes or control characters:\n"
             "databases would lie elsewhere. Set RNNLM_HOME to another folder."
         )
     return Home(root)
@@ -172,7 +191,7 @@ def digest_of(value: Any) -> str:
 def file_digest(path: Path) -> str:
     """Return the sha256 of a file's bytes.
 
-    Raise HomeError if it cannot be read; a missing file raises one of ABSENT.
+    Raise HomeError if the file cannot be read, or one of ABSENT if it is missing.
     """
 
     def digest(path: Path) -> str:
@@ -189,7 +208,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return the file's JSON, or None if it is missing or not JSON. Raise HomeError if it cannot be read."""
+    """Return the JSON value in a file, or None if it is missing or not JSON. Raise HomeError if it cannot be read."""
     try:
         return json.loads(read_with_retries(path, Path.read_bytes))
     except (*ABSENT, ValueError, RecursionError):
@@ -214,10 +233,11 @@ def size_of(path: Path | None) -> int:
 
 @contextmanager
 def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
-    """Give a temporary path beside `final`, synced and renamed onto it when the block succeeds.
+    """Yield a temporary path next to `final`. After the block it is synced to the disk and renamed to `final`.
 
-    The file gets the permissions of any new file under the user's umask; a private one is the user's alone. OSError
-    before the block if `final` cannot be such a file: renaming onto /dev/null would replace it for everybody.
+    The file gets the permissions of any new file under the user's umask. A private file is accessible only to the user.
+    If `final` is not a regular file, OSError is raised before the block, because renaming a file to /dev/null, for
+    instance, would replace it for everybody.
     """
     if final.exists() and not final.is_file():
         kind = "is a folder" if final.is_dir() else "is a device or a pipe"
@@ -238,27 +258,27 @@ def atomic_file(final: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def partial_path(final: Path) -> Path:
-    """Return a new name beside `final`, which remove_partials finds."""
+    """Return a new name next to `final`, which remove_partials finds."""
     return final.parent / f"{partial_beginning(final)}{secrets.token_hex(4)}"
 
 
 def partial_beginning(final: Path) -> str:
-    """Return the beginning of the names of all partial writes.
+    """Return the beginning of the names of all partial writes of `final`.
 
-    A digest stands for a name that would become too long.
+    If a name would be too long, it is replaced by a digest.
     """
     name = final.name if len(os.fsencode(final.name)) <= LONGEST_FINAL_BYTES else digest_of(final.name)[:32]
     return f".{name}."
 
 
 def remove_partials(final: Path) -> None:
-    """Remove what killed writers of `final` left behind. Hold the lock of its writers."""
+    """Remove what killed writers of `final` have left. The caller must hold the lock of the writers."""
     for leftover in final.parent.glob(f"{glob.escape(partial_beginning(final))}*"):
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 
 def sync(path: Path) -> None:
-    """Flush a file or folder to the disk, so that it survives a power cut."""
+    """Flush a file or folder to the disk, so that it survives a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

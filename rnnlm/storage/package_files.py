@@ -1,6 +1,6 @@
-"""Files that are not Python code: SQL statements, presets and deployments.
+"""Files that are not Python code, such as SQL statements, presets and deployments.
 
-A checkout keeps them at its top level, where people look for them. A wheel carries them inside this package.
+A checkout has them at its top level, where they are easy to find. A wheel has them inside this package.
 """
 
 from functools import cache
@@ -11,9 +11,9 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 @cache
 def package_file(name: str) -> Path:
-    """Return the path of `sql`, `presets` or `prefect.yaml`, in a wheel or in a checkout.
+    """Return the path of `sql`, `presets` or `prefect.yaml` in a wheel or in a checkout.
 
-    Raise FileNotFoundError if neither has it.
+    Raise FileNotFoundError if it is in neither.
     """
     for folder in (PACKAGE, PACKAGE.parent):
         if (folder / name).exists():

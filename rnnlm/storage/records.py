@@ -1,4 +1,4 @@
-"""Frozen records that stages up to training pass on: paths, digests and counts, never tensors or connections."""
+"""Frozen records that are passed between the stages up to training. They contain paths, digests and numbers only."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
-LOSSES = "losses"  # folder within a run: the loss of every token of the test split
+LOSSES = "losses"  # The subfolder of a run's folder with the loss of every token of the test split.
 
 
 class Record(BaseModel):
@@ -15,48 +15,50 @@ class Record(BaseModel):
 
 
 class StageRecord(Record):
-    """The fields that every stage reports: whether it was skipped, and its seconds."""
+    """The fields that every stage reports."""
 
-    skipped: bool = False  # True if the stage found its verified output
-    seconds: float = 0.0  # wall time of the stage, skipped or not
+    skipped: bool = False  # True if the stage found its output and verified it.
+    seconds: float = 0.0  # The wall time of the stage, even if it was skipped.
 
 
 class LeftOut(Record):
-    """A file or folder of a source that was left out, or read with changes."""
+    """A file or folder of a source that was not read, or was read with changes."""
 
     name: str
     reason: str
-    read: bool = False  # True: with changes, such as a guessed encoding, or in part
+    read: bool = False  # True if the file was read with changes, for instance in a guessed encoding, or in part.
 
 
 class TrainingSample(Record):
-    """The training documents that are used: see corpora/training_sample.py."""
+    """The part of the training documents that is used; see corpora/training_sample.py."""
 
-    below: str  # the sha256 of each is less than this; hexadecimal, its first 8 bytes
+    below: str  # The first 8 bytes of each document's sha256, in hexadecimal, are below this value.
     byte_count: int
 
 
 class CorpusRecord(StageRecord):
-    """Raw text under `folder`: `text.txt`, or one `<split>.txt` for each given split."""
+    """A corpus, which is raw text in `folder`: `text.txt`, or one `<split>.txt` for each given split."""
 
     name: str
-    digest: str  # sha256 of the text's bytes, hexadecimal
+    digest: str  # The sha256 of the text's bytes in hexadecimal.
     folder: Path
-    files: dict[str, str]  # "text" or a split's name → file name inside the folder
-    shares: tuple[float, float]  # valid, test: of the documents, for splits that `files` does not give
-    document_lines: int | None = None  # most lines of a document; None: DOCUMENT_LINES of rnnlm/corpora/splits.py
-    sample: TrainingSample | None = None  # None: all training documents are used
+    files: dict[str, str]  # The names of files inside the folder, by "text" or the name of a split.
+    shares: tuple[float, float]  # The fractions of documents for the splits valid and test, if they are not in `files`.
+    # The largest number of lines of a document. None stands for DOCUMENT_LINES of rnnlm/corpora/splits.py.
+    document_lines: int | None = None
+    sample: TrainingSample | None = None  # If it is None, all training documents are used.
     corpus_bytes: int
-    before: str = ""  # digest of the corpus that the source had before; "" if it is the first
-    source_counts: dict[str, int] = {}  # "text" or a split's name → files, archive members and table rows in it
-    source: str  # passwords and signatures redacted
-    freshness: str = ""  # of a remote text: since when it is unchanged, or that its server was unavailable
+    before: str = ""  # The digest of the previous corpus of this source, or "" if there is none.
+    # The number of files, archive members and table rows in "text" or in each split.
+    source_counts: dict[str, int] = {}
+    source: str  # Passwords and signatures are redacted.
+    freshness: str = ""  # Since when a remote text has not changed, or a note that its server was unavailable.
     licence: str = ""
-    left_out: tuple[LeftOut, ...] = ()  # files of the source that were not read
+    left_out: tuple[LeftOut, ...] = ()  # The files of the source that were not read.
 
     @property
     def split_rule(self) -> tuple[float | str, ...]:
-        """The settings that split the text: a part of the keys of tokenizers and datasets."""
+        """The settings by which the text is split. They are part of the keys of tokenizers and datasets."""
         rule: tuple[float | str, ...] = self.shares
         if self.document_lines is not None:
             rule = (*rule, self.document_lines)
@@ -64,34 +66,37 @@ class CorpusRecord(StageRecord):
 
     @property
     def carved_shares(self) -> dict[Split, float]:
-        """Share of the documents of each split that the source does not give; digests decide which."""
+        """The fraction of documents of each split that the source does not provide.
+
+        Digests decide which documents these are.
+        """
         shares: dict[Split, float] = dict(zip(SPLITS[1:], self.shares, strict=True))
         return {split: share for split, share in shares.items() if split not in self.files}
 
 
 class TokenizerRecord(StageRecord):
     digest: str
-    folder: Path  # loadable by transformers.AutoTokenizer
+    folder: Path  # transformers.AutoTokenizer can load this folder.
     kind: str
     vocabulary_size: int
 
 
 class DatasetRecord(StageRecord):
-    """A DuckDB file with its tokenizer beside it; a large dataset also has its sequences in Parquet parts there."""
+    """A dataset, which is a DuckDB file with its tokenizer. A large dataset also has its sequences in Parquet parts."""
 
     dataset_id: str
     folder: Path
     corpus_name: str
     corpus_digest: str
     mode: Literal["sentence", "stream"]
-    long_lines: Literal["continue", "truncate"] = "continue"  # see sequences/truncation.py
+    long_lines: Literal["continue", "truncate"] = "continue"  # See sequences/truncation.py.
     vocabulary_size: int
     predicted_tokens: dict[Split, int]
-    sequence_counts: dict[Split, int]  # stored rows
+    sequence_counts: dict[Split, int]  # The number of stored rows.
 
     @property
     def scored_as_text(self) -> bool:
-        """Return True if the loss of its rows is that of its text as document_losses() scores it: line by line."""
+        """True if the loss of the stored rows equals that of the text as scored line by line by document_losses()."""
         return self.mode == "sentence" and self.long_lines == "continue"
 
     @property
@@ -100,7 +105,7 @@ class DatasetRecord(StageRecord):
 
     @property
     def parts(self) -> Path:
-        """Missing if the DuckDB file holds the sequences."""
+        """The folder of the parts. It does not exist if the DuckDB file contains the sequences."""
         return self.folder / "parts"
 
     @property
@@ -109,13 +114,13 @@ class DatasetRecord(StageRecord):
 
 
 class StartedFrom(Record):
-    """The registered version whose weights a run began with."""
+    """The registered version whose weights a run started from."""
 
     name: str
     version: int
-    model_sha256: str  # of its weights
-    token_rows_kept: int  # tokens of the new vocabulary that the version knows
-    token_rows: int  # tokens of the new vocabulary
+    model_sha256: str  # The sha256 of the weights.
+    token_rows_kept: int  # The number of tokens in the new vocabulary that the version also has.
+    token_rows: int  # The number of tokens in the new vocabulary.
 
     def __str__(self) -> str:
         kept = f"{self.token_rows_kept:,} of {self.token_rows:,} token rows kept"
@@ -123,36 +128,39 @@ class StartedFrom(Record):
 
 
 class ProcessChange(Record):
-    """A run continued with another number of processes. It is equal to rounding, not bit by bit."""
+    """A change of the number of processes when a run was resumed.
 
-    step: int  # optimizer steps done before
+    The result is equal up to rounding, not bit by bit.
+    """
+
+    step: int  # The number of optimizer steps before the change.
     processes: int
 
 
 class EnsembleMember(Record):
-    """A run whose network has a share in an ensemble's probabilities."""
+    """A run whose network is part of an ensemble."""
 
     run_id: str
-    shape: str  # such as `Elman network, 1 × 400, tanh`
+    shape: str  # A text such as `Elman network, 1 × 400, tanh`.
     share: float
-    validation_perplexity: float  # of this network alone
+    validation_perplexity: float  # The perplexity of this network alone.
     test_perplexity: float
 
 
 class RunRecord(StageRecord):
-    """A finished training run: `folder/model` holds safetensors, configuration and tokenizer."""
+    """A finished training run, whose `folder/model` contains safetensors, configuration and tokenizer."""
 
     run_id: str
     folder: Path
     dataset_id: str
-    mlflow_run_id: str | None  # None: MLflow was unavailable when training began
+    mlflow_run_id: str | None  # It is None if MLflow was unavailable when training began.
     trained_tokens: int
-    best_validation_perplexity: float  # at `temperature`
-    temperature: float = 1.0  # by which the logits are divided, already part of the weights
-    counting_seconds: float | None = None  # None: the network is mixed with no counts
-    started_from: StartedFrom | None = None  # None: from random weights
-    process_changes: tuple[ProcessChange, ...] = ()  # in the order of their steps
-    members: tuple[EnsembleMember, ...] = ()  # of an ensemble; empty: the model is one network
+    best_validation_perplexity: float  # The perplexity after dividing the logits by `temperature`.
+    temperature: float = 1.0  # The temperature by which the logits are divided. It is already part of the weights.
+    counting_seconds: float | None = None  # It is None if the network is not mixed with an n-gram model.
+    started_from: StartedFrom | None = None  # It is None if the initial weights were random.
+    process_changes: tuple[ProcessChange, ...] = ()  # The changes in the order of their steps.
+    members: tuple[EnsembleMember, ...] = ()  # The members of an ensemble. It is empty for a single network.
 
     @property
     def model_folder(self) -> Path:
@@ -161,18 +169,18 @@ class RunRecord(StageRecord):
 
 class Sample(Record):
     prompt: str
-    text: str  # the continuation, without the prompt
-    tokens: int  # generated tokens, <eos> included
-    whole: str = ""  # prompt and continuation as one text; "" in records of older versions
+    text: str  # The continuation without the prompt.
+    tokens: int  # The number of generated tokens, including <eos>.
+    whole: str = ""  # The prompt and the continuation as one text. It is "" in records of older versions.
     seed: int = 0
 
 
 class NightEvent(Record):
-    """Something that people want to hear of: a Prefect event, on which automations act."""
+    """An event that people want to be notified of. It becomes a Prefect event, to which automations react."""
 
-    name: str  # rnnlm.SUBJECT.WHAT_HAPPENED
+    name: str  # The form is rnnlm.SUBJECT.WHAT_HAPPENED.
     resource_id: str
     resource_name: str
-    message: str  # for people: one or two sentences
-    labels: dict[str, str] = {}  # on the event's resource, for the triggers of automations
+    message: str  # One or two sentences for people.
+    labels: dict[str, str] = {}  # Labels of the event's resource, which triggers of automations can use.
     payload: dict[str, Any] = {}

@@ -9,9 +9,9 @@ VALUE = re.compile(r"=[^&;#]*")
 
 
 def redacted(text: str) -> str:
-    """Replace credentials, query values and fragments of all URLs in the text by `***`.
+    """Return the text with credentials, query values and fragments of all URLs replaced by `***`.
 
-    Any query value may be a signature, so all are hidden; their names stay.
+    All query values are hidden, because any of them may be a signature. Their names are kept.
     """
     return ADDRESS.sub(lambda match: redacted_address(match[0]), text)
 

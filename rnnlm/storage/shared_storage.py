@@ -1,11 +1,12 @@
-"""Shared storage, such as S3: finished folders are copied there, and another machine takes them from there.
+"""Shared storage, such as S3. Finished folders are copied there, and fetched from there by other machines.
 
-RNNLM_STORAGE names it: s3://bucket/prefix, or any other address of pyarrow.fs. Credentials, region and endpoint are
-those of the AWS tools (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …). Without it nothing is copied.
+RNNLM_STORAGE contains its address, which is s3://bucket/prefix or any other address of pyarrow.fs. Credentials, region
+and endpoint are configured as for the AWS tools (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …). If the variable is not set,
+nothing is copied.
 
-A stored folder has its name in the home. Its COMPLETE marker is written last: a folder without one is unfinished and is
-written again. The files lie one level deeper, in a folder named by the digest of the marker, so that two machines that
-write the same folder at once do not mix their files.
+A folder has the same name in the storage as in the rnnlm home. Its COMPLETE marker is written last. A folder without a
+marker is unfinished, and is written again. The files are in a subfolder that is named by the digest of the marker, so
+that the files of two machines that write the same folder at the same time are not mixed.
 """
 
 import functools
@@ -28,12 +29,12 @@ from rnnlm.storage.redaction import redacted
 logger = logging.getLogger(__name__)
 VARIABLE = "RNNLM_STORAGE"
 STORED_FOLDERS = tuple(place.name for place in PLACES if place.stored)
-COMPLETE = "COMPLETE"  # marker of a finished folder: JSON, file name → sha256
+COMPLETE = "COMPLETE"  # The marker of a finished folder, a JSON object with the sha256 of each file.
 LOCAL = fs.LocalFileSystem()
 
 
 class Storage:
-    """Folders below an address; `name` is a folder's place in a home, such as datasets/0123456789abcdef."""
+    """Folders below an address. `name` is the path of a folder in an rnnlm home, such as datasets/0123456789abcdef."""
 
     def __init__(self, address: str) -> None:
         self.address = redacted(address)
@@ -46,23 +47,24 @@ class Storage:
             return bool(self.files.get_file_info(f"{self.root}/{name}/{COMPLETE}").type == fs.FileType.File)
 
     def fetch(self, name: str, folder: Path) -> bool:
-        """Copy a complete folder's files to the local `folder`, the marker first: it names the others.
+        """Copy the files of a complete folder to the local `folder`. Return False if the folder is not stored.
 
-        A file that is missing is left out, and all if the marker is damaged. False if the folder is not stored.
+        The marker is copied first, because it lists the files. A missing file is skipped. If the marker is damaged, no
+        files are copied.
         """
         if not self.fetch_file(f"{name}/{COMPLETE}", folder / COMPLETE):
             return False
         try:
             files = read_marker(folder)
         except ValueError:
-            return True  # the caller verifies the folder and reports the damage
+            return True  # The caller verifies the folder, and reports the damage.
         for file in files:
             self.fetch_file(f"{files_of(name, folder)}/{file}", inside(folder, file))
         logger.info("%s: copied from %s", name, self.address)
         return True
 
     def fetch_file(self, name: str, path: Path) -> bool:
-        """Copy one file to the local `path`. False if it is not stored."""
+        """Copy one file to the local `path`. Return False if it is not stored."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with self.errors_explained():
             try:
@@ -72,14 +74,14 @@ class Storage:
         return True
 
     def store(self, name: str, folder: Path) -> None:
-        """Copy a complete local folder; its files may be links of the user's own, to a larger disk."""
+        """Copy a complete local folder. Its files may be links that the user created, for instance to a larger disk."""
         for file in read_marker(folder):
             self.store_file(f"{files_of(name, folder)}/{file}", inside(folder, file, any_links=True))
         self.store_file(f"{name}/{COMPLETE}", folder / COMPLETE)
         logger.info("%s: copied to %s", name, self.address)
 
     def store_file(self, name: str, path: Path) -> None:
-        """Copy one local file."""
+        """Copy one local file to the storage."""
         target = f"{self.root}/{name}"
         with self.errors_explained():
             self.files.create_dir(target.rpartition("/")[0], recursive=True)
@@ -87,7 +89,7 @@ class Storage:
 
     def forget(self, name: str) -> None:
         """Remove a folder's marker, so that the folder is written again."""
-        with self.errors_explained(), suppress(FileNotFoundError):  # another machine has removed it
+        with self.errors_explained(), suppress(FileNotFoundError):  # Another machine may have removed it.
             self.files.delete_file(f"{self.root}/{name}/{COMPLETE}")
 
     def copy(self, stored: str, local: Path, *, to_storage: bool) -> None:
@@ -108,10 +110,10 @@ class Storage:
 
 
 def read_marker(folder: Path) -> dict[str, str]:
-    """Return the sha256 of each file that the folder's COMPLETE marker names. Every name is one inside the folder.
+    """Return the sha256 of each file in the folder's COMPLETE marker. Every name is that of a file inside the folder.
 
-    Markers of rnnlm 0.3 list compiled modules, too. They are left out: Python rewrites them when a file has moved.
-    Raise one of ABSENT if the marker is missing, ValueError with what is wrong if it is damaged.
+    Markers of rnnlm 0.3 also list compiled modules. They are left out, because Python rewrites them when a file is
+    moved. Raise one of ABSENT if the marker is missing, and ValueError with a description if it is damaged.
     """
     try:
         digests = json.loads(read_with_retries(folder / COMPLETE, Path.read_bytes))
@@ -121,19 +123,20 @@ def read_marker(folder: Path) -> dict[str, str]:
         raise ValueError(f"{COMPLETE} is not a JSON object")
     for name in digests:
         try:
-            inside(folder, name, any_links=True)  # the user's own, to a larger disk
+            # Links that the user created, for instance to a larger disk, are allowed.
+            inside(folder, name, any_links=True)
         except UnsafeNameError as error:
             raise ValueError(f"{COMPLETE} names {ascii(name)[:80]}, which is no file in this folder") from error
     return {name: digest for name, digest in digests.items() if not is_compiled(name)}
 
 
 def is_compiled(name: str) -> bool:
-    """Return True for what Python keeps beside a module that it imports, which no stage has written."""
+    """Return True for compiled modules, which Python writes next to a module that it imports."""
     return name.endswith(".pyc") or "__pycache__/" in name
 
 
 def files_of(name: str, folder: Path) -> str:
-    """Return the place of the local folder's files in the storage."""
+    """Return the path of a local folder's files in the storage."""
     return f"{name}/{file_digest(folder / COMPLETE)[:16]}"
 
 
@@ -143,12 +146,12 @@ def storage_at(address: str) -> Storage:
 
 
 def find_storage() -> Storage | None:
-    """Return the storage that RNNLM_STORAGE names, or None without it. Raise HomeError if it cannot be reached."""
+    """Return the storage of RNNLM_STORAGE, or None if it is not set. Raise HomeError if it cannot be reached."""
     address = os.environ.get(VARIABLE)
     return storage_at(address) if address else None
 
 
 def place_in_storage(folder: Path) -> str | None:
-    """Return the name of a home's folder in the storage, or None if its kind is not stored."""
+    """Return the name of a home's folder in the storage, or None if folders of this kind are not stored."""
     kind = folder.parent.name
     return f"{kind}/{folder.name}" if kind in STORED_FOLDERS else None

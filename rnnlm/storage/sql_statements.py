@@ -1,4 +1,4 @@
-"""SQL statements, read by name from sql/: one statement per file."""
+"""SQL statements, which are read by name from sql/. There is one statement per file."""
 
 import glob
 from functools import cache
@@ -14,10 +14,13 @@ def statement(name: str) -> str:
 
 
 def literal(path: Path) -> str:
-    """Escape the path for read_parquet and others, which take glob patterns: a[1].csv would read a1.csv."""
+    """Return the path escaped for read_parquet and similar functions, which interpret it as a glob pattern.
+
+    For instance, the pattern a[1].csv would read the file a1.csv.
+    """
     return glob.escape(str(path))
 
 
 def names(folder: str) -> list[str]:
-    """Return all statements in a folder of sql/, such as "checks/bos_is_never_predicted", sorted."""
+    """Return the names of all statements in a folder of sql/, such as "checks/bos_is_never_predicted", sorted."""
     return [f"{folder}/{path.stem}" for path in sorted((package_file("sql") / folder).glob("*.sql"))]

@@ -1,4 +1,4 @@
-"""Stages run once: versions, keys, locks, verified outputs, and what every stage does around its work."""
+"""Stages that run once: their versions, keys and locks, the verification of outputs, and logging."""
 
 import functools
 import logging
@@ -18,8 +18,8 @@ from rnnlm.storage.records import StageRecord
 from rnnlm.storage.shared_storage import COMPLETE, find_storage, is_compiled, place_in_storage, read_marker
 
 logger = logging.getLogger(__name__)
-# Part of the key of each stage's output. Raise a version when the same input gives another output: what exists is then
-# made again. The versions of libraries that a stage depends on enter its key beside it.
+# A stage's version is part of the key of its output. It must be increased when the same input gives another output.
+# Existing output is then created again. The versions of libraries on which a stage depends are another part of the key.
 STAGE_VERSIONS = {
     "corpus": 5,
     "tokenizer": 6,
@@ -36,16 +36,17 @@ STAGE_VERSIONS = {
     "ngram": 1,
     "scoring": 5,
     "reference-scores": 2,
-    "bundle": 6,  # of a registered model
+    "bundle": 6,  # This is the bundle of a registered model.
 }
-SETTLED_NANOSECONDS = 2_000_000_000  # the coarsest time stamps of a file system: a later change shows in the stamp
+# File systems may have time stamps this coarse. A change after this time is visible in the time stamp.
+SETTLED_NANOSECONDS = 2_000_000_000
 P = ParamSpec("P")
-Stamp = list[Any]  # of a file: its sha256, then its size, modification and change time when it was hashed
+Stamp = list[Any]  # The sha256 of a file, followed by its size, modification time and change time when it was hashed.
 R = TypeVar("R", bound=StageRecord)
 
 
 def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[Concatenate[Home, P], R]]:
-    """Decorate a stage: time it, log one line when it is done or skipped, and explain a full disk."""
+    """Decorate a stage. Its time is measured, its end is logged in one line, and a full disk is explained."""
 
     def wrap(function: Callable[Concatenate[Home, P], R]) -> Callable[Concatenate[Home, P], R]:
         @functools.wraps(function)
@@ -64,7 +65,7 @@ def stage(name: str) -> Callable[[Callable[Concatenate[Home, P], R]], Callable[C
 
 
 def stage_key(name: str, **facts: Any) -> str:
-    """Return the sha256 of everything that a stage's output depends on: its version, and JSON-able facts."""
+    """Return the sha256 of everything that a stage's output depends on: its version and other JSON-able values."""
     return digest_of({"stage": STAGE_VERSIONS[name], **facts})
 
 
@@ -76,17 +77,17 @@ def write_once(
     force: bool = False,
     pieces: Path | None = None,
 ) -> bool:
-    """Make the content-addressed folder `final` with `build(partial)`, unless its verified content exists.
+    """Create the content-addressed folder `final` by `build(partial)`, unless its verified content exists.
 
-    Returns True if it was skipped. Processes that want the same folder wait for each other. A damaged or replaced
-    folder stays in place until its replacement is complete.
+    Return True if it existed. Processes that need the same folder wait for each other. A damaged folder, or one that is
+    to be replaced, is kept until its replacement is complete.
 
-    pieces: a folder of finished pieces of the work, from which the next run resumes if this one fails. It is removed
-    when `final` is complete, and with `force` before `build`.
+    `pieces` is a folder with finished parts of the work, from which the next run resumes if this one fails. It is
+    removed when `final` is complete. If `force` is true, it is also removed before `build`.
     """
     home.make(final.parent)
     with home.lock(f"{final.parent.name}-{final.name}"):
-        move_back(final)  # after a kill between the two renames below
+        move_back(final)  # A process may have been killed between the two renames below.
         remove_partials(final)
         if not force and final.exists():
             mark_used(final)
@@ -125,14 +126,14 @@ def remove_pieces(pieces: Path | None) -> None:
 
 
 def copy_to_storage(final: Path) -> None:
-    """Copy a finished folder of the home to the storage, if there is one and it does not hold it."""
+    """Copy a finished folder of the home to the storage, if there is one that does not contain the folder."""
     storage, place = find_storage(), place_in_storage(final)
     if storage and place and not storage.holds(place):
         storage.store(place, final)
 
 
 def fetch_folder(final: Path) -> None:
-    """Copy the folder `final` from the storage, if it is there and the home lacks it. Call it under the lock."""
+    """Copy the folder `final` from the storage, if the home does not contain it. The caller must hold the lock."""
     move_back(final)
     if final.exists():
         return
@@ -146,7 +147,10 @@ def fetch_folder(final: Path) -> None:
 
 
 def copy_from_storage(final: Path, partial: Path) -> bool:
-    """Copy the folder `final` of a home from the storage to `partial`, an empty folder. False if it is not there."""
+    """Copy the folder `final` of a home from the storage to `partial`, an empty folder.
+
+    Return False if it is not stored.
+    """
     storage, place = find_storage(), place_in_storage(final)
     if not (storage and place and storage.fetch(place, partial)):
         return False
@@ -160,9 +164,9 @@ def copy_from_storage(final: Path, partial: Path) -> bool:
 
 
 def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, Stamp]:
-    """Write the COMPLETE marker: the digest of every file that we wrote to the folder, except in apart_from's entries.
+    """Write the COMPLETE marker with the digests of all files that rnnlm wrote, except for entries in `apart_from`.
 
-    Returns file name → stamp of those that note_verified may note.
+    Return the stamps of those files that note_verified may record.
     """
     entries = (path for path in folder.iterdir() if path.name not in {COMPLETE, *apart_from})
     files = sorted(file for path in entries for file in (path, *path.rglob("*")) if is_ours(file))
@@ -180,13 +184,16 @@ def mark_complete(folder: Path, apart_from: Collection[str] = ()) -> dict[str, S
 
 
 def is_ours(path: Path) -> bool:
-    """Return True for a file, unless Python has compiled it."""
+    """Return True unless the file is a compiled module of Python."""
     return path.is_file() and not is_compiled(str(path))
 
 
 def mark_used(folder: Path) -> None:
-    """Note that the finished folder is in use, before verifying it: `rnnlm prune` keeps what was used lately."""
-    with suppress(OSError):  # missing, or read-only and so never pruned
+    """Record that the finished folder is used, before it is verified.
+
+    `rnnlm prune` keeps folders that were used recently.
+    """
+    with suppress(OSError):  # The folder is missing, or it is read-only and therefore never pruned.
         os.utime(folder / COMPLETE)
 
 
@@ -197,9 +204,9 @@ def has_digest(path: Path, digest: str) -> bool:
 def find_damage(
     folder: Path, apart_from: Collection[str] = (), matches: Callable[[Path, str], bool] = has_digest
 ) -> str | None:
-    """Describe the damage of a finished folder; None if every file has the digest in its marker.
+    """Return a description of a finished folder's damage, or None if every file has the digest in its marker.
 
-    Entries in apart_from are ignored. HomeError if a file cannot be read: that is not damage.
+    Entries in `apart_from` are ignored. Raise HomeError if a file cannot be read, which does not count as damage.
     """
     try:
         digests = read_marker(folder)
@@ -219,7 +226,7 @@ def find_damage(
 
 
 def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) -> str | None:
-    """Find damage as find_damage() does, but hash only files whose size or times have changed since the last time."""
+    """Return the damage as find_damage() does, but hash only files whose size or times have changed since then."""
     known: dict[str, Stamp] = read_json(verified_path(home, folder)) or {}
     verified: dict[str, Stamp] = {}
 
@@ -238,22 +245,22 @@ def find_new_damage(home: Home, folder: Path, apart_from: Collection[str] = ()) 
 
 
 def stamp_of(file: Path) -> list[int]:
-    """Return the size, modification time and change time; times in nanoseconds."""
+    """Return the size, the modification time and the change time of a file. Times are in nanoseconds."""
     status = read_with_retries(file, Path.stat)
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def is_settled(stamp: list[int], began: int) -> bool:
-    """Return False for a file that was changed less than two seconds before its hashing began: it must not be noted.
+    """Return False if a file was changed less than two seconds before its hashing began. It must not be recorded.
 
-    A change right afterwards might leave its times as they are.
+    Otherwise, a change just after the hashing might not change the file's time stamp.
     """
     return max(stamp[1:]) < began - SETTLED_NANOSECONDS
 
 
 def note_verified(home: Home, folder: Path, verified: dict[str, Stamp]) -> None:
-    """Remember in home.verified which files of the folder were hashed, so that find_new_damage leaves them out."""
-    with suppress(OSError, HomeError):  # of a home that cannot be written to, everything is hashed each time
+    """Record in home.verified which files of the folder were hashed, so that find_new_damage can skip them."""
+    with suppress(OSError, HomeError):  # If the home is not writable, all files are hashed each time.
         home.make(home.verified)
         write_json(verified_path(home, folder), verified)
 
@@ -263,17 +270,20 @@ def verified_path(home: Home, folder: Path) -> Path:
 
 
 def forget_verified(home: Home) -> None:
-    """Hash every file again when it is next needed, even if its size and times have not changed."""
+    """Forget which files were hashed, so that each is hashed again even if its size and times have not changed."""
     shutil.rmtree(home.verified, ignore_errors=True)
 
 
 def is_complete(folder: Path) -> bool:
-    """Return True if the folder has a marker and every file in it its digest. Raise HomeError if one cannot be read."""
+    """Return True if the folder has a marker, and every file has its digest.
+
+    Raise HomeError if a file cannot be read.
+    """
     return find_damage(folder) is None
 
 
 def move_aside(final: Path) -> None:
-    """Rename `final`, if it exists, to make room for its replacement; move_back undoes it until that exists."""
+    """Rename `final`, if it exists, to make room for its replacement. move_back can undo this until then."""
     if final.exists():
         final.replace(replaced_path(final))
 
@@ -285,5 +295,5 @@ def move_back(final: Path) -> None:
 
 
 def replaced_path(final: Path) -> Path:
-    """Return the place where move_aside puts a folder, which remove_partials removes."""
+    """Return the path to which move_aside renames a folder. remove_partials removes it."""
     return final.parent / f".{final.name}.replaced"

@@ -1,6 +1,6 @@
-"""The MLflow run of each comparison that `rnnlm compare` or `rnnlm probe` makes: settings, figures and files.
+"""The MLflow run of each comparison made by `rnnlm compare` or `rnnlm probe`, with its settings, results and files.
 
-Best effort, like all tracking: a failure of MLflow is a warning, and the home has everything anyway.
+A failure of MLflow only causes a warning, as in all tracking, because the rnnlm home contains all results anyway.
 """
 
 import math
@@ -15,30 +15,30 @@ from rnnlm.tracking.mlflow_addresses import run_address
 from rnnlm.tracking.mlflow_runs import as_text
 from rnnlm.tracking.mlflow_store import best_effort, experiment_id, reaching_mlflow
 
-PARENT = "mlflow.parentRunId"  # tag that MLflow's pages nest runs by
-MetricSeries = dict[str, list[tuple[int, float]]]  # metric name → (step, value)
+PARENT = "mlflow.parentRunId"  # The tag by which MLflow's pages nest runs.
+MetricSeries = dict[str, list[tuple[int, float]]]  # The values of a metric as pairs of step and value.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRun:
-    """The settings, figures and files of a comparison, and the name of its MLflow run."""
+    """The settings, results and files of a comparison, and the name of its MLflow run."""
 
     name: str
-    key: tuple[str, str]  # tag and its value: the digest of everything that the figures depend on
+    key: tuple[str, str]  # A tag and its value, which is a digest of everything that the results depend on.
     settings: Mapping[str, Any]
     series: MetricSeries
-    figures: Path  # file of the figures, whose modification time is that of the metrics
+    figures: Path  # The file with the results. Its modification time is the time of the metrics.
     files: Sequence[Path]
     tags: Mapping[str, str]
-    children: Sequence[str] = ()  # ids of MLflow runs to nest below it
-    reuse: bool = True  # look for an earlier run of the same key
+    children: Sequence[str] = ()  # The ids of MLflow runs that are nested below this one.
+    reuse: bool = True  # Whether to look for an earlier run with the same key.
 
 
 def log_comparison(home: Home, config: TrackingConfig, comparison: ComparisonRun) -> str | None:
-    """Log to the newest MLflow run with the key, unless it is finished; else to a new run. Returns its address.
+    """Log to the newest MLflow run with the key, or to a new run if it is finished. Return the address of the run.
 
-    Sending is idempotent, as the time stamps are those of the figures: a killed send may be repeated. None if MLflow
-    is unavailable.
+    Sending is idempotent, because the time stamps are those of the results. It may therefore be repeated after a kill.
+    If MLflow is unavailable, the result is None.
     """
     tag, value = comparison.key
     with best_effort(comparison.name), reaching_mlflow(home) as client:
@@ -50,7 +50,7 @@ def log_comparison(home: Home, config: TrackingConfig, comparison: ComparisonRun
         tags = {tag: value, **comparison.tags}
         run = found[0] if found else client.create_run(experiment, tags=tags, run_name=comparison.name)
         if run.info.status != "FINISHED":
-            measured = round(comparison.figures.stat().st_mtime * 1000)  # milliseconds
+            measured = round(comparison.figures.stat().st_mtime * 1000)  # The time is given in milliseconds.
             params = [Param(setting, as_text(value)) for setting, value in comparison.settings.items()]
             metrics = [
                 Metric(metric, value, measured, step)

@@ -1,4 +1,4 @@
-"""End MLflow runs whose training was killed; MLflow would show them as RUNNING for ever."""
+"""The end of MLflow runs whose training was killed. MLflow would show them as RUNNING forever."""
 
 import logging
 
@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 def end_dead_mlflow_runs(home: Home) -> int:
-    """End as KILLED the MLflow runs of this home's trainings whose process is gone; return how many.
+    """End the MLflow runs of this home's trainings as KILLED if their process no longer exists. Return their number.
 
     A training that is resumed later continues its MLflow run.
     """
@@ -25,7 +25,8 @@ def end_dead_mlflow_runs(home: Home) -> int:
             folder = inside(home.runs, run_id)
             spool = read_json(folder / TRACKING) or {}
             is_ours = spool.get("mlflow_run_id") == run.info.run_id
-            # A run without a folder came from a backup, or its folder was removed: no other home uses this store.
+            # If a run has no folder, it came from a backup or its folder was removed, because no other home uses this
+            # store.
             is_left_behind = is_embedded(home) and not folder.exists()
             if (is_ours or is_left_behind) and not is_training(home, run_id):
                 client.set_terminated(run.info.run_id, status="KILLED")

@@ -1,4 +1,4 @@
-"""Plot the loss curve of a run."""
+"""Plots of a run's loss curve."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from rnnlm.training.history import read_series
 
 
 def smoothed(values: list[float]) -> list[float]:
-    """Return the exponential moving average with bias correction: the first value is unchanged."""
+    """Return the exponential moving average with bias correction. The first value is unchanged."""
     import pandas
 
     average: list[float] = pandas.Series(values, dtype=float).ewm(alpha=0.1).mean().tolist()
@@ -17,12 +17,12 @@ def smoothed(values: list[float]) -> list[float]:
 
 
 def spans_decades(values: list[float]) -> bool:
-    """Return True if the smallest is below a hundredth of the largest, as when overfitting: use a logarithmic scale."""
+    """Return True if a logarithmic scale is needed, because the smallest value is below a hundredth of the largest."""
     return bool(values) and 0 < min(values) < max(values) / 100
 
 
 def plot_loss_curve(history: Path, picture: Path) -> None:
-    """Write a PNG: training and validation loss (nats per token) above, the learning rate below."""
+    """Write a PNG with the training and validation loss in nats per token, and with the learning rate below."""
     figure, (loss, rate) = new_figure((8, 5), rows=2, sharex=True, height_ratios=(4, 1))
     draw_losses(loss, history)
     set_titles(loss, "Loss", y="loss, nats per token")
@@ -35,7 +35,7 @@ def plot_loss_curve(history: Path, picture: Path) -> None:
 
 
 def plot_small_loss_curve(history: Path, picture: Path) -> None:
-    """Write a PNG of the losses alone, of about 20 kB."""
+    """Write a PNG of about 20 kB with the losses only."""
     figure, (loss,) = new_figure((6.4, 2.6))
     draw_losses(loss, history, raw=False)
     loss.set_ylabel("nats per token")
@@ -44,7 +44,7 @@ def plot_small_loss_curve(history: Path, picture: Path) -> None:
 
 
 def show_trained_tokens(axes: Any) -> None:
-    """Label the x axis: `5M` for 5,000,000 trained tokens."""
+    """Label the x axis with texts such as `5M` for 5,000,000 trained tokens."""
     from matplotlib.ticker import EngFormatter
 
     axes.set_xlabel("trained tokens")
@@ -52,9 +52,9 @@ def show_trained_tokens(axes: Any) -> None:
 
 
 def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
-    """Draw training loss, smoothed and (raw) as measured, and validation loss with its best perplexity, into one panel.
+    """Draw the losses into one panel, with the best validation perplexity. The legend is above the panel.
 
-    Words stand above the panel.
+    The training loss is smoothed and, if `raw` is true, also drawn as measured.
     """
     xs, ys = read_series(history, "train_loss_nats")
     if raw:
@@ -65,5 +65,5 @@ def draw_losses(loss: Any, history: Path, raw: bool = True) -> None:
     loss.plot(xs, ys, color=RED, marker="o", markersize=4, linewidth=1.6, label=label)
     if spans_decades(read_series(history, "train_loss_nats")[1] + ys):
         loss.set_yscale("log")
-    # Above the panel: below, there is no corner that no curve passes through.
+    # The legend is above the panel, because inside some curve would cross it.
     loss.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0, ncols=2)

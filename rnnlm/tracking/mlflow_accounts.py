@@ -1,10 +1,10 @@
-"""The login of the home's MLflow server (mlflow_app.py): one account, which may do everything."""
+"""The login of the home's MLflow server (mlflow_app.py), which has a single account with all permissions."""
 
 import os
 
 from rnnlm.storage.home import Home
 
-APP_NAME = "rnnlm"  # mlflow_app.py
+APP_NAME = "rnnlm"  # The name of the app in mlflow_app.py.
 AUTH_SETTINGS = """\
 [mlflow]
 default_permission = NO_PERMISSIONS
@@ -15,9 +15,9 @@ auth_cache_ttl_seconds = 60
 
 
 def login_variables(home: Home, user: str, password: str) -> dict[str, str]:
-    """Write MLflow's settings, and return the variables with which its server asks for this user and password.
+    """Write MLflow's settings, and return the environment variables with which its server requires this login.
 
-    The server makes its database of accounts anew, so that a changed password holds from its next start.
+    The server creates its database of accounts again at each start, so that a changed password becomes valid.
     """
     folder = home.root / "mlflow-accounts"
     home.make(folder)

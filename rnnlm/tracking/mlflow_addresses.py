@@ -1,4 +1,4 @@
-"""Addresses of MLflow's pages: of a run, of the list of runs, of a registered version."""
+"""Addresses of MLflow's pages for a run, the list of runs, and a registered version."""
 
 import os
 import socket
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def run_url(home: Home, mlflow_run_id: str | None) -> str | None:
-    """Return the run's address on the tracking server, or in `mlflow ui` over the home's SQLite file.
+    """Return the run's address on the tracking server, or in `mlflow ui` for the home's SQLite file.
 
-    Return None if MLflow has no such run, or is unavailable.
+    Return None if MLflow has no such run or is unavailable.
     """
     if mlflow_run_id is None:
         return None
@@ -36,7 +36,7 @@ def run_address(home: Home, experiment: str, mlflow_run_id: str) -> str:
 
 
 def run_list_address(run_url: str) -> str:
-    """Return the address of the list of all runs of the run's experiment, with their perplexity."""
+    """Return the address of the list of all runs in the run's experiment, which includes their perplexity."""
     return f"{run_url.rpartition('/')[0]}?{RUN_LIST_VIEW}"
 
 
@@ -45,8 +45,12 @@ def version_address(home: Home, name: str, version: int) -> str:
 
 
 def ui_address(home: Home) -> str:
-    """Return RNNLM_MLFLOW_UI_URL, else the tracking server, else `mlflow ui`, which reads the same two variables."""
-    if address := os.environ.get("RNNLM_MLFLOW_UI_URL"):  # workers may reach the server by a name that browsers cannot
+    """Return RNNLM_MLFLOW_UI_URL if set, otherwise the address of the tracking server or of `mlflow ui`.
+
+    `mlflow ui` reads its host and port from the same two environment variables.
+    """
+    # Workers may reach the server by a name that browsers cannot resolve.
+    if address := os.environ.get("RNNLM_MLFLOW_UI_URL"):
         return address.rstrip("/")
     uri = tracking_uri(home)
     if uri.startswith(("http://", "https://")):
@@ -56,9 +60,9 @@ def ui_address(home: Home) -> str:
 
 
 def ui_answers(home: Home) -> bool:
-    """Return True if a link to MLflow's pages leads anywhere now.
+    """Return True if links to MLflow's pages work now.
 
-    A server that the user has named is taken to be up.
+    A server that the user has named is assumed to be running.
     """
     address = urlsplit(ui_address(home))
     if not is_embedded(home) or "RNNLM_MLFLOW_UI_URL" in os.environ:

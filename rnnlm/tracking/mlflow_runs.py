@@ -1,6 +1,6 @@
-"""The MLflow run of each training run: configuration, dataset, metrics, scores, samples, losses, loss curve.
+"""The MLflow run of each training run, with configuration, dataset, metrics, scores, samples, losses and loss curve.
 
-All of it is best effort: a failure of MLflow is a warning, and the run's folder has everything anyway.
+A failure of MLflow only causes a warning, because the run's folder contains everything anyway.
 """
 
 import json
@@ -31,35 +31,37 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput
 
-TRACKING_KEY = "rnnlm.tracking_key"  # tag; a new value each time the run is trained again
-CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # split → what MLflow calls its use
-LONGEST_PARAMETER = 500  # characters
-DIGEST_CHARACTERS = 36  # MLflow's limit for dataset digests
-CORPUS, DECISION = "corpus", "decision"  # tags: columns that people filter by
-NOTE = "mlflow.note.content"  # tag: the description
-SCORES_END = "\n\n---\n\n"  # in the description, between the scores and what is known before training
+TRACKING_KEY = "rnnlm.tracking_key"  # A tag that has a new value each time the run is trained again.
+CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}  # MLflow's names for the uses of the splits.
+LONGEST_PARAMETER = 500  # The largest number of characters of a parameter's value.
+DIGEST_CHARACTERS = 36  # MLflow's limit for the digest of a dataset.
+CORPUS, DECISION = "corpus", "decision"  # Tags that are shown as columns, by which people filter runs.
+NOTE = "mlflow.note.content"  # The tag with the description.
+# The separator in the description between the scores and the text that was known before training.
+SCORES_END = "\n\n---\n\n"
 
 
 @dataclass(frozen=True)
 class RunOrigin:
-    """The flow run that started a training. The library does not know what made it."""
+    """The flow run that started a training. The library does not know the orchestrator."""
 
-    name: str  # as the orchestrator shows it
-    url: str | None = None  # of its page; None if there is none that lasts
-    deployment: str = ""  # "" if a person started it by a command
+    name: str  # The name that the orchestrator shows.
+    url: str | None = None  # The address of its page, or None if there is no permanent one.
+    deployment: str = ""  # It is "" if a person started the run by a command.
 
 
 @contextmanager
 def open_tracker(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, run_id: str, origin: RunOrigin | None = None
 ) -> Iterator[RunTracker]:
-    """Open the MLflow run of a training run, new or continued. It ends FINISHED, FAILED on an exception, else KILLED.
+    """Open the MLflow run of a training run, new or continued. It ends as FINISHED, FAILED or KILLED.
 
-    While MLflow is unavailable the tracker's mlflow_run_id is None.
+    It ends as FAILED after an exception, and as KILLED after an interruption. While MLflow is unavailable, the
+    tracker's mlflow_run_id is None.
     """
     tracker = tracker_of(home, config, dataset, run_id, origin)
     tracker.flush()
-    status = "KILLED"  # by Ctrl-C, or by Prefect cancelling the flow run
+    status = "KILLED"  # The training was stopped by Ctrl-C, or Prefect cancelled the flow run.
     try:
         with system_metrics(home, tracker.mlflow_run_id if config.tracking.system_metrics else None):
             yield tracker
@@ -73,7 +75,7 @@ def open_tracker(
 
 @contextmanager
 def system_metrics(home: Home, mlflow_run_id: str | None) -> Iterator[None]:
-    """Log metrics `system/…` to the run every 10 s with MLflow's own monitor. Without a run, log nothing."""
+    """Log the metrics `system/…` every 10 s by MLflow's own monitor. Without an MLflow run, log nothing."""
     if mlflow_run_id is None:
         yield
         return
@@ -95,13 +97,13 @@ def tracker_of(
     origin: RunOrigin | None = None,
     members: int = 0,
 ) -> RunTracker:
-    """Make the tracker of a run that may have begun before. What another, killed process has logged is kept.
+    """Return the tracker of a run that may have begun before. What a killed process has logged is kept.
 
-    members: of an ensemble.
+    `members` is the number of networks of an ensemble.
     """
 
     def find_run(client: "MlflowClient", key: str) -> str:
-        """Return the id of the RUNNING MLflow run with this key, with the configuration and the dataset's reference."""
+        """Return the id of the RUNNING MLflow run with this key, after logging configuration and dataset to it."""
         from mlflow.entities import Param
 
         experiment = experiment_id(client, home, config.tracking.experiment)
@@ -117,9 +119,10 @@ def tracker_of(
         name = origin.name if origin else run_name(dataset.corpus_name, config.preset, datetime.now(UTC))
         run = found[0] if found else client.create_run(experiment, tags=tags, run_name=name)
         mlflow_run_id = str(run.info.run_id)
-        # MLflow's parameters cannot be changed: of a setting without effect on results, the first value stays.
+        # MLflow's parameters cannot be changed. If a setting without effect on the results has changed, MLflow keeps
+        # its first value.
         new = [Param(name, value) for name, value in parameters(config).items() if name not in run.data.params]
-        client.log_batch(mlflow_run_id, params=new)  # the client splits them into batches
+        client.log_batch(mlflow_run_id, params=new)  # The client splits the parameters into batches.
         if run.inputs is None or not run.inputs.dataset_inputs:
             client.log_inputs(mlflow_run_id, datasets=[dataset_input(dataset, split) for split in CONTEXTS])
         if found:
@@ -132,10 +135,11 @@ def tracker_of(
 def shown_tags(
     config: PipelineConfig, dataset: DatasetRecord, origin: RunOrigin | None, members: int
 ) -> dict[str, str]:
-    """Return the tags that MLflow shows in columns of its own: user, source, and the description, in Markdown."""
+    """Return the tags that MLflow shows in columns of its own: user, source, and the description in Markdown."""
     deployment = origin.deployment if origin else ""
     data = f"{dataset.predicted_tokens['train']:,} tokens of `{dataset.corpus_name}`"
-    # Whether counts are mixed with a network is known after training: the sentence on the scores tells it.
+    # Only after training is it known whether the n-gram model is mixed with the network, so the sentence on the scores
+    # tells it.
     model = config.model.model_copy(update={"counts": 0}) if config.model.has_network else config.model
     note = f"{model_shape(model, members)}, trained on {data}, vocabulary {dataset.vocabulary_size:,}"
     link = f"\n\nPrefect run: [{origin.name}]({origin.url})" if origin and origin.url else ""
@@ -148,26 +152,26 @@ def shown_tags(
 
 
 def parameters(config: PipelineConfig) -> dict[str, str]:
-    """Return each field's value by its dotted path, as JSON; strings without quotes."""
+    """Return the value of each field by its dotted path, as JSON. Strings have no quotes."""
     return {path: as_text(value) for path, value in flatten(as_stored(config).model_dump(mode="json")).items()}
 
 
 def as_text(value: Any) -> str:
-    """Return a parameter's value as JSON; strings without quotes."""
+    """Return a parameter's value as JSON. Strings have no quotes."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def shown_parameters(config: PipelineConfig) -> dict[str, str]:
     """Return those of parameters() that differ from the defaults, for a logged model.
 
-    MLflow shows all of them in one row.
+    MLflow shows all parameters of a logged model in one row.
     """
     changed = flatten(as_stored(config).model_dump(mode="json", exclude_defaults=True))
     return {path: as_text(value)[:LONGEST_PARAMETER] for path, value in changed.items() if path != "force"}
 
 
 def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
-    """Return MLflow's reference to one split in the DuckDB file: name, digest and path, no data."""
+    """Return MLflow's reference to a split in the DuckDB file, with name, digest and path but without data."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     reference = Dataset(
@@ -181,13 +185,16 @@ def dataset_input(dataset: DatasetRecord, split: str) -> "DatasetInput":
 
 
 def split_digest(dataset: DatasetRecord, split: str) -> str:
-    """Return the dataset's id, with the split's name unless it is `train`: MLflow has one dataset per digest."""
+    """Return the dataset's id. For splits other than `train` the name of the split is appended.
+
+    MLflow stores only one dataset for each digest.
+    """
     suffix = "" if split == "train" else f"-{split}"
     return dataset.dataset_id[: DIGEST_CHARACTERS - len(suffix)] + suffix
 
 
 def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord) -> RunRecord:
-    """Return the run with the id of its MLflow run in this store."""
+    """Return the run record with the id of the MLflow run in this store."""
     with best_effort("the run"), reaching_mlflow(home) as client:
         return run.model_copy(update={"mlflow_run_id": ensure_mlflow_run(client, home, config, dataset, run)})
     return run
@@ -196,10 +203,10 @@ def tracked_run(home: Home, config: PipelineConfig, dataset: DatasetRecord, run:
 def ensure_mlflow_run(
     client: "MlflowClient", home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> str:
-    """Return the id of the training's MLflow run.
+    """Return the id of the training's MLflow run. If this store has none, create it from the run's folder.
 
-    If this store has none, it is made from the run's folder: MLflow was unavailable during the training or has lost the
-    run since, or a machine with another store has trained.
+    This happens if MLflow was unavailable during training, if the MLflow run was lost, or if a machine with another
+    store has trained.
     """
     experiment = experiment_id(client, home, config.tracking.experiment)
     found = client.search_runs([experiment], f"tags.`rnnlm.run_id` = '{run.run_id}'", max_results=100)

@@ -1,4 +1,4 @@
-"""The MLflow store: its address, creation safe for concurrent processes, and one error for all its failures."""
+"""The MLflow store: its address, its creation by concurrent processes, and a single error type for all its failures."""
 
 import importlib.metadata
 import json
@@ -20,14 +20,15 @@ from rnnlm.storage.redaction import redacted
 from rnnlm.tracking.stored_locations import mend_locations
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient  # importing it takes 2 s, so imports at run time are local
+    from mlflow import MlflowClient  # Importing mlflow takes 2 s, so modules import it inside of functions.
     from mlflow.entities import Experiment
 
 logger = logging.getLogger(__name__)
-TRAINING_VIEW = "workflowType=machine_learning"  # query of addresses: without it the UI opens on pages for chat models
-VIEW = "rnnlm"  # name of the shared view of an experiment
+# A query parameter of addresses. Without it, the UI opens on pages for chat models.
+TRAINING_VIEW = "workflowType=machine_learning"
+VIEW = "rnnlm"  # The name of the shared view of an experiment.
 RUN_LIST_VIEW = f"viewStateShareKey={VIEW}&{TRAINING_VIEW}"
-# Settings of a shared view on MLflow 3.17's page that differ from the defaults, and its search.
+# The search of a shared view on MLflow 3.17's page, and its settings that differ from the defaults.
 VIEW_STATE = {
     "searchFilter": "",
     "orderByKey": "attributes.start_time",
@@ -36,7 +37,7 @@ VIEW_STATE = {
     "lifecycleFilter": "Active",
     "datasetsFilter": [],
     "modelVersionFilter": "All Runs",
-    "selectedColumns": [  # by default the list has no metrics
+    "selectedColumns": [  # By default the list shows no metrics.
         "attributes.`Duration`",
         "metrics.`test_perplexity`",
         "metrics.`test_bits_per_byte`",
@@ -47,19 +48,20 @@ VIEW_STATE = {
     "viewMaximized": True,
 }
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-NAME_TAG = "rnnlm.experiment"  # the name in the configuration; a person may rename the experiment in the UI
+# The tag with the experiment's name in the configuration, because a person may rename the experiment in the UI.
+NAME_TAG = "rnnlm.experiment"
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
     VIEW_TAG: json.dumps(VIEW_STATE),
 }
-DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # kinds of database that MLflow can use
-DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}  # module → package
-ENVIRONMENT_DEFAULTS = {  # the user's settings take precedence
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # The kinds of databases that MLflow supports.
+DRIVERS = {"psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}  # The packages that contain the modules.
+ENVIRONMENT_DEFAULTS = {  # Settings of the user take precedence.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # by default one call to an unavailable server blocks for 247 s
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # By default a call to an unavailable server blocks for 247 s.
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # The timeout in seconds.
 }
 
 
@@ -69,19 +71,19 @@ def embedded_uri(home: Home) -> str:
 
 
 def tracking_uri(home: Home) -> str:
-    """Return MLFLOW_TRACKING_URI if set, else the SQLite file in the home."""
+    """Return MLFLOW_TRACKING_URI if set, otherwise the address of the SQLite file in the home."""
     return os.environ.get("MLFLOW_TRACKING_URI") or embedded_uri(home)
 
 
 def registry_uri(home: Home) -> str:
-    """Return where models are registered: MLFLOW_REGISTRY_URI if set, else the tracking store."""
+    """Return where models are registered: MLFLOW_REGISTRY_URI if set, otherwise the tracking store."""
     return os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri(home)
 
 
 def check_addresses() -> None:
     """Raise ConfigError if MLflow cannot use the address in MLFLOW_TRACKING_URI or MLFLOW_REGISTRY_URI.
 
-    Asks no server.
+    No server is contacted.
     """
     for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
         address = os.environ.get(variable)
@@ -94,7 +96,8 @@ def address_problem(address: str) -> str:
     example = "expected an address such as http://mlflow.example.org:5000, or sqlite:////absolute/path/mlflow.db"
     try:
         parts = urlsplit(address)
-        scheme, host, port = parts.scheme, parts.hostname, parts.port  # a port that is no number is a ValueError
+        # Accessing a port that is not a number raises ValueError.
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
     except ValueError as error:
         return f"{error}; {example}"
     if scheme in ("http", "https"):
@@ -110,7 +113,7 @@ def address_problem(address: str) -> str:
 
 
 def database_problem(address: str) -> str:
-    """Return why SQLAlchemy has no engine for this address, such as a missing driver; it connects to nothing."""
+    """Return why SQLAlchemy has no engine for this address, such as a missing driver. Nothing is connected."""
     from sqlalchemy import create_engine
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -128,23 +131,24 @@ def is_embedded(home: Home) -> bool:
 
 
 def is_empty(home: Home) -> bool:
-    """Return True if nothing was ever tracked: there is no store to read."""
+    """Return True if nothing was ever tracked, so that there is no store to read."""
     return is_embedded(home) and not home.mlflow_database.exists()
 
 
 def settle_mlflow() -> None:
-    """Set MLflow's environment defaults and silence its progress bars and migration logs."""
+    """Set MLflow's environment defaults, and turn off its progress bars and migration logs."""
     for name, value in ENVIRONMENT_DEFAULTS.items():
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # tracebacks of what a TrackingError tells
+    # These logs are tracebacks of errors that a TrackingError reports.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 
 def prepare_store(home: Home) -> None:
-    """Create the home's SQLite store once, also with concurrent processes. Other stores are left to their server.
+    """Create the home's SQLite store once, even with concurrent processes. Other stores are the task of their server.
 
-    If the home has moved, MLflow's paths are mended.
+    If the home has moved, the paths in MLflow's database are corrected.
     """
     settle_mlflow()
     if not is_embedded(home):
@@ -152,31 +156,32 @@ def prepare_store(home: Home) -> None:
     if is_empty(home):
         home.make(home.root)
         home.make(home.artifacts)
-        # Two processes that open a new store together corrupt its migration.
+        # If two processes opened a new store at the same time, they would corrupt its migration.
         with home.lock("mlflow"):
             if not home.mlflow_database.exists():
                 make_database(home)
     mend_locations(home.mlflow_database, home.root)
-    # `mlflow ui` may have made the file, in SQLite's default mode. While it is busy the mode cannot change; only speed
-    # depends on it.
+    # `mlflow ui` may have created the file in SQLite's default mode. The mode cannot be changed while the file is in
+    # use, but only the speed depends on it.
     with suppress(sqlite3.OperationalError):
         write_ahead(home.mlflow_database)
     home.keep_private()
 
 
 def write_ahead(database: Path) -> None:
-    """Put a SQLite file into write-ahead mode, in which readers and the writer do not block each other."""
+    """Set a SQLite file to write-ahead mode, in which readers and the writer do not block each other."""
     with closing(sqlite3.connect(database)) as connection:
-        connection.execute("pragma journal_mode = wal")  # a write falls from 39 to 12 ms
+        connection.execute("pragma journal_mode = wal")  # The time of a write decreases from 39 to 12 ms.
 
 
 def make_database(home: Home) -> None:
-    """Create a migrated store in write-ahead mode, atomically: a killed migration leaves no store behind."""
+    """Create a migrated store in write-ahead mode atomically, so that a killed migration leaves no store behind."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    settle_mlflow()  # MLflow's import set up its own logging
+    settle_mlflow()  # Importing MLflow has configured its own logging.
     partial = home.root / ".mlflow.db.partial"
-    for leftover in home.root.glob(f"{partial.name}*"):  # of a killed run; this process holds the lock
+    # A killed process may have left this file. The present process holds the lock.
+    for leftover in home.root.glob(f"{partial.name}*"):
         leftover.unlink()
     store = SqlAlchemyStore(f"sqlite:///{partial}", home.artifacts.as_uri())
     store.engine.dispose()
@@ -187,7 +192,7 @@ def make_database(home: Home) -> None:
 
 @contextmanager
 def reaching_mlflow(home: Home) -> Iterator["MlflowClient"]:
-    """Give a client for the block, in which failures of MLflow or its disk become a TrackingError."""
+    """Provide a client inside the context. Failures of MLflow or of its disk are raised as TrackingError."""
     check_addresses()
     settle_mlflow()
     from mlflow import MlflowClient
@@ -221,22 +226,22 @@ def ignoring(*error_codes: str) -> Iterator[None]:
 
 
 def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
-    """Return the experiment's id, also if it was renamed.
+    """Return the id of the experiment, even if it was renamed.
 
-    If missing it is created, with a root that any client can read.
+    If it does not exist, it is created with a root folder that any client can read.
     """
     from mlflow.exceptions import MlflowException
 
     tags = EXPERIMENT_TAGS | {NAME_TAG: name}
     found = client.get_experiment_by_name(name) or renamed_experiment(client, name)
     if found is None:
-        # Without an explicit location artifacts would be written to the working directory.
+        # Without an explicit location, artifacts would be written to the working directory.
         location = (home.artifacts / "experiments").as_uri() if is_embedded(home) else None
         try:
             return str(client.create_experiment(name, artifact_location=location, tags=tags))
         except MlflowException:
             found = client.get_experiment_by_name(name)
-            if found is None:  # else another process created it first
+            if found is None:  # Otherwise another process has created it in the meantime.
                 raise
     if found.lifecycle_stage == "deleted":
         raise TrackingError(
@@ -244,21 +249,21 @@ def experiment_id(client: "MlflowClient", home: Home, name: str) -> str:
             "restore it there, or choose another by --set tracking.experiment=NAME."
         )
     for tag, value in tags.items():
-        # Made by a person in the UI, or by an earlier version, whose view is replaced.
+        # The experiment was created by a person in the UI, or by an earlier version, whose view is replaced.
         if tag not in found.tags or (tag == VIEW_TAG and found.tags[tag] != value):
             client.set_experiment_tag(found.experiment_id, tag, value)
     return str(found.experiment_id)
 
 
 def renamed_experiment(client: "MlflowClient", name: str) -> "Experiment | None":
-    """Return the experiment that had the name when rnnlm last used it, or None if there is none, or it was deleted."""
+    """Return the experiment that had this name when rnnlm last used it, or None if there is none or it was deleted."""
     found = (one for one in all_pages(client.search_experiments) if one.tags.get(NAME_TAG) == name)
     return max(found, key=lambda one: one.last_update_time or 0, default=None)
 
 
 @contextmanager
 def best_effort(what: str) -> Iterator[None]:
-    """Turn MLflow's failures into a warning."""
+    """Turn failures of MLflow into a warning."""
     try:
         yield
     except TrackingError as error:

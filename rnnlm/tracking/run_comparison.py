@@ -1,4 +1,4 @@
-"""The runs of a home: list them, and compare some of them by settings, scores and loss curves."""
+"""The list of runs in an rnnlm home, and comparisons of runs by settings, scores and loss curves."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -21,28 +21,29 @@ CURVE_COLOURS = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
 
 
 class RunOverview(Record):
-    """One run. Scores are of the test split; None until they are measured."""
+    """An overview of one run. Scores are those of the test split, or None if they are not measured yet."""
 
     run_id: str
-    started: str  # UTC
+    started: str  # The time in UTC.
     corpus: str
-    settings: dict[str, Any]  # dotted path → value
+    settings: dict[str, Any]  # The values of the settings by dotted path.
     finished: bool
-    damage: str = ""  # what is wrong with the records of a finished run; "" if nothing is. Weights are not looked at
+    # A description of what is wrong with the records of a finished run, or "". Weights are not checked.
+    damage: str = ""
     steps: int
     trained_tokens: int
-    validation_perplexity: float | None  # the best so far
+    validation_perplexity: float | None  # The best perplexity so far.
     test_perplexity: float | None
     bits_per_byte: float | None
-    network_bits_per_byte: float | None = None  # of the model's parts, if it is mixed
+    network_bits_per_byte: float | None = None  # The score of the network alone, if the model is a mixture.
     counts_bits_per_byte: float | None = None
-    members: int = 0  # networks of an ensemble; 0: the run is of one network
+    members: int = 0  # The number of networks in an ensemble, or 0 if the run is not an ensemble.
 
 
 class RunComparison(Record):
-    """Several runs side by side.
+    """Several runs side by side, in the given order.
 
-    runs: in the order given. differences: setting → its value in each run.
+    `differences` contains the settings that differ, with their value in each run.
     """
 
     runs: tuple[RunOverview, ...]
@@ -51,13 +52,13 @@ class RunComparison(Record):
 
 
 def list_runs(home: Home) -> list[RunOverview]:
-    """Return every run of the home, the last started first."""
+    """Return all runs of the home, the last started one first."""
     folders = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
     return sorted(map(overview, folders), key=lambda run: run.started, reverse=True)
 
 
 def overview(folder: Path) -> RunOverview:
-    """Read a run's overview from its folder."""
+    """Return a run's overview, read from its folder."""
     measurements = [measured for measured, _ in read_measurements(folder / HISTORY)]
     metrics = [measured["metrics"] for measured in measurements]
     validated = [one["validation_perplexity"] for one in metrics if one.get("validation_perplexity")]
@@ -85,9 +86,9 @@ def overview(folder: Path) -> RunOverview:
 
 
 def compare_runs(home: Home, names: Sequence[str], picture: Path) -> RunComparison:
-    """Compare runs by id, the beginning of an id, or folder, and write their loss curves as a PNG.
+    """Compare runs, given by id, beginning of an id or folder, and write their loss curves as a PNG.
 
-    ModelError if a name is not one run, or if there are fewer than two.
+    Raise ModelError if a name does not refer to exactly one run, or if there are fewer than two runs.
     """
     folders = list(dict.fromkeys(find_run(home, name) for name in names))
     if len(folders) < 2:
@@ -101,7 +102,7 @@ def compare_runs(home: Home, names: Sequence[str], picture: Path) -> RunComparis
 
 
 def plot_loss_curves(folders: Sequence[Path], picture: Path) -> None:
-    """Write a PNG: validation loss of each run against its trained tokens, with its training loss in pale."""
+    """Write a PNG with each run's validation loss over its trained tokens, and its training loss in a pale colour."""
     figure, (axes,) = new_figure((8, 4.5))
     for index, folder in enumerate(folders):
         colour = CURVE_COLOURS[index % len(CURVE_COLOURS)]

@@ -1,10 +1,10 @@
-"""Names of runs, as Prefect and MLflow show them: corpus, preset, date; and keys of a corpus's pages."""
+"""Names of runs in Prefect and MLflow, made of corpus, preset and date, and keys of a corpus's pages in Prefect."""
 
 import re
 from datetime import datetime
 
-PROMOTED, UNCHANGED = "promoted", "unchanged"  # tags of a finished pipeline run
-OWN_SCHEDULE = "own-schedule"  # tag of a deployment that `rnnlm schedule` has made
+PROMOTED, UNCHANGED = "promoted", "unchanged"  # Tags of a finished pipeline run.
+OWN_SCHEDULE = "own-schedule"  # The tag of a deployment that `rnnlm schedule` created.
 
 
 def run_name(title: str, preset: str, planned: datetime) -> str:
@@ -19,8 +19,8 @@ def short_date(moment: datetime) -> str:
 
 
 def page_key(corpus_name: str, page: str) -> str:
-    """Return a text such as `tickets-summary`: all pages of a key are the history of a corpus.
+    """Return a text such as `tickets-summary`. All pages with the same key are the history of a corpus.
 
-    Prefect allows a-z, 0-9 and dashes.
+    Prefect allows only a-z, 0-9 and dashes.
     """
     return re.sub(r"[^a-z0-9]+", "-", f"{corpus_name}-{page}".lower()).strip("-")

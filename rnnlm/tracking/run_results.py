@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-METRIC_PREFIXES = {"train": "train", "valid": "validation", "test": "test"}  # split → how its metrics begin
+# The prefixes of the metrics of each split.
+METRIC_PREFIXES = {"train": "train", "valid": "validation", "test": "test"}
 LOSS_CURVE, SMALL_LOSS_CURVE = "loss_curve.png", "loss_curve_small.png"
 LOSS_CURVES = {LOSS_CURVE: plot_loss_curve, SMALL_LOSS_CURVE: plot_small_loss_curve}
 
@@ -34,9 +35,9 @@ LOSS_CURVES = {LOSS_CURVE: plot_loss_curve, SMALL_LOSS_CURVE: plot_small_loss_cu
 def log_run_results(
     home: Home, run: RunRecord, evaluation: EvaluationRecord, samples: SamplesRecord, pictures: Sequence[Path] = ()
 ) -> LoggedRecord:
-    """Log a run's scores, samples, losses and plots, and what could not be sent during training. Idempotent.
+    """Log a run's scores, samples, losses and plots, and what could not be sent during training. This is idempotent.
 
-    Without MLflow the loss curves are still drawn, in the run's folder, and run_url is None.
+    Without MLflow the loss curves are still drawn in the run's folder, and run_url is None.
     """
     curves = {name: drawn(run, name, draw) for name, draw in LOSS_CURVES.items()}
     mlflow_run_id, url = run.mlflow_run_id, None
@@ -64,7 +65,7 @@ def log_run_results(
 
 
 def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:
-    """Return a plot in the run's folder, drawn from its history if it is missing, or None if there is no history."""
+    """Return a plot in the run's folder, or None if there is no history. Draw it if it does not exist."""
     history, picture = run.folder / HISTORY, run.folder / name
     if history.exists() and not picture.exists():
         with atomic_file(picture) as partial:
@@ -73,13 +74,13 @@ def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path
 
 
 def log_scores(client: "MlflowClient", run: "Run", evaluation: EvaluationRecord) -> None:
-    """Log `<split>_<score>`, of whole splits, as metrics of the run, and the test scores in its description."""
+    """Log the scores of whole splits as metrics `<split>_<score>`, and the test scores in the run's description."""
     from mlflow.entities import Metric
 
     note = with_scores(run.data.tags.get(NOTE, ""), evaluation)
     if note != run.data.tags.get(NOTE):
         client.set_tag(run.info.run_id, NOTE, note)
-    now = round(time.time() * 1000)  # milliseconds
+    now = round(time.time() * 1000)  # The time in milliseconds.
     scores = {name: value for split in evaluation.scores for name, value in split_scores(evaluation, split).items()}
     known = run.data.metrics
     new = [Metric(name, value, now, 0) for name, value in scores.items() if known.get(name) != value]
@@ -87,14 +88,17 @@ def log_scores(client: "MlflowClient", run: "Run", evaluation: EvaluationRecord)
 
 
 def log_decision(client: "MlflowClient", mlflow_run_id: str, corpus_name: str, decision: str) -> None:
-    """Say in the list of runs how the registry has decided. A run that was deleted in MLflow stays so."""
+    """Show the registry's decision in the list of runs. A run that was deleted in MLflow remains deleted."""
     with ignoring("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
         for tag, value in ((CORPUS, corpus_name), (DECISION, decision)):
             client.set_tag(mlflow_run_id, tag, value)
 
 
 def log_files(client: "MlflowClient", mlflow_run_id: str, files: Sequence[Path], folder: str | None = None) -> None:
-    """Log files as artifacts of the run, unless MLflow has them in this size. folder: of the artifacts."""
+    """Log files as artifacts of the run, unless MLflow already has them in the same size.
+
+    `folder` is a folder of the artifacts.
+    """
     listed = client.list_artifacts(mlflow_run_id, folder)
     sizes = {Path(artifact.path).name: artifact.file_size for artifact in listed}
     for path in files:
@@ -119,10 +123,10 @@ def split_scores(evaluation: EvaluationRecord, split: str) -> dict[str, float]:
 def log_model_scores(
     client: "MlflowClient", mlflow_run_id: str, model_id: str, dataset: DatasetRecord, evaluation: EvaluationRecord
 ) -> None:
-    """Tie each split's scores to the logged model and to the split, so that MLflow can rank models by them."""
+    """Log each split's scores for the logged model and the split, so that MLflow can rank models by them."""
     from mlflow.entities import Metric
 
-    now = round(time.time() * 1000)  # milliseconds
+    now = round(time.time() * 1000)  # The time in milliseconds.
     metrics = [
         Metric(name, value, now, 0, model_id, dataset.corpus_name, split_digest(dataset, split))
         for split in evaluation.scores
@@ -132,7 +136,7 @@ def log_model_scores(
 
 
 def with_scores(note: str, evaluation: EvaluationRecord) -> str:
-    """Put a sentence on the scores before the description, once."""
+    """Return the description with a sentence about the scores at its beginning. An older sentence is replaced."""
     test = evaluation.scores["test"]
     counted = f"; {beside}" if (beside := counts_sentence(test)) else ""
     sentence = (

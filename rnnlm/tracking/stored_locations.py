@@ -1,4 +1,7 @@
-"""The absolute paths in MLflow's database: MLflow stores no others, so they are rewritten when a home has moved."""
+"""The absolute paths in MLflow's database.
+
+MLflow stores no relative paths, so they are rewritten if a home has moved.
+"""
 
 import logging
 import sqlite3
@@ -7,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 logger = logging.getLogger(__name__)
-LOCATIONS = (  # columns of MLflow's database with a path, a file: URI, or JSON with one
+LOCATIONS = (  # Columns of MLflow's database with a path, a file: URI, or JSON that contains one.
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
     ("logged_models", "artifact_location"),
@@ -19,7 +22,7 @@ LOCATIONS = (  # columns of MLflow's database with a path, a file: URI, or JSON 
 
 
 def mend_locations(database: Path, root: Path) -> None:
-    """Rewrite the database's paths to `root`, where its home is now, if the home was elsewhere before."""
+    """Rewrite the database's paths to `root`, the present location of the home, if the home was elsewhere before."""
     before = stored_root(database)
     if before is None or before == root or (before.exists() and before.samefile(root)):
         return
@@ -28,7 +31,10 @@ def mend_locations(database: Path, root: Path) -> None:
 
 
 def stored_root(database: Path) -> Path | None:
-    """Return the home in which the database was made, by MLflow's experiment 0. None: another program made it."""
+    """Return the home in which the database was created, according to MLflow's experiment 0.
+
+    Return None if another program created it.
+    """
     with closing(sqlite3.connect(database)) as connection:
         row = connection.execute("select artifact_location from experiments where experiment_id = 0").fetchone()
     location = urlsplit(row[0]) if row else urlsplit("")

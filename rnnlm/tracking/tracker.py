@@ -1,7 +1,8 @@
-"""Send what training writes to a run's folder to its MLflow run: in order, once, even if MLflow was unavailable.
+"""Transfer of what training writes to a run's folder to its MLflow run, in order and without loss.
 
-The folder is the spool; its tracking.json records how much was sent, after each successful call. After a kill between
-the two the same is sent again with the same time stamp, and MLflow keeps one of two equal metrics.
+The run's folder serves as a queue, so nothing is lost while MLflow is unavailable. tracking.json records how much was
+sent after each successful call. If the process is killed between a call and this record, the same metrics are sent
+again with the same time stamp, and MLflow stores only one of two equal metrics.
 """
 
 import logging
@@ -24,13 +25,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 SAMPLED = {name: f"sampled_{name}" for name in ("validation_perplexity", "validation_nll_nats_per_token")}
-RETRY_INTERVALS = 10  # intervals until the next try after a failure: each try may block for 30 s
-FindRun = Callable[["MlflowClient", str], str]  # (client, key) → id of the RUNNING MLflow run with that key
+# The number of intervals before the next attempt after a failure, because each attempt may block for 30 s.
+RETRY_INTERVALS = 10
+# A function of a client and a key that returns the id of the RUNNING MLflow run with this key.
+FindRun = Callable[["MlflowClient", str], str]
 
 
 @dataclass
 class RunTracker:
-    """Call it to send what is new in `folder`, at most every `every_seconds`. Failures of MLflow never raise."""
+    """A tracker that sends what is new in `folder`, at most every `every_seconds`.
+
+    Failures of MLflow are not raised.
+    """
 
     home: Home
     folder: Path
@@ -39,12 +45,14 @@ class RunTracker:
 
     def __post_init__(self) -> None:
         spool = read_json(self.folder / TRACKING) or {}
-        # Written before the MLflow run is made: if this process is killed in between, the next one finds the run by it.
+        # The key is stored before the MLflow run is created. If this process is killed in between, the next one finds
+        # the run by the key.
         self.key: str = spool.get("key") or uuid.uuid4().hex
         self.mlflow_run_id: str | None = spool.get("mlflow_run_id")
-        self.history_bytes: int = spool.get("history_bytes", 0)  # sent, from the start of history.jsonl
-        self.samples: list[str] = spool.get("samples", [])  # names of the pages sent
-        self.begun = False  # the MLflow run exists and is RUNNING
+        # The number of bytes sent, from the beginning of history.jsonl.
+        self.history_bytes: int = spool.get("history_bytes", 0)
+        self.samples: list[str] = spool.get("samples", [])  # The names of the pages that were sent.
+        self.begun = False  # True if the MLflow run exists and is RUNNING.
         self.warned = False
         self.next_flush = 0.0
 
@@ -53,7 +61,7 @@ class RunTracker:
             self.flush()
 
     def flush(self) -> None:
-        """Send what is new; on failure it waits for the next time."""
+        """Send what is new. After a failure it is sent again next time."""
         sent = self.attempt(self.send)
         self.next_flush = time.monotonic() + self.every_seconds * (1 if sent else RETRY_INTERVALS)
 
@@ -70,15 +78,15 @@ class RunTracker:
                 self.save_progress()
 
     def unsent(self) -> list[tuple[dict[str, Any], int]]:
-        """Return the complete lines of history that were not sent, each with the byte after it."""
+        """Return the complete lines of the history that were not sent, each with the offset of its end."""
         return list(read_measurements(self.folder / HISTORY, self.history_bytes))
 
     def begin(self, client: "MlflowClient") -> str:
-        """Return the MLflow run's id. The run is made as soon as MLflow is available."""
+        """Return the MLflow run's id. The run is created as soon as MLflow is available."""
         if not self.begun or self.mlflow_run_id is None:
             self.save_progress()
             found = self.find_run(client, self.key)
-            if found != self.mlflow_run_id:  # a new run, or another store: send everything again
+            if found != self.mlflow_run_id:  # The run or the store is new, so everything must be sent again.
                 self.mlflow_run_id, self.history_bytes, self.samples = found, 0, []
                 self.save_progress()
             self.begun = True
@@ -89,14 +97,14 @@ class RunTracker:
         write_json(self.folder / TRACKING, {name: getattr(self, name) for name in names})
 
     def close(self, status: str) -> None:
-        """Send the rest and end the run as FINISHED, FAILED or KILLED."""
+        """Send the rest, and end the run as FINISHED, FAILED or KILLED."""
         self.flush()
         self.attempt(lambda client: client.set_terminated(self.begin(client), status=status))
         if waiting := sum(len(mlflow_metrics(line)) for line, _ in self.unsent()):
             logger.warning("%d metrics could not be logged to MLflow; %s has them", waiting, self.folder / HISTORY)
 
     def attempt(self, action: Callable[["MlflowClient"], None]) -> bool:
-        """Run the action; False if MLflow failed. Only the first failure is logged."""
+        """Run the action, and return False if MLflow failed. Only the first failure is logged."""
         try:
             with reaching_mlflow(self.home) as client:
                 action(client)
@@ -109,10 +117,10 @@ class RunTracker:
 
 
 def mlflow_metrics(line: dict[str, Any]) -> list["Metric"]:
-    """Return one MLflow metric per finite value of a line of history; MLflow would store infinity as 1.8e308.
+    """Return an MLflow metric for each finite value in a line of the history. MLflow would store infinity as 1.8e308.
 
-    Metrics of validation during training are named as those of a sample, because they are measured on
-    training.validation.tokens tokens. Evaluation scores whole splits.
+    Metrics of validation during training have names with "sample", because they are measured on
+    training.validation.tokens tokens. The evaluation after training scores whole splits.
     """
     from mlflow.entities import Metric
 

@@ -14,13 +14,15 @@ class NgramConfig(Section):
     """The n-gram model."""
 
     method: Method = Field("kneser-ney", description="Smoothing method.")
-    order: int = Field(5, ge=1, le=5, description="Tokens in the longest n-gram, including the predicted one.")
+    order: int = Field(
+        5, ge=1, le=5, description="Number of tokens in the longest n-gram, including the predicted one."
+    )
     memory_limit: str = Field(
         "2GB",
         pattern=r"^[1-9][0-9]*(MB|GB|TB|MiB|GiB|TiB)$",
-        description="DuckDB's memory, such as 2GB; the rest spills to disk.",
+        description="Memory limit of DuckDB, such as 2GB. Larger data is spilled to disk.",
     )
-    threads: Size | None = Field(None, description="DuckDB's threads; default: one per core.")
-    samples: NonNegativeInt = Field(0, description="Texts to sample.")
-    maximum_tokens: int = Field(40, ge=1, le=100_000, description="Tokens per sample.")
+    threads: Size | None = Field(None, description="Number of DuckDB's threads. Default: one per core.")
+    samples: NonNegativeInt = Field(0, description="Number of texts to sample.")
+    maximum_tokens: int = Field(40, ge=1, le=100_000, description="Number of tokens per sample.")
     seed: Seed = Field(0, description="Random seed of the samples.")

@@ -75,7 +75,7 @@ def score_ngram_split(model: NgramRecord, dataset: DatasetRecord | None, split: 
     with open_model(model, dataset.database if dataset else None) as connection:
         (row,) = table(connection, "ngram/measure_score", {"split": split})
     if not row["tokens"]:
-        raise DatasetError(f"the {split} split holds no token to predict; give a longer text")
+        raise DatasetError(f"the {split} split has no token to predict; give a longer text")
     return Score(**row)
 
 

@@ -119,7 +119,7 @@ class Checkpoints:
                 state = read_checkpoint(self.path(step))
                 self.last_step = step
             except (ValueError, SafetensorError) as error:
-                logger.warning("%s: checkpoint not used (%s); trying the one before it", self.path(step), error)
+                logger.warning("%s: not used (%s); trying the one before it", self.path(step), error)
                 if self.process_group.is_main:
                     rename_damaged(self.path(step))
                 if not steps:

@@ -220,7 +220,7 @@ def test_a_file_and_options_are_joined_field_by_field(tmp_path: Path, text: str,
         ("training: 3", "training is a section; expected fields"),
         ("preset: 5", "unknown preset 5"),
         ("preset: [smoke]", "unknown preset"),
-        ("a: &a {b: *a}", "an alias holds itself"),
+        ("a: &a {b: *a}", "an alias contains itself"),
     ],
 )
 def test_a_wrong_file_is_named(tmp_path: Path, text: str, problem: str) -> None:

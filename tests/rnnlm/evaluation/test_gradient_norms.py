@@ -1,4 +1,4 @@
-"""The gradient's norm against the distance back: powers of u where that can be worked out, else a slow reference."""
+"""The gradient's norm over the distance equals powers of u in a simple case, and a slow reference in others."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from tests.configs import KINDS, new_model, plain_model, random_model
 def one_unit(u: float) -> LanguageModel:
     """Return a layer h' = relu(x + u h) with x = 1 for every token.
 
-    Positive for ever, so that each step back multiplies by u.
+    Its state is always positive, so each step back multiplies the gradient by u.
     """
     model = new_model(5, 1, nonlinearity="relu")
     with torch.no_grad():
@@ -30,8 +30,8 @@ def one_unit(u: float) -> LanguageModel:
 def test_one_linear_unit_has_a_gradient_of_u_to_the_distance(u: float) -> None:
     model = one_unit(u)
     norms = gradient_norms(model, torch.full((1, 6), 4), torch.tensor([3]))
-    # h after 6 tokens is 1 + u + … + u⁵. The logits are (never, 0, never, 0, 2 h); the target is id 3, and so
-    # loss = log(2 + exp(2 h)) and its derivative by h = 2 exp(2 h) / (2 + exp(2 h)).
+    # h after 6 tokens is 1 + u + … + u⁵. The logits are (never, 0, never, 0, 2 h), and the target is id 3. Hence loss =
+    # log(2 + exp(2 h)), and its derivative with respect to h is 2 exp(2 h) / (2 + exp(2 h)).
     power = torch.tensor(2 * sum(u**k for k in range(6))).exp()
     at_the_loss = float(2 * power / (2 + power))
     assert norms.shape == (1, 6)
@@ -53,7 +53,7 @@ def windows() -> tuple[torch.Tensor, torch.Tensor]:
 def test_norms_equal_the_gradients_at_a_detached_state(
     network: LanguageModel, windows: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
-    """A slow reference stops the network at each distance, and computes the gradient of the state there."""
+    """The slow reference stops the network at each distance, and computes the gradient of the state there."""
     token_ids, target_ids = windows
     norms = gradient_norms(network, token_ids, target_ids)
     for distance in range(1, token_ids.shape[1]):
@@ -62,7 +62,7 @@ def test_norms_equal_the_gradients_at_a_detached_state(
         logits, _ = network(after, state)
         functional.cross_entropy(logits[:, -1], target_ids, reduction="sum").backward()
         assert state.grad is not None
-        # This checks the top layer alone: a lower one also reaches the loss through the layer above at its own time.
+        # Only the top layer is compared. A lower layer also reaches the loss through the layer above at its own time.
         assert norms[-1, distance] == pytest.approx(float(state.grad[:, -1].norm(dim=-1).mean()), rel=1e-4)
 
 
@@ -86,7 +86,7 @@ def test_residual_gradients_also_bypass_the_layer_above(
 def test_input_gradients_are_the_slopes_of_the_loss_for_every_kind(
     windows: tuple[torch.Tensor, torch.Tensor], kind: ModelKind
 ) -> None:
-    """Central differences in float64, for each number that the network reads."""
+    """The gradients equal central differences in float64 for each number that the network reads."""
     model, epsilon = random_model(kind, 12, attention_window=4).double(), 1e-6
     slopes = []
     for token_ids, target_id in zip(*windows, strict=True):

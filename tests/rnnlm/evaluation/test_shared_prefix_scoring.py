@@ -1,4 +1,4 @@
-"""Every context normalised once: the losses are those of the definition, and alike contexts are found."""
+"""The softmax of each distinct context is computed once, and the losses agree with the definition."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ VOCABULARY = 50
 
 
 def elman_model() -> LanguageModel:
-    """Return weights four times as large as training begins with: far from a uniform guess."""
+    """Return a model with weights four times as large as initially, so that its predictions are far from uniform."""
     model = new_model(VOCABULARY, 12, layers=2)
     initialize(model, plain_model({"recurrent_initialization": "orthogonal"}), torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -27,14 +27,14 @@ def elman_model() -> LanguageModel:
 
 
 def random_rows() -> TokenRows:
-    """Return some begin alike, some are equal, one predicts nothing, one is long."""
+    """Return rows of which some begin alike, some are equal, one has nothing to predict, and one is long."""
     draw = np.random.default_rng(0)
     rows = [[2, *draw.integers(4, 8, length).tolist(), 3] for length in (1, 2, 2, 3, 5, 5, 8, 3, 90, 0)]
     return rows_from_lists([*rows, rows[4], rows[8], [2]])
 
 
 def nll_by_definition(model: LanguageModel, rows: TokenRows) -> list[float]:
-    """Return a row at a time, all logits."""
+    """Return the losses row by row, computed with all logits."""
     nll: list[float] = []
     for index in range(len(rows)):
         row = torch.from_numpy(rows.token_ids[rows.offsets[index] : rows.offsets[index + 1]].astype(np.int64))
@@ -74,7 +74,7 @@ def test_equal_contexts_are_found_as_by_comparing_all_pairs() -> None:
 
 @pytest.mark.parametrize("larger", [1.0, 100.0, -100.0])
 def test_probabilities_sum_to_one_however_large_the_logits(larger: float) -> None:
-    """Beyond what float32 can hold of exp(logit): inf, and 0."""
+    """exp(logit) is beyond the range of float32, so that it is inf or 0."""
     model = elman_model()
     with torch.no_grad():
         model.head.weight.mul_(abs(larger))
@@ -88,7 +88,7 @@ def test_probabilities_sum_to_one_however_large_the_logits(larger: float) -> Non
 def test_rare_classes_in_bfloat16_change_little_and_nothing_where_all_are_frequent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Classes as frequent as words are (Zipf 1935), in no order."""
+    """The frequencies of the classes are those of words (Zipf 1935), in random order."""
     draw = torch.Generator().manual_seed(3)
     model = new_model(4_000, 64).eval()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Several prompts at once, each as it would be alone; and a step that computes what the model computes."""
+"""Several prompts in a batch have the same continuations as alone, and a step computes the same as the model."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def test_rows_that_come_and_go_are_read_as_whole_texts(settings: dict[str, objec
     def check(logits: torch.Tensor, read: list[list[int]]) -> None:
         expected = torch.stack([model(torch.tensor([text]))[0][0, -1] for text in read])
         torch.testing.assert_close(logits, expected)
-        assert logits[:, [0, 2]].isinf().all()  # <pad> and <bos> are never predicted
+        assert logits[:, [0, 2]].isinf().all()  # <pad> and <bos> are never predicted.
 
     def join(text: list[int]) -> None:
         logits, state = stepper.read(text, None)
@@ -90,7 +90,7 @@ def test_draws_are_those_of_multinomial() -> None:
 
 
 def settings_of_all_kinds(count: int) -> list[Sampling]:
-    """Return greedy ones among drawn ones, each with its own seed and its own length."""
+    """Return settings with greedy and random sampling, each with its own seed and length."""
     kinds = [
         Sampling(temperature=0),
         Sampling(temperature=1.2),
@@ -107,7 +107,8 @@ def test_a_batch_writes_what_each_prompt_gets_alone(storyteller: Storyteller) ->
     assert continue_batch(model, prompts, samplings, EOS) == alone
     assert len({len(prompt) for prompt in prompts}) > 2
     assert len({len(ids) for ids in alone}) > 2
-    assert {ids[-1] == EOS for ids in alone} == {True, False}  # some end by themselves, some at their length
+    # Some continuations end with <eos>, others at the largest length.
+    assert {ids[-1] == EOS for ids in alone} == {True, False}
     backwards = continue_batch(model, prompts[::-1], samplings[::-1], EOS)
     assert backwards[::-1] == alone
 
@@ -137,7 +138,7 @@ def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
     weights, sampling = InferenceWeights(model), Sampling(maximum_tokens=6, temperature=1.0)
 
     def told(prompts: list[list[int]]) -> list[torch.Tensor]:
-        """Return all logits of each prompt, continued together."""
+        """Return all logits of each prompt when all prompts are continued together."""
         continuations = Continuations(weights, -1, rows_in_products=8)
         found: dict[int, list[torch.Tensor]] = {}
         every = []

@@ -1,4 +1,4 @@
-"""The cost of a token in the generation loop, counted rather than timed; benchmarks/generate.py measures the time."""
+"""The operators of a token in the generation loop are counted. benchmarks/generate.py measures the time."""
 
 from collections import Counter
 from typing import Any
@@ -14,11 +14,11 @@ from rnnlm.models.elman import ElmanCell
 from rnnlm.models.model_factory import build_model
 from tests.configs import plain_model
 
-NEVER = -1  # an <eos> that no model chooses
+NEVER = -1  # An id of <eos> that no model chooses.
 
 
 class Operators(TorchDispatchMode):
-    """Counts the operators that torch runs, by name and shape of what they give."""
+    """A counter of the operators that torch runs, by name and by the shape of the result."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ def operators(weights: InferenceWeights, tokens: int) -> Counter[tuple[str, tupl
 
 
 class HalvedCell(ElmanCell):
-    """A cell of somebody else, made from ours."""
+    """A custom cell that is derived from ours."""
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         output, state = super().step(x, state)
@@ -66,9 +66,9 @@ def test_the_operators_for_each_token_do_not_grow_with_the_length(layers: int) -
     weights = InferenceWeights(model)
     of_10, of_20, of_210 = (operators(weights, tokens) for tokens in (10, 20, 210))
     of_ten_tokens = of_20 - of_10
-    # Two hundred more tokens are twenty times ten more: the same operators, and none of them on anything larger.
+    # Two hundred more tokens need twenty times as many operators as ten more, and none of them has a larger result.
     assert of_210 - of_10 == Counter({call: 20 * count for call, count in of_ten_tokens.items()})
     products = sum(count for (name, _), count in of_ten_tokens.items() if "mm" in name)
-    # h U for each layer, x W for each but the lowest, which looks it up, and the head.
+    # There is h U for each layer, x W for each layer except the lowest, which uses a table, and the head.
     assert products == 10 * (2 * layers)
     assert sum(of_ten_tokens.values()) <= 10 * (3 * layers + 8)

@@ -1,4 +1,4 @@
-"""Losses are held to their definitions in chunks of several sizes, in each precision, with one target or several."""
+"""Cases in which losses are compared with their definitions: several chunk sizes, precisions and numbers of targets."""
 
 import pytest
 import torch
@@ -8,12 +8,15 @@ in_both_precisions = pytest.mark.parametrize(
 )
 in_several_chunks_and_in_one = pytest.mark.parametrize("rows_at_once", [7, 256])
 in_each_precision = pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-TEXT_SHARE = 0.4  # of the first target
+TEXT_SHARE = 0.4  # The weight of the first target.
 with_one_target_and_several = pytest.mark.parametrize("target_count", [1, 3])
 
 
 def with_targets(target_ids: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the targets, (b, t), or for a count of 3 another one, the same, and it again, (b, t, 3)."""
+    """Return the targets, (b, t).
+
+    With a count of 3, add two more targets of which one is equal to the first, (b, t, 3).
+    """
     if count == 1:
         return target_ids
     others = torch.where(target_ids == 0, 0, 3 + target_ids * 7 % 30)

@@ -1,4 +1,4 @@
-"""The exact loss in chunks says what the definition says, and keeps no logits."""
+"""The exact loss in chunks agrees with the definition, and does not store all logits."""
 
 import math
 from functools import partial
@@ -47,9 +47,9 @@ def test_loss_and_gradient_are_those_of_the_definition(
     model = new_model(500, 32)
     initialize(model, plain_model({"recurrent_initialization": "xavier"}), torch.Generator().manual_seed(0))
     with torch.no_grad():
-        model.head.weight.mul_(5)  # probabilities far from uniform
+        model.head.weight.mul_(5)  # The probabilities are far from uniform.
     target_ids = torch.randint(3, 500, (6, 11), generator=torch.Generator().manual_seed(2))
-    target_ids[3, 5:] = 0  # padding
+    target_ids[3, 5:] = 0  # The end of this row is padding.
     target_ids = with_targets(target_ids, target_count)
     definition = partial(exact_cross_entropy, text_share=TEXT_SHARE)
     exact, exact_gradients = losses_and_gradients(definition, model, target_ids)
@@ -60,7 +60,7 @@ def test_loss_and_gradient_are_those_of_the_definition(
     for fast_gradient, exact_gradient in zip(fast_gradients, exact_gradients, strict=True):
         assert fast_gradient.dtype == torch.float32
         assert float((fast_gradient - exact_gradient).norm() / exact_gradient.norm()) < gradient_error
-    assert fast_gradients[1][[0, 2]].abs().max() == 0  # <pad> and <bos> are never predicted
+    assert fast_gradients[1][[0, 2]].abs().max() == 0  # <pad> and <bos> are never predicted.
 
 
 def test_the_text_has_its_share_and_drawn_targets_the_rest() -> None:
@@ -79,7 +79,7 @@ def test_the_text_has_its_share_and_drawn_targets_the_rest() -> None:
 
 @in_each_precision
 def test_a_nearly_impossible_target_has_the_loss_of_the_definition(precision: torch.dtype) -> None:
-    """Its probability, exp(-120), is no float32 any more."""
+    """The probability of the target is exp(-120), which is below the range of float32."""
     model = new_model(40, 32)
     with torch.no_grad():
         model.head.weight.zero_()
@@ -88,13 +88,14 @@ def test_a_nearly_impossible_target_has_the_loss_of_the_definition(precision: to
     target_ids = torch.tensor([[5, 6, 7]])
     exact, exact_gradients = losses_and_gradients(exact_cross_entropy, model, target_ids)
     fast, fast_gradients = losses_and_gradients(ChunkedCrossEntropy(precision), model, target_ids)
-    assert float(exact) == pytest.approx((120 + 3 * math.log(37)) / 3)  # 40 less <pad>, <bos> and class 5
+    # The other classes are 40 without <pad>, <bos> and class 5.
+    assert float(exact) == pytest.approx((120 + 3 * math.log(37)) / 3)
     assert float(fast) == pytest.approx(float(exact), rel=1e-3)
     torch.testing.assert_close(fast_gradients[2], exact_gradients[2], rtol=1e-2, atol=1e-4)
 
 
 def test_in_bfloat16_a_small_loss_is_near_the_definitions() -> None:
-    """Every target has a probability of about 0.99: what is left of 1 is rounded to a tenth."""
+    """Every target has a probability of about 0.99. The difference to 1 has a relative rounding error of a tenth."""
     model = new_model(40, 32)
     with torch.no_grad():
         model.head.weight.zero_()

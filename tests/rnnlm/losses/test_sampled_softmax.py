@@ -1,4 +1,4 @@
-"""The sampled loss: an unbiased sample, the exact loss where it holds every class, gradients of some rows alone."""
+"""The sampled loss is unbiased, equals the exact loss with all classes, and has gradients of some rows only."""
 
 from functools import partial
 
@@ -39,7 +39,7 @@ def language_model(sparse: bool = False) -> LanguageModel:
 def hidden_and_targets() -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     targets = torch.multinomial(torch.from_numpy(UNIGRAM), 60, replacement=True, generator=generator).view(6, 10)
-    targets[2, 4:] = 0  # padding
+    targets[2, 4:] = 0  # The end of this row is padding.
     return torch.randn(6, 10, 16, generator=generator), targets
 
 
@@ -54,7 +54,8 @@ def test_inclusion_probabilities_fill_the_sample(weights: list[float], size: int
     assert inclusion.sum() == pytest.approx(min(size, len(weights)))
     unsure = inclusion < 1
     ratios = inclusion[unsure] / np.array(weights)[unsure]
-    assert ratios == pytest.approx(ratios[:1].repeat(len(ratios)))  # proportional where not certain
+    # Probabilities below 1 are proportional to the weights.
+    assert ratios == pytest.approx(ratios[:1].repeat(len(ratios)))
 
 
 def test_a_sample_of_nothing_is_refused() -> None:
@@ -111,7 +112,7 @@ def test_a_sample_of_all_classes_gives_the_exact_loss(target_count: int, sparse:
 def sampled_cross_entropy(
     loss: SampledCrossEntropy, model: LanguageModel, hidden: torch.Tensor, targets: torch.Tensor, sample: list[int]
 ) -> torch.Tensor:
-    """Return the definition, token by token."""
+    """Return the loss by its definition, token by token."""
     losses = []
     rows = hidden.flatten(0, 1)
     for row, those in zip(rows, targets.reshape(len(rows), -1).tolist(), strict=True):
@@ -170,12 +171,12 @@ def test_only_sampled_and_target_classes_have_a_gradient() -> None:
     assert gradient is not None
     named = set(gradient.coalesce().indices()[0].tolist())
     assert named == set(sample.tolist()) | set(targets.flatten().tolist())
-    assert gradient.to_dense()[0].abs().max() == 0  # <pad>
+    assert gradient.to_dense()[0].abs().max() == 0  # This is the row of <pad>.
 
 
 @in_each_precision
 def test_a_nearly_impossible_target_has_the_loss_of_the_definition(precision: torch.dtype) -> None:
-    """Its probability, exp(-150), is no float32 any more."""
+    """The probability of the target is exp(-150), which is below the range of float32."""
     hidden, targets = hidden_and_targets()
     model = language_model()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The kernel of the loss computes the definition. Without a GPU it runs in Triton's interpreter."""
+"""The kernel agrees with the definition of the loss. Without a GPU it runs in Triton's interpreter."""
 
 from functools import partial
 
@@ -15,7 +15,8 @@ from tests.configs import new_model
 from tests.rnnlm.losses.loss_cases import TEXT_SHARE, with_targets
 
 LOSS_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-ROW_SHAPES = [(1, 7, 1), (3, 7, 2), (5, 1000, 9), (2, 40_000, 1), (2, 70_000, 3)]  # rows, classes, targets
+# The numbers of rows, classes and targets.
+ROW_SHAPES = [(1, 7, 1), (3, 7, 2), (5, 1000, 9), (2, 40_000, 1), (2, 70_000, 3)]
 
 
 def expected_of(logits: Tensor, targets: Tensor, text_share: float) -> tuple[Tensor, Tensor]:
@@ -33,21 +34,21 @@ def test_a_row_becomes_softmax_minus_targets(shape: tuple[int, int, int], scale:
     rows, classes, count = shape
     generator = torch.Generator().manual_seed(0)
     logits = (scale * torch.randn(rows, classes, generator=generator)).to(precision)
-    logits[:, [0, 2]] = float("-inf")  # never predicted
+    logits[:, [0, 2]] = float("-inf")  # These classes are never predicted.
     targets = torch.randint(3, classes, (rows, count), generator=generator)
-    targets[0] = targets[0, 0]  # the same target several times
-    targets[-1] = 0 if rows > 1 else targets[-1]  # padding
+    targets[0] = targets[0, 0]  # All targets of this row are the same.
+    targets[-1] = 0 if rows > 1 else targets[-1]  # This row is padding.
     nll, gradient = expected_of(logits.float(), targets, TEXT_SHARE)
     found, found_nll = logits.to(LOSS_DEVICE, copy=True), torch.empty(rows, device=LOSS_DEVICE)
     subtract_targets(found, targets.to(LOSS_DEVICE), found_nll, TEXT_SHARE)
-    error = 1e-5 if precision == torch.float32 else 8e-3  # the interpreter cuts bits off instead of rounding
+    error = 1e-5 if precision == torch.float32 else 8e-3  # The interpreter truncates bits instead of rounding.
     torch.testing.assert_close(found_nll.cpu().double(), nll, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(found.cpu().double(), gradient, rtol=error, atol=1e-6)
 
 
 @pytest.mark.parametrize("target_count", [1, 3])
 def test_the_loss_with_the_kernel_is_the_definition(target_count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In three chunks, the last one smaller."""
+    """There are three chunks, of which the last one is smaller."""
     monkeypatch.setattr("rnnlm.losses.exact.has_softmax_kernel", lambda device: True)
     for name in ("CPU_CHUNK_LOGITS", "GPU_CHUNK_LOGITS"):
         monkeypatch.setattr(projection, name, 12 * 50)

@@ -1,4 +1,4 @@
-"""Generation the slow way: every token from the whole text before it, by the cell loop; beams in plain lists."""
+"""A slow reference for generation: every token is computed from the whole text before it, and beams are plain lists."""
 
 from unittest.mock import patch
 
@@ -20,7 +20,7 @@ def logits_after(model: LanguageModel, ids: Text) -> Tensor:
 
 
 def greedy(model: LanguageModel, prompt: Text, maximum: int, eos: int | None) -> Text:
-    """Return new ids, `<eos>` among them."""
+    """Return the new ids, including `<eos>`."""
     ids = list(prompt)
     while len(ids) < len(prompt) + maximum and (len(ids) == len(prompt) or ids[-1] != eos):
         ids.append(int(logits_after(model, ids).argmax()))
@@ -30,11 +30,11 @@ def greedy(model: LanguageModel, prompt: Text, maximum: int, eos: int | None) ->
 def beam_search(
     model: LanguageModel, prompt: Text, width: int, maximum: int, eos: int | None, penalty: float
 ) -> list[tuple[Text, float]]:
-    """Return the `width` best texts of new ids with their scores, the best first.
+    """Return the `width` best texts of new ids with their scores, the best one first.
 
-    A score is a log-probability over (number of new ids) ** penalty. In each step, those of
-    the `width` best texts that end are finished, and the `width` best texts that do not end go on. The search is over
-    when `width` texts are finished and no running one is better than the worst of them.
+    A score is a log-probability divided by (number of new ids) ** penalty. In each step, those of the `width` best
+    texts that end are finished, and the `width` best texts that do not end continue. The search ends when `width` texts
+    are finished and no running one is better than the worst of them.
     """
     running: list[tuple[Text, float]] = [([], 0.0)]
     finished: list[tuple[Text, float]] = []

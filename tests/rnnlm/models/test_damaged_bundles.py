@@ -1,4 +1,4 @@
-"""Damaged and hostile model folders end in a ModelError of at most three lines, before anything is built from them."""
+"""Damaged and hostile model folders cause a ModelError of at most three lines, before anything is built from them."""
 
 import json
 import shutil
@@ -100,7 +100,7 @@ CONFIGURATIONS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def folder(storyteller: Storyteller, tmp_path: Path) -> Path:
-    """Return a model's folder of the test's own."""
+    """Return a copy of a model's folder for this test."""
     return Path(shutil.copytree(storyteller.folder, tmp_path / "model"))
 
 
@@ -114,7 +114,7 @@ def refused(folder: Path, told: str = ".") -> None:
     with pytest.raises(RnnlmError, match=told) as error:
         load(folder)
     assert len(str(error.value).splitlines()) <= 3
-    assert str(error.value).isascii()  # what a file says is spelled out
+    assert str(error.value).isascii()  # Characters from a file are escaped.
 
 
 def change_json(path: Path, change: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ def test_a_damaged_file_is_reported(folder: Path, name: str, harm: str) -> None:
 
 @pytest.mark.parametrize("change", CONFIGURATIONS, ids=str)
 def test_a_hostile_configuration_is_reported(folder: Path, change: dict[str, Any]) -> None:
-    """Both rnnlm and the reader that a registered model carries refuse it."""
+    """Both rnnlm and the reader in a registered model refuse the configuration."""
     change_json(folder / "config.json", change)
     refused(folder)
     with pytest.raises(ValueError, match=r"config\.json|model\.safetensors"):
@@ -269,7 +269,7 @@ def weights_are_whole_numbers(tensors: dict[str, np.ndarray]) -> None:
         first_is(float("nan")),
         first_is(float("inf")),
         first_is(float("-inf")),
-        first_is(1e30),  # as if one bit of the first weight's exponent had flipped
+        first_is(1e30),  # This is the effect of a flipped bit in the exponent of the first weight.
         first_is(-3e38),
         first_is(2e5),
         a_weight_is_missing,
@@ -285,7 +285,7 @@ def test_weights_that_training_does_not_give_are_reported(
 
 
 def test_states_that_grow_without_a_bound_are_reported() -> None:
-    """Finite weights of a network that is no contraction: its states leave the numbers after some tokens."""
+    """The weights of the network are finite, but its states grow until they overflow after some tokens."""
     model = random_model("elman", 50, nonlinearity="relu")
     for cell in model.stack.cells:
         cell.U.data.fill_(9e4)
@@ -348,7 +348,7 @@ def test_counts_that_training_does_not_give_are_reported(folder: Path, harm: str
 def test_a_folder_does_not_choose_a_module_to_import(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Home, where: str, module: str
 ) -> None:
-    """Neither rnnlm, nor transformers' class, nor the reader that a registered model carries."""
+    """Neither rnnlm, nor the class for transformers, nor the reader in a registered model imports the module."""
     (tmp_path / "harmful_layer").mkdir()
     for name in ("__init__", "deeper"):
         (tmp_path / "harmful_layer" / f"{name}.py").write_text("raise SystemExit('imported')")
@@ -357,10 +357,10 @@ def test_a_folder_does_not_choose_a_module_to_import(
     config = json.loads((folder / "config.json").read_text())
     change_json(folder / "config.json", kind if where == "network" else {"members": [config, config | kind]})
     refused(folder, "RNNLM_OWN_LAYERS")
-    with pytest.raises(ImportError, match="nobody here has imported"):
+    with pytest.raises(ImportError, match="has not been imported here"):
         read_saved_model(folder)
     if where == "network":
-        with pytest.raises(ImportError, match="nobody here has imported"):
+        with pytest.raises(ImportError, match="has not been imported here"):
             RnnlmForCausalLM(RnnlmConfig(**config | kind))
     assert module not in sys.modules
 
@@ -368,9 +368,7 @@ def test_a_folder_does_not_choose_a_module_to_import(
 def test_a_module_that_is_imported_already_gives_only_layers(folder: Path, home: Home) -> None:
     change_json(folder / "config.json", {"kind": "subprocess:Popen"})
     refused(folder, "not a Cell")
-    change_json(
-        folder / "config.json", {"kind": "transformers:BertModel"}
-    )  # transformers imports a class when its name is looked up
+    change_json(folder / "config.json", {"kind": "transformers:BertModel"})
     refused(folder, "no BertModel|not a Cell|RNNLM_OWN_LAYERS")
 
 

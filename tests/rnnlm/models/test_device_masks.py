@@ -1,4 +1,4 @@
-"""Masks drawn by a kernel depend on seed, row and unit alone. Without a GPU it runs in Triton's interpreter."""
+"""Masks drawn by a kernel depend only on seed, row and unit. Without a GPU the kernel runs in Triton's interpreter."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Where training runs, and how a GPU multiplies there."""
+"""The choice of the device, and how a GPU multiplies matrices."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def test_freed_memory_stays_for_the_next_step() -> None:
         )
         for setting in ("", "keep_freed_memory()")
     }
-    assert faults["keep_freed_memory()"] < 1_000  # pages, of the 20 arrays' 327,680
+    assert faults["keep_freed_memory()"] < 1_000  # This is the number of page faults. The 20 arrays have 327,680 pages.
     assert faults[""] > 100_000
 
 
@@ -54,7 +54,10 @@ def test_a_named_device_that_is_absent_is_refused_in_one_line() -> None:
 
 
 def test_every_tensor_of_a_step_is_sent() -> None:
-    """To the device `meta`, which takes no memory: of a dataclass with tuples, a dictionary and what is None."""
+    """The values are sent to the device `meta`, which needs no memory.
+
+    They are a dataclass with tuples, a dictionary and None.
+    """
     masks = Masks(torch.ones(4), None, (torch.ones(2), torch.ones(3)), None, {"cells.0.U": torch.ones(5)})
     sent = to_device(masks, torch.device("meta"))
     assert (sent.inputs, sent.outputs) == (None, None)

@@ -1,4 +1,4 @@
-"""An ensemble's probability is the mean of its networks', however it is asked for, and is saved as one model."""
+"""An ensemble's probability is the mean over its networks in every function, and it is saved as one model."""
 
 from pathlib import Path
 
@@ -22,12 +22,12 @@ IDS = torch.tensor([[2, 5, 9, 7, 30, 5, 5, 8], [2, 6, 6, 6, 12, 49, 4, 10]])
 
 
 def ensemble_of_three() -> Ensemble:
-    """Return an ensemble of three kinds, whose states have different shapes."""
+    """Return an ensemble of networks of three kinds, whose states have different shapes."""
     return joined([random_model(kind, VOCABULARY) for kind in ("elman", "lstm", "transformer")], SHARES).eval()
 
 
 def mean_probabilities(ensemble: Ensemble) -> torch.Tensor:
-    """Compute the mean probabilities by definition, (b, t, V)."""
+    """Return the mean probabilities by their definition, (b, t, V)."""
     parts = [network(IDS)[0].double().softmax(-1) for network in ensemble.networks]
     return sum(part * share for part, share in zip(parts, SHARES.tolist(), strict=True))  # type: ignore[return-value]
 

@@ -1,4 +1,4 @@
-"""Kernels for recurrences compute what a loop in float64 computes. Without a GPU they run in Triton's interpreter."""
+"""Kernels for recurrences compute the same as a loop in float64. Without a GPU they run in Triton's interpreter."""
 
 import pytest
 import torch
@@ -9,9 +9,10 @@ from rnnlm.models.elman import SLOPES
 from rnnlm.models.full_recurrence import KERNEL_NONLINEARITIES, FullRecurrence
 
 KERNEL_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-# Each has what it computes right: a GPU's layers use the kernel in bfloat16 alone.
+# On a GPU the kernel is tested in bfloat16, because layers use it only in this precision. The interpreter is tested in
+# float32.
 KERNEL_PRECISION, KERNEL_ERROR = (torch.bfloat16, 3e-2) if KERNEL_DEVICE == "cuda" else (torch.float32, 2e-5)
-RECURRENCE_SHAPES = [  # rows, steps, inputs, units
+RECURRENCE_SHAPES = [  # Rows, time steps, inputs and units.
     (1, 1, 3, 5),
     (17, 2, 5, 5),
     (16, 3, 16, 16),
@@ -41,7 +42,7 @@ def looped(x: Tensor, h: Tensor, W: Tensor, U: Tensor, b: Tensor, nonlinearity: 
 
 
 def compare(given: list[Tensor], nonlinearity: str) -> None:
-    """Compare states, the last state and the gradients of all inputs, where a loss reads both results."""
+    """Compare the states, the last state, and the gradients of all inputs for a loss that depends on both results."""
     results = []
     for is_kernel in (False, True):
         kind = torch.float32 if is_kernel else torch.float64
@@ -53,7 +54,7 @@ def compare(given: list[Tensor], nonlinearity: str) -> None:
         factors = values(*states.shape, seed=5).to(states.device, states.dtype)
         ((states * factors).sum() + (last * factors[:, 0].to(last.dtype)).sum()).backward()
         results.append([one.detach().cpu().double() for one in (states, last, *(leaf.grad for leaf in leaves))])
-    # A rounded sum near zero has the other slope.
+    # If a sum near zero is rounded to the other sign, relu has another slope there.
     error = KERNEL_ERROR * (10 if nonlinearity == "relu" else 1)
     for expected, found in zip(*results, strict=True):
         assert torch.isfinite(found).all()
@@ -75,7 +76,7 @@ def test_a_block_of_256_units_is_the_loop() -> None:
 def test_programs_that_share_rows_compute_the_loop(
     shape: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the interpreter, which runs them one after the other, each has its rows for itself."""
+    """The interpreter runs the programs one after the other, so here each of them has its own rows."""
     monkeypatch.setattr(full_recurrence, "UNITS_OF_ONE_PROGRAM", 4)
     monkeypatch.setattr(full_recurrence, "COLUMNS_AT_ONCE", 16 if KERNEL_DEVICE == "cuda" else 64)
     monkeypatch.setattr(full_recurrence, "processors_of", lambda device: 4 if KERNEL_DEVICE == "cuda" else 1)
@@ -114,7 +115,7 @@ def test_only_one_result_may_have_a_gradient() -> None:
 @pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 6, 5), (3, 29, 70)], ids=str)
 def test_the_diagonal_kernel_is_the_loop(shape: tuple[int, int, int], nonlinearity: str) -> None:
-    """Rows, steps, units."""
+    """The shapes are rows, time steps and units."""
     rows, steps, units = shape
     a, u, h0 = values(steps, rows, units, seed=0), values(units, seed=1, scale=0.5), values(rows, units, seed=2)
     expected = [h0]

@@ -1,4 +1,4 @@
-"""All kernels compile for a GPU that this machine need not have."""
+"""All kernels can be compiled for a GPU, even on a machine without one."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""One list of kinds: networks, counts alone, and custom layers, each through every stage to a bundle."""
+"""All kinds of models, including n-gram models and custom layers, pass through every stage up to a bundle."""
 
 import shutil
 import sys
@@ -62,13 +62,16 @@ def test_a_wrong_kind_gets_a_suggestion(kind: str, hint: str) -> None:
 
 
 def test_counts_alone_need_an_order() -> None:
-    with pytest.raises(ValueError, match="counts of 1 to 5"):
+    with pytest.raises(ValueError, match="counts from 1 to 5"):
         ModelConfig(kind="kneser-ney", counts=0)
 
 
 @pytest.mark.long
 def test_counts_alone_are_a_model_like_any_other(register: Registrar) -> None:
-    """Trained in one pass, evaluated, written with and registered; the figure is that of the counts."""
+    """An n-gram model is trained in one pass, evaluated, sampled from and registered.
+
+    The score is that of the n-gram model.
+    """
     candidate = with_model(register, {"model.kind": "kneser-ney", "model.counts": 3})
     score = candidate.evaluation.scores["test"]
     assert (score.model, score.network, score.counts) == ("3-gram counts", None, None)
@@ -91,7 +94,7 @@ def test_counts_alone_are_a_model_like_any_other(register: Registrar) -> None:
 def test_an_own_layer_becomes_champion_and_works_without_rnnlm(
     register: Registrar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Registration loads the bundle in a process that has neither."""
+    """Registration loads the bundle in a process that has neither rnnlm nor the layer's module."""
     (tmp_path / "leaky_cells.py").write_text(OWN_CELL)
     monkeypatch.syspath_prepend(str(tmp_path))
     settings = {"model.kind": "leaky_cells:Leaky"}
@@ -123,7 +126,7 @@ def test_an_own_layer_is_imported_again_only_where_it_was_trained(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A later process finds it in this home; another home does, if its user names the module."""
+    """A later process may import the layer in this home. In another home, the user must name the module."""
     (tmp_path / "later_cells.py").write_text(OWN_CELL)
     monkeypatch.syspath_prepend(str(tmp_path))
     config = changed(toy_config, {"model.kind": "later_cells:Leaky"})
@@ -151,7 +154,7 @@ def test_a_custom_layer_with_unknown_weights_is_refused(tmp_path: Path, monkeypa
 
 
 def with_model(register: Registrar, settings: dict[str, object]) -> Registrar:
-    """Return the registrar of another model of the same text, trained and evaluated."""
+    """Return the registrar of another model of the same text, which is trained and evaluated."""
     home, dataset = register.home, register.dataset
     config = changed(register.config, settings)
     run = run_training(home, config, dataset, untracked)

@@ -1,4 +1,4 @@
-"""Every kind of model: its definition, step by step, and its fast form are one function; no kind sees the future."""
+"""The definition and the fast form of every kind of model compute the same function, which never uses future tokens."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ IDS = torch.tensor([[2, 4, 5, 6, 3, 7, 8, 9, 10], [2, 9, 9, 4, 10, 5, 7, 3, 4]])
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_stepwise_reading_equals_one_pass(kind: ModelKind) -> None:
-    """In values and gradients, from a state that has been carried in."""
+    """Values and gradients are equal. The initial state is not zero."""
     results = []
     for by_steps in (False, True):
         model = model_of(kind)
@@ -117,7 +117,7 @@ def test_no_output_depends_on_a_later_token(kind: ModelKind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_changes_nothing(kind: ModelKind) -> None:
-    """On the left with a mask, and on the right for the tokens before it."""
+    """Padding on the left has a mask. Padding on the right does not affect the tokens before it."""
     model = model_of(kind)
     expected, last = model(IDS[:1, :5])
     padded = torch.cat([torch.zeros(1, 3, dtype=torch.int64), IDS[:1, :5]], dim=1)
@@ -172,7 +172,7 @@ def test_the_scan_equals_the_recurrence(steps: int) -> None:
 
 
 def test_minimal_cells_by_hand() -> None:
-    """One unit, as the paper's appendix writes them."""
+    """A single unit is computed by the equations in the paper's appendix."""
     x, h = torch.tensor([[0.5]]), torch.tensor([[0.25]])
 
     def sigmoid(value: float) -> float:
@@ -180,7 +180,7 @@ def test_minimal_cells_by_hand() -> None:
 
     gru = MinGRUCell(1, 1)
     gru.W.data, gru.b.data = torch.tensor([[1.0, 2.0]]), torch.tensor([0.5, -2.0])
-    z, candidate = sigmoid(1.0), sigmoid(-1.0)  # x W + b = 1 and -1
+    z, candidate = sigmoid(1.0), sigmoid(-1.0)  # x W + b is 1 and -1.
     assert gru.step(x, h)[0].item() == pytest.approx((1 - z) * 0.25 + z * candidate)
     lstm = MinLSTMCell(1, 1)
     lstm.W.data, lstm.b.data = torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([0.5, -2.0, 0.5])
@@ -190,7 +190,7 @@ def test_minimal_cells_by_hand() -> None:
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 8])
 def test_a_feed_forward_network_is_one_layer_on_the_last_four_inputs(steps: int) -> None:
-    """Inputs before the text are zeros."""
+    """Inputs before the beginning of the text are zeros."""
     cell = FeedForwardCell(3, 5).double()
     fill(cell)
     x = drawn(2, steps, 3)
@@ -204,9 +204,9 @@ def test_a_feed_forward_network_is_one_layer_on_the_last_four_inputs(steps: int)
 @pytest.mark.parametrize("steps", [1, 4, 9])
 @pytest.mark.parametrize("name", ["llama", "mistral"])
 def test_the_transformer_is_that_of_transformers_with_the_same_weights(name: str, steps: int) -> None:
-    """Llama, whose attention reaches back to the start, and Mistral, the same with a window, here of 4 tokens.
+    """The reference models are Llama, whose attention is unlimited, and Mistral with a window of 4 tokens.
 
-    In values and gradients; transformers normalizes in float32.
+    Values and gradients are equal. transformers normalizes in float32.
     """
     close = {"atol": 1e-5, "rtol": 1e-4}
     from transformers.models.llama import LlamaConfig, LlamaModel
@@ -259,7 +259,7 @@ def norm_of(model: LanguageModel) -> Tensor:
 
 @pytest.mark.parametrize("steps", [1, 4, CHUNK + 1, 2 * CHUNK + 3])
 def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int) -> None:
-    """In values and gradients, step by step and by chunks, from a carried state, which is in float32 there."""
+    """Values and gradients are equal, step by step and in chunks, from a carried state, which is float32 there."""
     close = {"atol": 1e-5, "rtol": 1e-4}
     from transformers.models.xlstm import xLSTMConfig
     from transformers.models.xlstm.modeling_xlstm import xLSTMBlock
@@ -272,7 +272,7 @@ def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int
             ffn_round_up_to_multiple_of=8,
             norm_reduction_force_float32=False,
             eps=0.0,
-            gate_soft_cap=1e9,  # none
+            gate_soft_cap=1e9,  # The cap is so high that it has no effect.
         )
     ).double()
     block = XLSTMBlock(8, 8, heads=2, layer=0).double()
@@ -300,7 +300,7 @@ def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int
     before, x = drawn(3, 5, 8), drawn(3, steps, 8, seed=3)
     expected, (C, n, m) = reference(x, reference(before)[1])
     expected.square().sum().backward()
-    # Keys divided by √d, as in the paper; in transformers queries are.
+    # The keys are divided by √d as in the paper. In transformers the queries are divided.
     expected_state = torch.cat([C.flatten(1) / 2, n.flatten(1) / 2, m.flatten(1)], dim=1)
     for run in (block.loop, block.sequence):
         block.zero_grad()
@@ -313,7 +313,7 @@ def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int
 
 
 def test_an_slstm_is_its_formulas_without_stabilization() -> None:
-    """Equations 8 to 14 of the paper, unit by unit, with a recurrent matrix for each head; in values and gradients."""
+    """The cell equals equations 8 to 14 of the paper in values and gradients, with a recurrent matrix for each head."""
     cell = SLSTMCell(6, heads=2).double()
     fill(cell)
     x = drawn(2, 7, 6)
@@ -356,7 +356,7 @@ def test_an_slstm_is_its_formulas_without_stabilization() -> None:
 @pytest.mark.parametrize("cell_type", [MLSTMCell, SLSTMCell])
 @pytest.mark.parametrize("bias", [-300.0, -20.0, 20.0, 300.0])
 def test_exponential_gates_of_any_size_are_safe(cell_type: type[MLSTMCell | SLSTMCell], bias: float) -> None:
-    """exp(300) overflows in float32 and exp(-300) is 0. Values equal those in float64; gradients are finite."""
+    """exp(300) overflows in float32, and exp(-300) is 0. Values equal those in float64, and gradients are finite."""
     cell = cell_type(8, 2)
     fill(cell)
     with torch.no_grad():
@@ -384,7 +384,7 @@ def test_an_xlstm_begins_by_remembering_and_has_both_kinds_of_layers() -> None:
 
 
 class ProjectedGRU(GRUCell):
-    """A custom layer with another matrix, and no initialize() of its own."""
+    """A custom layer with an additional matrix, but without its own initialize()."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -392,7 +392,7 @@ class ProjectedGRU(GRUCell):
 
 
 def test_matrices_that_nobody_initializes_are_named() -> None:
-    """They would be 0, as biases are, and learn nothing."""
+    """They would be 0 like biases, and would not learn."""
     own = plain_model({"kind": f"{__name__}:ProjectedGRU", "hidden_size": 6})
     with pytest.raises(ConfigError, match="it has V besides W, U and biases"):
         build_model(own, 20, seed=0)
@@ -403,7 +403,7 @@ class DerivedElman(ElmanCell):
 
 
 class DerivedLSTM(LSTMCell):
-    """The same from a gated one."""
+    """A custom layer that is derived from a gated one."""
 
 
 @pytest.mark.parametrize(("kind", "derived"), [("elman", DerivedElman), ("lstm", DerivedLSTM)])

@@ -1,4 +1,4 @@
-"""A network mixed with counts is a probability, is stored with the model, and is refused if it is damaged."""
+"""The mixture of a network with an n-gram model is a probability distribution, is stored, and is checked for damage."""
 
 import itertools
 from collections.abc import Callable
@@ -23,11 +23,11 @@ Arrays = dict[str, np.ndarray]
 
 
 def test_probabilities_sum_to_one_and_agree_however_they_are_asked_for(storyteller: Storyteller) -> None:
-    """On 500 contexts of the test split: of every word, of the given word, and step by step."""
+    """On 500 contexts of the test split, the probabilities of all words, of given words, and of single steps agree."""
     model = storyteller.model()
     mixture = model.mixture
     assert mixture is not None
-    assert 0 < mixture.shares.max() < 1  # both parts count
+    assert 0 < mixture.shares.max() < 1  # Both parts of the mixture have a positive weight.
     source = StoredSplit(storyteller.dataset, "test")
     rows = source.read(0, 100)
     for row, (first, last) in enumerate(itertools.pairwise(rows.offsets)):

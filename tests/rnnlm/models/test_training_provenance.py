@@ -1,4 +1,4 @@
-"""A model's folder names its training text completely, or an error says what is missing."""
+"""A model's folder contains complete information about its training text. Otherwise an error says what is missing."""
 
 from rnnlm.models.training_provenance import read_training_provenance
 from rnnlm.storage.records import DatasetRecord, RunRecord

@@ -1,4 +1,4 @@
-"""Batches hold every token once, in an order that the seed decides."""
+"""Batches contain every token once, in an order that depends on the seed."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,13 @@ from rnnlm.sequences.segmentation import Mode, TokenRows, ends, rows_from_lists
 
 
 def sentences(count: int = 57) -> TokenRows:
-    """Return the rows of which the i-th is <bos>, then i % 9 + 1 times the token 10 + i."""
+    """Return rows of which number i is <bos> followed by the token 10 + i, repeated i % 9 + 1 times."""
     rows = [[2] + [10 + index] * (index % 9 + 1) for index in range(count)]
     return TokenRows(np.concatenate(rows).astype(np.int32), ends(np.array([len(row) for row in rows])))
 
 
 def stream(blocks: int = 5, length: int = 20) -> TokenRows:
-    """Return the numbers 10, 11, 12, … in blocks that overlap by one."""
+    """Return the numbers 10, 11, 12, … in blocks that overlap by one token."""
     rows = [np.arange(10 + length * index, 10 + length * (index + 1) + 1) for index in range(blocks)]
     return TokenRows(np.concatenate(rows).astype(np.int32), np.arange(blocks + 1) * (length + 1))
 
@@ -46,7 +46,7 @@ def expected(tokens: TokenRows) -> list[int]:
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut a small split into many chunks and windows."""
+    """Reduce the sizes, so that a small split has many chunks and windows."""
     monkeypatch.setattr(batches, "CHUNK_ROWS", 5)
     monkeypatch.setattr(batches, "POOL_CHUNKS", 3)
     monkeypatch.setattr(batches, "BUCKET_BATCHES", 2)
@@ -59,13 +59,13 @@ def test_many_windows_hold_every_row_once(count: int) -> None:
     tokens = sentences(count)
     batches = training_batches(tokens, "sentence", 4, 35, seed=3, epoch=1)
     assert targets(batches) == expected(tokens)
-    assert [batch.input_ids.shape[0] for batch in batches].count(4) == count // 4  # only one may be smaller
+    assert [batch.input_ids.shape[0] for batch in batches].count(4) == count // 4  # Only one batch may be smaller.
     assert len(batches) == TrainingBatches(tokens, "sentence", 4, 35, 3).batches_an_epoch
 
 
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("mode", ["sentence", "stream"])
-@pytest.mark.parametrize("world_size", [2, 3, 6])  # of 6 ranks two have no row of a batch of 4
+@pytest.mark.parametrize("world_size", [2, 3, 6])  # With 6 ranks, two of them have no row of a batch of 4.
 def test_ranks_share_every_batch_of_one_process(mode: Mode, world_size: int) -> None:
     tokens = sentences() if mode == "sentence" else stream()
     whole = training_batches(tokens, mode, 4, 7, seed=0, epoch=0)
@@ -111,7 +111,7 @@ def test_the_order_depends_on_seed_and_epoch() -> None:
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 1)
     assert order(1, 0) != order(2, 0)
-    # Philox counts, so these very numbers come on any machine.
+    # Philox is a counter-based generator, so these numbers are the same on every machine.
     assert order(1, 0)[0] == [50, 59, 14, 32]
 
 
@@ -154,7 +154,7 @@ def test_windows_over_several_reads_are_those_of_one(monkeypatch: pytest.MonkeyP
 
 
 class Counted(TokenRows):
-    """Rows that note which of them are read."""
+    """Rows that record which of them are read."""
 
     ranges: list[tuple[int, int]] = []
 
@@ -184,7 +184,8 @@ def test_skipped_batches_are_not_read() -> None:
     source = Counted(rows.token_ids, rows.offsets)
     source.ranges.clear()
     assert len(list(TrainingBatches(source, "sentence", 4, 35, 3, range(2), first_batch=2 * 31 - 1))) == 1
-    assert sum(last - first for first, last in source.ranges) <= 3 * 5 + 3  # the last window, and those that waited
+    # Only the last window and the rows left from earlier pools are read.
+    assert sum(last - first for first, last in source.ranges) <= 3 * 5 + 3
 
 
 def test_a_batch_of_long_rows_is_small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The same corpus as one file and as Parquet parts: equal rows, batches and scores."""
+"""The same corpus in one file and in Parquet parts has the same rows, batches and scores."""
 
 import pickle
 import random
@@ -29,7 +29,7 @@ from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 from tests.conftest import home_in
 from tests.rnnlm.extensions.scoring.test_document_reader import read
 
-pytestmark = pytest.mark.long  # the datasets of a module take seconds
+pytestmark = pytest.mark.long  # The datasets of this module take seconds.
 TABLES = {
     "shifted_sequences": "split, sequence_id",
     "documents": "document_id",
@@ -39,13 +39,13 @@ TABLES = {
 
 
 class Forms(NamedTuple):
-    home: Home  # of the parts
+    home: Home  # The home of the dataset in parts.
     file: DatasetRecord
     parts: DatasetRecord
 
 
 def sentences(count: int, seed: int) -> str:
-    """Return the lines of 0 to 12 words, in paragraphs of up to 5 lines."""
+    """Return lines of 0 to 12 words, in paragraphs of up to 5 lines."""
     drawn = random.Random(seed)
     lines = [" ".join(drawn.choices("abcdefgh", k=drawn.randint(1, 12))) for _ in range(count)]
     return "".join(f"{line}\n" + ("\n" if drawn.random() < 0.2 else "") for line in lines)
@@ -60,7 +60,10 @@ def store(home: Home, text: Path, mode: Mode, **settings: int) -> DatasetRecord:
 
 @pytest.fixture(scope="module", params=["sentence", "stream"])
 def forms(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Forms:
-    """Return both forms of a dataset, in folders whose names mean something to globs and to lists of folders."""
+    """Return both forms of a dataset.
+
+    The names of their folders contain characters that are special in globs and lists.
+    """
     folder = tmp_path_factory.mktemp("a, [1] 'b")
     (folder / "text").mkdir()
     for seed, split in enumerate(SPLITS):
@@ -118,7 +121,7 @@ def test_every_range_is_read_equally(forms: Forms) -> None:
 def test_a_moved_dataset_is_read_from_any_working_directory(
     forms: Forms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also from the folder of another dataset, whose parts have the same names."""
+    """This includes the folder of another dataset, whose parts have the same names."""
     moved = tmp_path / "moved [2], it's" / forms.parts.dataset_id
     shutil.copytree(forms.parts.folder, moved)
     other = tmp_path / "other"
@@ -133,7 +136,8 @@ def test_a_moved_dataset_is_read_from_any_working_directory(
     assert counted == [(dataset.sequence_counts["train"],)]
     assert len(StoredSplit(dataset, "train").read(0, 10)) == 10
     monkeypatch.chdir(moved)
-    with duckdb.connect("sequences.duckdb", read_only=True) as connection:  # as docs/reference/home.md says
+    # The command is that of docs/reference/home.md.
+    with duckdb.connect("sequences.duckdb", read_only=True) as connection:
         counted = connection.execute("select count(*) from shifted_sequences where split = 'train'").fetchall()
     assert counted == [(dataset.sequence_counts["train"],)]
 
@@ -152,7 +156,7 @@ def test_a_removed_and_an_altered_part_are_reported(forms: Forms, tmp_path: Path
     with pytest.raises(DatasetError, match=rf"{parts[1].name}: missing; run again with --force sequences"):
         source.read(0, len(source))
     with pytest.raises(DatasetError, match=r"train-000000000000\.parquet: row .* is missing"):
-        StoredSplit(dataset, "train").read(0, len(source))  # lists the parts that are there
+        StoredSplit(dataset, "train").read(0, len(source))  # This call reads the list of existing parts.
     with connect(dataset) as connection, pytest.raises(duckdb.IOException, match=parts[1].name):
         connection.execute("select count(*) from shifted_sequences").fetchall()
 

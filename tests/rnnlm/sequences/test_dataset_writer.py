@@ -1,4 +1,4 @@
-"""The contents of a dataset file, counted by hand."""
+"""The contents of a dataset file equal those counted by hand."""
 
 import hashlib
 from pathlib import Path
@@ -21,7 +21,7 @@ from rnnlm.storage.stages import STAGE_VERSIONS
 from rnnlm.tokenizers.text_tokenizer import PLAIN_END_BITS, PLAIN_GAP_BITS
 from rnnlm.tokenizers.tokenizer_training import train_tokenizer
 
-# ids: <pad> 0, <unk> 1, <bos> 2, <eos> 3, then a 4 (4 times), b 5 (twice), c 6 (once)
+# The ids are <pad> 0, <unk> 1, <bos> 2, <eos> 3, a 4 (4 times), b 5 (twice), c 6 (once).
 TRAIN = "a b a b a\n\na c\n"
 VALID = "a a\n"
 TEST = "b zz a\n"
@@ -61,7 +61,7 @@ def test_a_long_sentence_becomes_rows_that_overlap_by_one(home: Home, tmp_path: 
 @pytest.mark.long
 def test_blocks_of_a_stream_overlap_by_one(home: Home, tmp_path: Path) -> None:
     dataset = store(home, tmp_path / "c", mode="stream", block_length=4)
-    # <bos> a b a b | b a <eos> <eos>(blank line) a | a c <eos>
+    # The rows are <bos> a b a b | b a <eos> <eos>(blank line) a | a c <eos>.
     assert rows(dataset, "token_ids") == [[2, 4, 5, 4, 5], [5, 4, 3, 3, 4], [4, 6, 3]]
     assert dataset.predicted_tokens == {"train": 10, "valid": 3, "test": 4}
 
@@ -81,17 +81,18 @@ def test_a_dataset_that_breaks_a_check_is_not_marked_complete(
 @pytest.mark.long
 def test_sizes_and_unknown_words_of_a_split(home: Home, tmp_path: Path) -> None:
     facts = split_facts(store(home, tmp_path / "c"), "test")
-    bits = 8 * 3 + 2 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS  # zz and its end; gaps between and around three words
+    # The bits of zz and its end, and of the gaps between and around three words.
+    bits = 8 * 3 + 2 * PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
     assert (facts.byte_count, facts.predicted_tokens, facts.unknown_tokens) == (7, 4, 1)
     assert facts.restoration_bits == pytest.approx(bits)
 
 
 def test_baselines_by_hand(home: Home, tmp_path: Path) -> None:
-    """Training targets: a 4, b 2, c 1, <eos> 2, and <unk> never, which counts as once: 10 in all."""
+    """The training targets are a 4, b 2, c 1 and <eos> 2. <unk> never occurs but counts as 1. The total is 10."""
     dataset = store(home, tmp_path / "c")
     assert list(training_counts(dataset)) == [0, 0, 0, 2, 4, 2, 1]
-    measured = baselines(dataset, "test")  # b <unk> a <eos>
-    assert measured.uniform_perplexity == 5  # <unk> <eos> a b c
+    measured = baselines(dataset, "test")  # The test tokens are b <unk> a <eos>.
+    assert measured.uniform_perplexity == 5  # The predictable tokens are <unk> <eos> a b c.
     assert measured.unigram_perplexity == pytest.approx((0.2 * 0.1 * 0.4 * 0.2) ** (-1 / 4))
     logarithms = unigram_log_probabilities(dataset)
     assert logarithms[[3, 4, 1]] == pytest.approx([-1.6094379, -0.9162907, -2.3025851])
@@ -124,7 +125,7 @@ def test_many_documents_in_small_batches_give_the_same_rows(
     before = rows(whole, "token_ids")
     monkeypatch.setattr(corpus_shards, "SHARD_BYTES", 40)
     monkeypatch.setattr(table_writer, "TOKENS_AT_ONCE", 30)
-    monkeypatch.setitem(STAGE_VERSIONS, "sequences", -1)  # another folder
+    monkeypatch.setitem(STAGE_VERSIONS, "sequences", -1)  # Another version is stored in another folder.
     again = store(home, tmp_path / "c", train, mode="stream", block_length=10)
     assert again.dataset_id != whole.dataset_id
     assert rows(again, "token_ids") == before
@@ -152,7 +153,7 @@ def test_a_vocabulary_of_more_than_two_bytes_is_stored_in_four(home: Home, tmp_p
 
 @pytest.mark.long
 def test_golden_output_changes_only_with_the_stage_version(home: Home, tmp_path: Path) -> None:
-    """When this fails the stored output has changed: raise the stage's version, and the digest here."""
+    """If this test fails, the stored output has changed. Increase the stage's version, and change the digest here."""
     digest = hashlib.sha256()
     for mode in ("sentence", "stream"):
         dataset = store(home, tmp_path / "c", mode=mode, context_length=4, block_length=4)

@@ -1,4 +1,4 @@
-"""Lines become rows, counted by hand and against the definition in plain Python."""
+"""The rows of lines equal those counted by hand, and those of a definition in plain Python."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The one shift of the library is that of the stored columns, and every kind of batch holds it."""
+"""The library's shift by one equals that of the stored columns, and every kind of batch uses it."""
 
 import itertools
 

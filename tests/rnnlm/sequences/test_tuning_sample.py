@@ -1,4 +1,4 @@
-"""A sample is spread over the split, has about the size asked for, and reads like any source."""
+"""A sample is spread over the split, has about the requested size, and can be read like any source."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from rnnlm.sequences.tuning_sample import RowSample
 
 @pytest.fixture
 def rows() -> TokenRows:
-    """Return 1,000 rows of 1 to 9 predicted tokens each. Row i holds nothing but the number 4 + i."""
+    """Return 1,000 rows with 1 to 9 predicted tokens each. All tokens of row i are the number 4 + i."""
     return rows_from_lists([[2, *[4 + row] * (1 + row % 9)] for row in range(1_000)])
 
 

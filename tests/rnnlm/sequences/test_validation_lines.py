@@ -1,4 +1,4 @@
-"""Which tokens choose is decided line by line, in every mode, and no judging token is in the tuning sample."""
+"""Tokens are assigned to selection line by line in every mode, and no token for comparison is in the tuning sample."""
 
 import random
 from collections.abc import Callable
@@ -55,7 +55,10 @@ def sentences(count: int) -> str:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, str], tuple[CorpusRecord, DatasetRecord]]:
-    """Give the corpus and the dataset of 300 lines for the number of a cut and a kind of tokenizer, made once each."""
+    """Return a function that returns the corpus and the dataset of 300 lines for a cut and a kind of tokenizer.
+
+    Each of them is created once.
+    """
     folder = tmp_path_factory.mktemp("cuts")
     home = Home(folder / "home")
     return cache(lambda cut, kind: dataset_of(home, folder, sentences(300), CUTS[cut], kind))
@@ -121,7 +124,7 @@ def test_the_loss_of_a_sample_is_that_within_the_whole_text(
 
 
 def test_if_no_line_chooses_all_do(home: Home, tmp_path: Path) -> None:
-    """Validation lines that judge alone are left out of the text until none chooses."""
+    """The text contains only lines that are not assigned to selection."""
     draw = random.Random(0)
     lines = [" ".join(draw.choices(WORDS, k=5)) + "\n\n" for _ in range(200)]
     kept = [line for line in lines if not chooses(line_digests([line.encode()])[0])]

@@ -1,4 +1,4 @@
-"""A tokenizer learns from the training split alone, makes no special token of text, and is the same after a reload."""
+"""A tokenizer is trained on the training split only, makes no special token of text, and can be reloaded unchanged."""
 
 import itertools
 import json
@@ -58,7 +58,7 @@ def test_words_are_numbered_by_falling_count_then_spelling(home: Home, tmp_path:
     tokenizer = load_tokenizer(train(home, tmp_path / "c").folder)
     assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
     assert tokenizer.pieces(range(8)) == ["<pad>", "<unk>", "<bos>", "<eos>", "b", "a", "c", "d"]
-    assert tokenizer.vocabulary_size == 8  # neither z nor y: they are not in the training split
+    assert tokenizer.vocabulary_size == 8  # z and y are missing, because they are not in the training split.
     assert tokenizer.encode("  d a\tq ") == [7, 5, UNK]
 
 
@@ -93,7 +93,7 @@ def test_the_corpus_own_literal_is_not_an_unknown_word(home: Home, tmp_path: Pat
     assert other.unknown_words("d a") == []
 
 
-# Spaces of all kinds, what the library's pattern treats in its own way, and the spelling of a special token.
+# Spaces of all kinds, characters that are special in the library's pattern, and the spelling of a special token.
 ODD_TEXT = st.lists(
     st.sampled_from([*"ab1é中'.\u0301\t\n\r\x1c\x85\xa0\u2003\u2028\u200b", *[" "] * 4, "'s", "<eos>", "cat"])
 )
@@ -132,7 +132,7 @@ def test_a_full_memory_of_pieces_starts_anew() -> None:
         pieces[name]
     assert len(pieces) == 1
     assert pieces["x" * 1_000] == np.int32(1_000).tobytes()
-    assert len(pieces) == 1  # a long piece is unlikely to come again
+    assert len(pieces) == 1  # A long piece is not remembered, because it is unlikely to occur again.
 
 
 def test_subwords_are_learnt_from_pieces_all_over_a_large_text(
@@ -148,13 +148,13 @@ def test_subwords_are_learnt_from_pieces_all_over_a_large_text(
             read.append(document)
             yield document
 
-    monkeypatch.setattr(tokenizer_training, "PIECE_BYTES", 60)  # five lines
+    monkeypatch.setattr(tokenizer_training, "PIECE_BYTES", 60)  # This size corresponds to five lines.
     monkeypatch.setattr(tokenizer_training, "documents_in", documents_read)
     assert [line for line in training_lines(corpus, corpus.corpus_bytes) if line] == lines
     read.clear()
     found = [line for line in training_lines(corpus, corpus.corpus_bytes // 10) if line]
-    assert 900 < len(found) < 1_300  # pieces reach to the next line end, so their number varies
-    assert len(read) < 1_500  # the text between the pieces is not read
+    assert 900 < len(found) < 1_300  # Excerpts extend to the next line end, so their total size varies.
+    assert len(read) < 1_500  # The text between the excerpts is not read.
     assert all(any(line in found for line in lines[first : first + 60]) for first in range(0, 10_000, 60))
 
 
@@ -199,7 +199,7 @@ def test_byte_level_keeps_the_spelling_of_special_tokens_as_text(kind: str, text
 @given(text=st.text(alphabet=ALPHABET))
 def test_characters_restore_every_text_of_their_alphabet(text: str) -> None:
     ids = CHARACTERS.encode(text)
-    assert len(ids) == len(text)  # one id a character
+    assert len(ids) == len(text)  # Each character has one id.
     assert all(token_id > EOS for token_id in ids)
     assert CHARACTERS.decode(ids) == text
 
@@ -219,11 +219,12 @@ def test_a_saved_tokenizer_is_the_same_for_us_and_for_transformers(home: Home, t
     "codes",
     [
         pytest.param(range(0x10000), id="basic-plane"),
-        pytest.param(range(0x10000, 0x110000), id="all-others", marks=pytest.mark.slow),  # a million
+        # These are a million characters.
+        pytest.param(range(0x10000, 0x110000), id="all-others", marks=pytest.mark.slow),
     ],
 )
 def test_white_space_is_what_python_splits_at(home: Home, tmp_path: Path, codes: range) -> None:
-    """Our dictionary and the saved tokenizer must agree on every character that there is."""
+    """Our dictionary and the saved tokenizer must agree on every character of Unicode."""
     folder = train(home, tmp_path / "c").folder
     ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
     for start in codes[::0x4000]:
@@ -258,7 +259,7 @@ def test_what_a_word_is_can_be_chosen(splitting: str, pieces: list[str], gaps: l
 
 
 def test_dropped_text_costs_bits(home: Home, tmp_path: Path) -> None:
-    """A tokenizer does not get better by leaving text out."""
+    """A tokenizer must not appear better by dropping text."""
     (tmp_path / "c.txt").write_text("a, b!\n" * 3)
     source = CorpusConfig(source=str(tmp_path / "c.txt"), valid_share=0, test_share=0)
     corpus = obtain_corpus(home, source)
@@ -266,13 +267,13 @@ def test_dropped_text_costs_bits(home: Home, tmp_path: Path) -> None:
     dataset = store_sequences(home, corpus, tokenizer, SequencesConfig(), required_splits=("train",))
     facts = split_facts(dataset, "train")
     assert (facts.predicted_tokens, facts.unknown_tokens) == (9, 0)
-    # A line: ", " and "!" written out, each with an escape and an end; one gap between words, two ends.
+    # The line has ", " and "!" spelled out, each with an escape and an end, one gap between words, and two ends.
     line = 8 * (2 + 2) + 8 * (1 + 2) + 1 + PLAIN_GAP_BITS + 2 * PLAIN_END_BITS
     assert facts.restoration_bits == pytest.approx(3 * line)
 
 
 def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenizer:
-    """Make a tokenizer that knows `a` and `,`."""
+    """Return a tokenizer with the words `a` and `,`."""
     config = TokenizerConfig.model_validate({"kind": kind, "splitting": splitting, "unknown_literal": literal})
     return trained_on("a ,", config)
 
@@ -291,9 +292,9 @@ def tokenizer_of(kind: str, splitting: str, literal: str | None) -> TextTokenize
 def test_the_probabilities_of_all_texts_sum_to_at_most_one(
     kind: str, splitting: str, literal: str | None, mode: str
 ) -> None:
-    """Every line of up to six characters of a small alphabet, under a fixed distribution of tokens."""
+    """The texts are all lines of up to six characters of a small alphabet, with a fixed distribution of tokens."""
     tokenizer = tokenizer_of(kind, splitting, literal)
-    vocabulary = tokenizer.vocabulary_size - 2  # <pad> and <bos> are never predicted
+    vocabulary = tokenizer.vocabulary_size - 2  # <pad> and <bos> are never predicted.
     probability = {EOS: 0.3, UNK: 0.25} | dict.fromkeys(range(4, 2 + vocabulary), 0.45 / (vocabulary - 2))
     assert sum(probability.values()) == pytest.approx(1.0)
     total = 0.0
@@ -314,12 +315,12 @@ def test_indentation_is_not_free(splitting: str) -> None:
     costs = [tokenizer.restoration_bits(" " * indent + "a a", 2, 0, [], True) for indent in (0, 4, 12)]
     assert costs[1] - costs[0] == pytest.approx(8 * (4 + 2))
     assert costs[2] - costs[1] == pytest.approx(8 * 8)
-    both_ends = tokenizer.restoration_bits(" a a ", 2, 0, [], True)  # as each line of the Penn Treebank
+    both_ends = tokenizer.restoration_bits(" a a ", 2, 0, [], True)  # Each line of the Penn Treebank has these spaces.
     assert both_ends - costs[0] == pytest.approx(2 * (5 + math.log2(256 / 255)))
 
 
 def test_a_pretrained_tokenizer_is_renumbered_and_otherwise_the_same(home: Home, tmp_path: Path) -> None:
-    """A byte-level BPE tokenizer with other special tokens at other ids."""
+    """The pretrained tokenizer is a byte-level BPE with other special tokens at other ids."""
     theirs = Tokenizer(models.BPE())
     theirs.pre_tokenizer, theirs.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -331,7 +332,7 @@ def test_a_pretrained_tokenizer_is_renumbered_and_otherwise_the_same(home: Home,
     record = train(home, tmp_path / "c", kind=f"pretrained:{tmp_path / 'theirs'}")
     ours = load_tokenizer(record.folder)
     assert ours.pieces(range(4)) == ["<pad>", "<unk>", "[S]", "[END]"]
-    assert record.vocabulary_size == theirs.get_vocab_size() + 2  # <pad> and <unk> are new
+    assert record.vocabulary_size == theirs.get_vocab_size() + 2  # <pad> and <unk> are added.
     text = "the cat é <pad> [END] <unk>"
     expected = theirs_as_text(theirs, text)
     assert ours.pieces(ours.encode(text)) == expected
@@ -355,7 +356,8 @@ def test_a_missing_pretrained_tokenizer_is_an_error(home: Home, tmp_path: Path) 
 def test_a_line_is_shown_in_coloured_pieces(home: Home, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(train(home, tmp_path / "c").folder)
     assert coloured(tokenizer, "a zz\x1b b") == (
-        "\x1b[30;44ma\x1b[0m \x1b[30;41mzz\\x1b\x1b[0m \x1b[30;45mb\x1b[0m"  # the stranger's escape is spelled out
+        # The escape character in the text is shown as text.
+        "\x1b[30;44ma\x1b[0m \x1b[30;41mzz\\x1b\x1b[0m \x1b[30;45mb\x1b[0m"
     )
 
 

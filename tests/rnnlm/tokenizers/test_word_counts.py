@@ -1,4 +1,4 @@
-"""Counting words: range by range, in bounded memory, and only once."""
+"""Words are counted range by range, in bounded memory, and only once."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""One process that forks trainers, for all tests of this folder."""
+"""A fixture for all tests of this folder: one process that forks training processes."""
 
 from collections.abc import Iterator
 

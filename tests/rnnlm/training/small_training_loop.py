@@ -18,13 +18,13 @@ CONSTANT_RATE = {"optimizer.learning_rate": 0.01, "schedule.kind": "constant", "
 
 
 def network(**settings: Any) -> LanguageModel:
-    """Make a small network. settings: fields of `model`."""
+    """Return a small network. The settings are fields of `model`."""
     plain = {"hidden_size": 24, "head_bias": "zero", "attention_window": 6}
     return build_model(plain_model(plain | settings), VOCABULARY, seed=0)
 
 
 def batch(*rows: Sequence[int], carries_state: bool = False) -> Batch:
-    """Return the rows of token ids, padded on the right."""
+    """Return a batch of token ids, padded on the right."""
     length = max(map(len, rows))
     ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
     targets = ids[:, 1:]
@@ -40,9 +40,10 @@ def make_loop(
     record: Callable[[Measurement], None] = lambda measurement: None,
     **arguments: Any,
 ) -> TrainingLoop:
-    """Make a loop.
+    """Return a training loop.
 
-    settings: of training. perplexities: what validation returns after a step; at the end 5 by default.
+    `settings` are those of training. `perplexities` are the results of validation after certain steps. After the last
+    step, the result is 5 by default.
     """
     found = perplexities or {}
     config = plain_training(CONSTANT_RATE | dict(settings or {}))

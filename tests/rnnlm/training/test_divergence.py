@@ -1,4 +1,4 @@
-"""A NaN or exploding loss stops training with advice, or rolls it back to the last good checkpoint."""
+"""If the loss is NaN or explodes, training stops with advice, or returns to the last good checkpoint."""
 
 import math
 from pathlib import Path
@@ -23,7 +23,7 @@ RATE = 0.01
 def diverging(
     folder: Path, bearable: float, factor: float = math.nan, retries: int = 0, every_seconds: float = 0.0
 ) -> tuple[TrainingLoop, list[Measurement]]:
-    """Return a loop whose loss in step 7 is multiplied by factor while the learning rate is above `bearable`."""
+    """Return a loop whose loss in step 7 is multiplied by `factor` while the learning rate exceeds `bearable`."""
     measured: list[Measurement] = []
 
     def loss(model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
@@ -43,12 +43,12 @@ def diverging(
 
 
 def rates(measured: list[Measurement]) -> list[tuple[int, int, float]]:
-    """Return attempt, step and learning rate of each measurement."""
+    """Return the attempt, step and learning rate of each measurement."""
     return [(one.attempt, one.step, one.metrics["learning_rate"]) for one in measured if one.kind == "training"]
 
 
 def good_step(folder: Path) -> int:
-    """Step of the newest checkpoint, in which every weight is finite."""
+    """Return the step of the newest checkpoint, and check that all its weights are finite."""
     good = Checkpoints(folder, 2, 1.0).load_newest()
     assert good is not None
     assert all(bool(value.isfinite().all()) for value in good["model"].values())
@@ -61,7 +61,7 @@ def test_without_retries_divergence_ends_training_with_advice(tmp_path: Path, fa
     with pytest.raises(TrainingError, match=r"step 7: loss .*, gradient norm .*\n.*learning_rate") as caught:
         loop.run()
     assert len(str(caught.value).splitlines()) <= 3
-    assert good_step(tmp_path / "c") == 7  # before the step that failed
+    assert good_step(tmp_path / "c") == 7  # The checkpoint was written before the failing step.
 
 
 def test_a_rollback_continues_with_half_the_rate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -76,7 +76,7 @@ def test_a_rollback_continues_with_half_the_rate(tmp_path: Path, caplog: pytest.
 
 
 def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A loss is computed before its update, so another learning rate changes it only if it begins earlier."""
+    """A loss is computed before its update, so a lower rate only helps if training resumes from an earlier step."""
 
     def loss(model: LanguageModel, hidden: Tensor, target_ids: Tensor, sample: Tensor | None) -> Tensor:
         exact = exact_cross_entropy(model, hidden, target_ids)
@@ -91,7 +91,7 @@ def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplo
         network(hidden_size=8), [batch([2, 4, 5, 6])] * STEPS, {"divergence.retries": 1}, loss, checkpoints=checkpoints
     )
     loop.run()
-    assert len(failing) == 2  # it came to step 7 with other weights
+    assert len(failing) == 2  # The second attempt reached step 7 with other weights.
     assert "rolls back to step 6 with half the learning rate" in caplog.text
     assert loop.step == STEPS
 
@@ -99,7 +99,7 @@ def test_a_checkpoint_whose_weights_fail_is_not_used_again(tmp_path: Path, caplo
 def test_each_retry_from_one_checkpoint_halves_the_rate(tmp_path: Path) -> None:
     loop, measured = diverging(tmp_path / "c", 0.3 * RATE, retries=5, every_seconds=1000.0)
     loop.run()
-    assert rates(measured)[7:] == [  # steps 1 to 7 once at the full rate, then from the start
+    assert rates(measured)[7:] == [  # Steps 1 to 7 were taken once at the full rate, then again from the start.
         *((1, step, RATE / 2) for step in range(1, 8)),
         *((2, step, RATE / 4) for step in range(1, STEPS + 1)),
     ]
@@ -120,7 +120,7 @@ def test_a_nan_validation_is_divergence() -> None:
 def test_a_checkpoint_never_holds_a_nan_weight(tmp_path: Path) -> None:
     def poison(model: LanguageModel, hidden: Tensor, targets: Tensor, sample: Tensor | None) -> Tensor:
         if loop.step == 7:
-            model.head.bias.data[0] = math.nan  # of <pad>, which the loss never sees
+            model.head.bias.data[0] = math.nan  # This is the bias of <pad>, on which the loss does not depend.
         return exact_cross_entropy(model, hidden, targets)
 
     checkpoints = Checkpoints(tmp_path / "c", 2, 0.0)
@@ -136,4 +136,4 @@ def test_the_first_bad_step_is_named_without_a_wait_per_step() -> None:
         divergence.add(step, torch.tensor(loss), torch.tensor(0.5))
     with pytest.raises(DivergedError, match="step 2: loss 11.0, gradient norm 0.5"):
         divergence.check()
-    divergence.check()  # each step is checked once
+    divergence.check()  # Each step is checked only once.

@@ -1,4 +1,4 @@
-"""Training on a GPU, compared with the CPU. Skipped where there is no GPU."""
+"""Training on a GPU, compared with the CPU. The tests are skipped where there is no GPU."""
 
 import dataclasses
 from typing import get_args
@@ -57,7 +57,7 @@ def train(
     precision: str = "float32",
     **settings: object,
 ) -> tuple[list[Step], list[torch.Tensor]]:
-    """Train a few steps on a device. settings: fields of `model`."""
+    """Train for a few steps on a device. The settings are fields of `model`."""
     resident = torch.device(device) if device == "cuda" else None
     plain = {"hidden_size": 32, "layers": 2, "residual": True, "head_bias": "zero"}
     model = build_model(plain_model(plain | settings), VOCABULARY, 0)
@@ -69,7 +69,7 @@ def train(
     with float32_products(precision):
         found = batches(resident, target_count)
         if captured and forbid_waiting:
-            found *= 2  # recording waits
+            found *= 2  # Recording a step waits for the device.
         for number, batch in enumerate(found):
             optimizer.param_groups[0]["lr"] = 0.001 * (1 + number)
             warm = STEPS if captured else 3
@@ -89,13 +89,14 @@ def train(
 def test_a_gpu_trains_as_the_cpu_does(
     name: str, dropout: Dropout, target_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dropout_module, "draws_masks", lambda device: False)  # else it draws masks of its own
+    # Otherwise the GPU would draw other masks.
+    monkeypatch.setattr(dropout_module, "draws_masks", lambda device: False)
     expected, weights = train("cpu", LOSSES[name], dropout, target_count=target_count)
     got, gpu_weights = train("cuda", LOSSES[name], dropout, target_count=target_count)
     for one, other in zip(expected, got, strict=True):
         torch.testing.assert_close(other.loss.cpu(), one.loss, rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(other.norm.cpu(), one.norm, rtol=1e-2, atol=1e-4)
-    # AdamW moves a weight by about the learning rate even where its gradient is rounding alone, of either sign.
+    # AdamW changes a weight by about the learning rate even if its gradient is only rounding error, of either sign.
     differences = torch.cat([(one - other).abs().flatten() for one, other in zip(gpu_weights, weights, strict=True)])
     assert differences.quantile(0.999) < 1e-2
     assert differences.max() < 2 * sum(0.001 * (1 + number) for number in range(STEPS))
@@ -119,7 +120,7 @@ DIAGONAL = {"recurrence": "diagonal", "recurrent_initialization": "spread"}
     [*((kind, {}) for kind in KINDS), *(("elman", {**DIAGONAL, "nonlinearity": name}) for name in NONLINEARITIES)],
 )
 def test_every_kind_computes_as_on_the_cpu(kind: ModelKind, settings: dict[str, str]) -> None:
-    """Logits, state and gradients, from a state that has been carried in."""
+    """Logits, state and gradients are equal. The state before the first step is not zero."""
     results = []
     for device in ("cpu", "cuda"):
         model = random_model(kind, VOCABULARY, **settings).to(device)
@@ -174,7 +175,7 @@ def check_captured(loss: Loss, dropout: Dropout, target_count: int, precision: s
     got, captured_weights = train("cuda", loss, dropout, True, False, target_count, precision, **settings)
     for one, other in zip(expected, got, strict=True):
         for field in dataclasses.fields(Step):
-            # A rounding of bfloat16 apart: a padded width lets cuBLAS choose other kernels.
+            # The results differ by rounding of bfloat16, because for a padded width cuBLAS chooses other kernels.
             limits = {"rtol": 2e-2, "atol": 2e-2} if precision == "bfloat16" else {"rtol": 1e-3, "atol": 1e-4}
             torch.testing.assert_close(getattr(other, field.name), getattr(one, field.name), **limits)
     torch.testing.assert_close(captured_weights, weights, rtol=1e-2, atol=1e-3)

@@ -1,4 +1,4 @@
-"""history.jsonl has each measurement once, after kills, full disks and repeated steps."""
+"""history.jsonl contains each measurement exactly once, even after kills, full disks and repeated steps."""
 
 import json
 import resource
@@ -52,7 +52,7 @@ def test_a_line_lost_to_a_full_disk_is_written_later(tmp_path: Path, caplog: pyt
     with History(path) as history:
         history.write(Measurement(1, {}))
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        room = path.stat().st_size + 10  # for part of a line
+        room = path.stat().st_size + 10  # The limit leaves space for a part of a line.
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
         try:
             history.write(Measurement(2, {}))

@@ -1,4 +1,4 @@
-"""A network of relu that begins with the identity can be trained on any text, not only on one with short lines."""
+"""A network with relu and an identity matrix can be trained on any text, even if its lines are long."""
 
 import textwrap
 from pathlib import Path

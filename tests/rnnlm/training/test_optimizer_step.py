@@ -1,4 +1,4 @@
-"""A step in micro-batches is the step of the whole batch."""
+"""A step in micro-batches equals a step with the whole batch."""
 
 from dataclasses import replace
 
@@ -37,10 +37,10 @@ def network(sparse: bool = False) -> LanguageModel:
 
 
 def windows(target_count: int = 1) -> list[Batch]:
-    """Return two windows over seven lanes, the rows of the first of unequal length, as sentences have it."""
+    """Return two windows over seven lanes. The rows of the first one have unequal lengths, as in sentence mode."""
     ids = torch.from_numpy(np.random.default_rng(0).integers(3, VOCABULARY, (7, 13)))
     for row in range(7):
-        ids[row, 6 - row // 2 : 7] = 0  # padding
+        ids[row, 6 - row // 2 : 7] = 0  # The rest of the row is padding.
     first = Batch(ids[:, :6], ids[:, 1:7], False, int(ids[:, 1:7].ne(0).sum()))
     both = [first, Batch(ids[:, 7:12], ids[:, 8:], True, int(ids[:, 8:].ne(0).sum()))]
     return [replace(batch, target_ids=with_targets(batch.target_ids, target_count)) for batch in both]
@@ -58,7 +58,8 @@ def steps(
     optimizer = make_optimizer(model, OptimizerConfig())
     batch_loss = BatchLoss(model, loss, dropout)
     if compiled:
-        batch_loss.compile(backend="aot_eager")  # traced and differentiated as for a GPU, without a compiler of kernels
+        # This backend traces and differentiates as for a GPU, but needs no compiler for kernels.
+        batch_loss.compile(backend="aot_eager")
     updater = Updater(batch_loss, optimizer, 0.5)
     taken: list[Step] = []
     for number, batch in enumerate(windows(target_count)):
@@ -75,26 +76,27 @@ EVERY_DROPOUT = Dropout(words=0.3, inputs=0.3, layers=0.3, outputs=0.3, recurren
     [
         *((name, accumulation, False, NO_DROPOUT) for name in LOSSES for accumulation in (2, 3, 7, 50)),
         ("sampled", 3, True, NO_DROPOUT),
-        ("sampled", 3, False, EVERY_DROPOUT),  # each row keeps its masks in whatever micro-batch it is
+        ("sampled", 3, False, EVERY_DROPOUT),  # Each row keeps its masks in any micro-batch.
     ],
 )
 def test_micro_batches_update_as_the_whole_batch_does(
     name: str, accumulation: int, sparse: bool, dropout: Dropout
 ) -> None:
-    near = {"rtol": 1e-2, "atol": 1e-3} if name == "chunked" else {"rtol": 1e-9, "atol": 1e-11}  # bfloat16 inside
+    # The chunked loss uses bfloat16.
+    near = {"rtol": 1e-2, "atol": 1e-3} if name == "chunked" else {"rtol": 1e-9, "atol": 1e-11}
     whole, expected = steps(LOSSES[name], 1, sparse, dropout)
     apart, got = steps(LOSSES[name], accumulation, sparse, dropout)
     for one, many in zip(whole, apart, strict=True):
         torch.testing.assert_close(many.loss, one.loss, **near)
         torch.testing.assert_close(many.norm, one.norm, **near)
         torch.testing.assert_close(many.state, one.state, **near)
-    if name != "chunked":  # AdamW makes steps of full size out of differences in rounding
+    if name != "chunked":  # AdamW would turn differences in rounding into steps of full size.
         torch.testing.assert_close(got, expected, **near)
 
 
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_weighted_batches_have_the_gradient_of_the_mean_over_all_tokens(accumulation: int) -> None:
-    """Two batches of 35 and 42 tokens; without weights each token of the first would count more."""
+    """The batches have 35 and 42 tokens. Without weighting, the tokens of the first one would weigh more."""
     batches = [replace(batch, carries_state=False) for batch in windows()]
     total = sum(batch.predicted_tokens for batch in batches)
     gradients, losses = [], []
@@ -109,7 +111,8 @@ def test_weighted_batches_have_the_gradient_of_the_mean_over_all_tokens(accumula
     (sum(mean * batch.predicted_tokens for mean, batch in zip(means, batches, strict=True)) / total).backward()
     for first, second, parameter in zip(*gradients, model.parameters(), strict=True):
         torch.testing.assert_close((first + second) / 2, parameter.grad, rtol=1e-6, atol=1e-9)
-    assert losses == pytest.approx([float(mean.detach()) for mean in means])  # what is logged is the mean of each batch
+    # The logged value is the mean of each batch.
+    assert losses == pytest.approx([float(mean.detach()) for mean in means])
 
 
 @pytest.mark.long
@@ -135,7 +138,7 @@ def test_a_batch_without_rows_gives_zero_gradients_and_an_empty_state() -> None:
 
 
 def test_the_gradient_stops_at_the_first_state_of_a_window() -> None:
-    """Truncated backpropagation through time: the second window knows the first only by numbers."""
+    """In truncated backpropagation through time, the second window has no gradient with respect to the first one."""
     model, (first, second) = network(), windows()
     frozen = torch.optim.SGD(model.parameters(), lr=0.0)
     updater = Updater(BatchLoss(model, exact_cross_entropy), frozen, None)
@@ -150,7 +153,7 @@ def test_the_gradient_stops_at_the_first_state_of_a_window() -> None:
 
 
 def test_rows_outside_batch_and_sample_stay_bit_by_bit() -> None:
-    """Sampled loss, sparse gradients and dropout together."""
+    """The step uses the sampled loss, sparse gradients and dropout together."""
     model = network(sparse=True)
     before = model.embedding.weight.detach().clone()
     sampled = SampledCrossEntropy(np.r_[np.ones(10), np.zeros(VOCABULARY - 10)], 3, torch.float64)

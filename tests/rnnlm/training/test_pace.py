@@ -1,4 +1,4 @@
-"""A training for minutes takes them, on a machine that is faster or slower than it was when its speed was measured."""
+"""Training for some minutes takes this long, even if the machine has become faster or slower since it was measured."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -21,15 +21,18 @@ from rnnlm.training.time_budget import fit_to_minutes
 from rnnlm.training.training_loop import TrainingLoop
 from tests.rnnlm.training.small_training_loop import batch, make_loop, network
 
-STEPS = 120  # planned
-SECONDS = 60.0  # asked for; the steps may take 57 of them
-VALIDATION_SECONDS = 0.6  # on the machine as it was measured; there are three
+STEPS = 120  # The planned number of steps.
+SECONDS = 60.0  # The requested time, of which the steps may take 57 seconds.
+VALIDATION_SECONDS = 0.6  # The time of each of the three validations at the measured speed.
 SETTINGS = {"schedule.kind": "linear", "validation.evaluations": 3, "averaging.kind": "mean"}
 BATCHES = [batch([2, 4, 5, 6, 3 + number % 7]) for number in range(1_000)]
 
 
 class Machine:
-    """A clock that only training and validation move. slowness: times as long as when it was measured."""
+    """A clock that advances only by training and validation.
+
+    `slowness` is the time of a step relative to that at the measured speed.
+    """
 
     def __init__(self, slowness: float, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.slowness = 0.0, slowness
@@ -37,7 +40,8 @@ class Machine:
 
     def feed(self, first: int) -> Iterator[Batch]:
         for number, found in enumerate(islice(BATCHES, first, None), first):
-            noise = 2 if number == 0 else 0.9 + 0.05 * (number % 5)  # libraries prepare themselves in the first step
+            # In the first step, libraries initialize themselves.
+            noise = 2 if number == 0 else 0.9 + 0.05 * (number % 5)
             self.now += 0.95 * SECONDS / STEPS * self.slowness * noise
             yield found
 
@@ -55,7 +59,7 @@ class Machine:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Use one thread: steps as small as these only wait for a second one."""
+    """Use a single thread, because a second one only slows down such small steps."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -75,7 +79,7 @@ def test_a_training_takes_its_minutes_however_fast_the_machine_is(
     loop.run()
     assert 0.9 * SECONDS <= machine.now <= 1.05 * SECONDS
     assert loop.step == loop.total_steps
-    assert loop.optimizer.param_groups[0]["lr"] < 0.02 * 0.01  # the schedule ends with the training
+    assert loop.optimizer.param_groups[0]["lr"] < 0.02 * 0.01  # The schedule ends together with the training.
     assert loop.averaging is not None
     assert loop.averaging.start_step == loop.total_steps // 2
 
@@ -98,7 +102,7 @@ def test_no_second_plan_reads_more_than_would_overfit(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("stopped_at", [3, 30])  # before and after the second plan
+@pytest.mark.parametrize("stopped_at", [3, 30])  # Training stops before or after the second plan.
 def test_a_resumed_training_keeps_its_plan(stopped_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = weights_of(Machine(0.5, monkeypatch).loop(paced()))
     machine = Machine(0.5, monkeypatch)
@@ -153,7 +157,8 @@ def test_only_a_length_that_was_chosen_for_minutes_is_planned_again(
     )
     pace = pace_of(job, 100, 10)
     assert (pace is not None) == is_paced
-    assert pace_of(job.model_copy(update={"start": tmp_path}), 100, 10) is None  # it has a length of its own
+    # A run with a warm start has its own length.
+    assert pace_of(job.model_copy(update={"start": tmp_path}), 100, 10) is None
     if pace is not None:
         assert pace.seconds == 0.95 * 60 * (config.training.minutes or 0)
         assert 100 <= pace.most_steps <= 400

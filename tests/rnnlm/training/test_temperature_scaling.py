@@ -1,4 +1,4 @@
-"""Temperature scaling: its losses by the definition, its minimum by trying, and what it leaves as it was."""
+"""Temperature scaling: its losses agree with the definition, its minimum is found, and nothing else changes."""
 
 import math
 from typing import get_args
@@ -42,7 +42,7 @@ def network(**settings: object) -> LanguageModel:
 
 
 def overconfident() -> LanguageModel:
-    """Make a model that knows two of the three batches by heart."""
+    """Return a model that has memorized two of the three batches."""
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for _ in range(60):
@@ -53,7 +53,7 @@ def overconfident() -> LanguageModel:
 
 
 def batches() -> list[Batch]:
-    """Return two rows, the second padded, then two windows of a stream. Some targets are what follows in a pattern."""
+    """Return two rows, the second one padded, and two windows of a stream. Some targets continue a pattern."""
     ids = torch.tensor([[2, 4, 5, 6, 7, 8, 9, 3], [2, 5, 4, 11, 3, 0, 0, 0]])
     stream = torch.tensor([[4, 5, 6, 7, 8, 9, 10, 11, 4]])
     return [
@@ -64,7 +64,7 @@ def batches() -> list[Batch]:
 
 
 def summed_loss(model: LanguageModel, sharpness: Tensor, of: list[Batch]) -> Tensor:
-    """Return the definition. A gradient by what is infinite would be no number."""
+    """Return the loss by its definition. Infinite logits are left out, because their gradient would be NaN."""
     total, state = torch.zeros(()), None
     for batch in of:
         logits, state = model(batch.input_ids, state if batch.carries_state else None)
@@ -75,7 +75,10 @@ def summed_loss(model: LanguageModel, sharpness: Tensor, of: list[Batch]) -> Ten
 
 @pytest.mark.parametrize(("times", "expected_passes"), [(2.5, 1), (1.0, 2), (0.5, 3)])
 def test_the_temperature_is_found_wherever_it_lies(times: float, expected_passes: int) -> None:
-    """Logits divided beforehand: 2.59 without is 1.04 after 2.5, 5.18 after a half. Near 1 one pass suffices."""
+    """The logits were divided before. The temperature is 2.59 without that, 1.04 after 2.5 and 5.18 after 1/2.
+
+    Near 1, a single pass over the batches is enough.
+    """
     model = overconfident()
     alone = fit_temperature(model, batches).temperature
     divide_logits(model, times)
@@ -95,14 +98,14 @@ def test_dividing_the_logits_leaves_the_states(kind: str) -> None:
     logits, state = model(batch.input_ids)
     divide_logits(model, 1.7)
     divided, state_after = model(batch.input_ids)
-    assert torch.allclose(divided, logits / 1.7, atol=1e-6)  # -inf stays -inf
+    assert torch.allclose(divided, logits / 1.7, atol=1e-6)  # -inf remains -inf.
     assert torch.allclose(state_after, state, atol=1e-6)
     assert not model.embedding.weight[model.pad_id].any()
 
 
 @pytest.mark.slow
 def test_a_run_is_scaled_at_its_end(home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord) -> None:
-    """The run overfits in a short training; its steps are those of a run without scaling."""
+    """The run overfits in a short training. Its steps are the same as without temperature scaling."""
     settings = {
         "training.epochs": 30,
         "training.optimizer.learning_rate": 0.03,

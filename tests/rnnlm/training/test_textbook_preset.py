@@ -1,4 +1,4 @@
-"""A step of the preset `textbook` is the notebook's step: the same loss and the same weights after it."""
+"""A step of the preset `textbook` equals the notebook's step, with the same loss and the same weights after it."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def batches() -> list[Batch]:
 
 
 def test_a_step_of_the_preset_equals_the_notebooks_step() -> None:
-    """Not equal are the classes that rnnlm never predicts: to the notebook they are given a bias of -30."""
+    """The classes that rnnlm never predicts are the only difference. In the notebook they get a bias of -30."""
     config = build_config("textbook")
     ours = build_model(config.model, VOCABULARY, seed=0)
     book = TextbookLanguageModel(VOCABULARY, config.model.hidden_size, config.model.layers)

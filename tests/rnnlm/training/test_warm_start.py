@@ -1,4 +1,4 @@
-"""A warm start copies the weights of an earlier model: token rows by their spelling, all others as they are."""
+"""A warm start copies the weights of an earlier model. The rows of tokens are matched by spelling."""
 
 import shutil
 from collections.abc import Iterator
@@ -28,7 +28,8 @@ from rnnlm.training.warm_start import copy_weights, shared_tokens, start_folder
 from tests.configs import changed, plain_model
 from tests.conftest import UntrackedRun, untracked
 
-# Six old tokens, seven new ones: the four special ones, then old 4 and 5 are new 6 and 4; new 5 is a new word.
+# There are six old tokens and seven new ones. The four special tokens keep their ids, old 4 and 5 become new 6 and 4,
+# and new 5 is a new word.
 SHARED = {0: 0, 1: 1, 2: 2, 3: 3, 6: 4, 4: 5}
 ARCHITECTURES = {
     "untied": {},
@@ -61,7 +62,7 @@ def trained(config: ModelConfig, vocabulary_size: int, seed: int) -> LanguageMod
 @pytest.mark.parametrize("settings", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
 def test_new_tokens_keep_their_initial_rows(settings: dict[str, object]) -> None:
     config = plain_model({"hidden_size": 4, **settings})
-    log_unigram = torch.linspace(-3.0, -1.0, 7).numpy()  # the bias of a new word is its frequency
+    log_unigram = torch.linspace(-3.0, -1.0, 7).numpy()  # The bias of a new word is its log frequency.
     new, fresh = (build_model(config, 7, 2, log_unigram) for _ in range(2))
     copy_weights(new, trained(config, 6, seed=1), SHARED)
     one_hot = settings.get("input") == "one-hot"
@@ -73,7 +74,7 @@ def test_new_tokens_keep_their_initial_rows(settings: dict[str, object]) -> None
 
 @pytest.mark.parametrize("settings", ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
 def test_known_tokens_keep_their_logits_in_a_warm_start(settings: dict[str, object]) -> None:
-    """The same text gets the same logits, in the ids of the old vocabulary and of the new one."""
+    """The same text gets the same logits with the ids of the old vocabulary and of the new one."""
     config = plain_model({"hidden_size": 4, **settings})
     old, new = trained(config, 6, seed=1).eval(), build_model(config, 7, seed=2).eval()
     copy_weights(new, old, SHARED)
@@ -83,7 +84,7 @@ def test_known_tokens_keep_their_logits_in_a_warm_start(settings: dict[str, obje
 
 
 def grown_dataset(home: Home, folder: Path, config: PipelineConfig) -> DatasetRecord:
-    """Return the toy corpus with two new words, so that ids of old ones change."""
+    """Return a dataset of the toy corpus with two new words, so that the ids of old words change."""
     later = shutil.copytree(config.corpus.source, folder)
     with (later / "train.txt").open("a", encoding="utf-8") as text:
         text.write("the zebra admires the cat near the river .\n" * 40)
@@ -139,8 +140,8 @@ def test_a_damaged_copy_is_refused(
             {"model.recurrence": "diagonal", "model.recurrent_initialization": "spread"},
             "model.recurrence differs (diagonal is True and was False)",
         ),
-        ({"model.backend": "loop"}, None),  # the same function
-        ({"model.recurrent_initialization": "identity"}, None),  # weights that are replaced
+        ({"model.backend": "loop"}, None),  # Both backends compute the same function.
+        ({"model.recurrent_initialization": "identity"}, None),  # These initial weights are replaced.
     ],
 )
 def test_another_architecture_is_refused(
@@ -160,7 +161,7 @@ def test_another_architecture_is_refused(
         ({"kind": "char"}, "tokenizer.kind is char and was word"),
         ({"kind": "word", "splitting": "punctuation"}, "tokenizer.splitting is punctuation and was whitespace"),
         ({"kind": "word", "unknown_literal": "UNK"}, "tokenizer.unknown_literal is UNK and was <unk>"),
-        ({"kind": "word", "minimum_count": 100}, None),  # only a smaller vocabulary
+        ({"kind": "word", "minimum_count": 100}, None),  # Only the vocabulary is smaller.
     ],
 )
 def test_another_way_to_split_text_is_refused(
@@ -184,13 +185,14 @@ def test_the_run_id_depends_on_the_weights_and_not_on_their_name(
     other = start.model_copy(update={"model_sha256": "b" * 64})
     assert name_run(by_alias, toy_dataset, other) not in (plain, warm)
     longer = changed(by_alias, {"training.warm_start.epochs": 2})
-    assert name_run(longer, toy_dataset) == plain  # it has no effect there
+    assert name_run(longer, toy_dataset) == plain  # Without a warm start, this setting has no effect.
     assert name_run(longer, toy_dataset, start) != warm
-    assert name_run(changed(by_alias, {"training.epochs": 9}), toy_dataset, start) == warm  # nor this here
+    # With a warm start, this setting has no effect.
+    assert name_run(changed(by_alias, {"training.epochs": 9}), toy_dataset, start) == warm
 
 
 class Failing(UntrackedRun):
-    """A power cut at the given call, if any: 0 is before the first step."""
+    """A tracker that simulates a power failure at the given call, if any. Call 0 is before the first step."""
 
     def __init__(self, at: int) -> None:
         self.left = at
@@ -212,7 +214,10 @@ class Failing(UntrackedRun):
 def test_stopping_a_run_changes_no_weight(
     home: Home, tmp_path: Path, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord, call: int
 ) -> None:
-    """Before the first checkpoint (0, 1) and after it (8). The earlier model is gone by then; its copy is not."""
+    """The run stops before the first checkpoint (calls 0 and 1) and after it (call 8).
+
+    The earlier model has been deleted by then, but its copy exists.
+    """
     config = changed(toy_config, {"training.start_from": "champion", "training.warm_start.learning_rate": 1e-3})
     later = grown_dataset(home, tmp_path / "later", config)
     start = started_from(home, toy_run, later.vocabulary_size)
@@ -236,7 +241,7 @@ def test_stopping_a_run_changes_no_weight(
 def test_a_warm_start_has_its_own_budget_and_learning_rate(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_run: RunRecord
 ) -> None:
-    """The result is the earlier model if there is no learning to speak of."""
+    """The result equals the earlier model, because the learning rate is almost zero."""
     settings = {
         "training.epochs": 5,
         "training.warm_start.epochs": 2,
@@ -245,7 +250,7 @@ def test_a_warm_start_has_its_own_budget_and_learning_rate(
     }
     start = started_from(home, toy_run, toy_dataset.vocabulary_size)
     run = run_training(home, changed(toy_config, settings), toy_dataset, untracked, start=start)
-    assert run.trained_tokens == pytest.approx(1_000, abs=300)  # the last batch may be smaller
+    assert run.trained_tokens == pytest.approx(1_000, abs=300)  # The last batch may be smaller.
     assert model_digest(run.model_folder) == start.model_sha256
 
 

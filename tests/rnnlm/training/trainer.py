@@ -1,8 +1,8 @@
-"""Real processes that train, to be killed. Started as a script it forks one a request: importing takes seconds.
+"""Real training processes, which tests may kill. Run as a script, this file forks a process for each request.
 
-A request is a line of JSON on standard input: {"home", "config", "dataset", "log", "limit_bytes"}, or {"tests", "log"}
-for a file of tests to run. The answers are two lines on standard output, the child's process id and, when it has ended,
-its status as waitpid gives it.
+Forking avoids the seconds that importing takes. A request is a line of JSON on standard input: {"home", "config",
+"dataset", "log", "limit_bytes"}, or {"tests", "log"} for a file of tests to run. The answer is two lines on standard
+output: the child's process id, and when it has ended, its status as returned by waitpid.
 """
 
 import json
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Trainer:
-    """The script's other end."""
+    """A client of the script."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
@@ -34,7 +34,7 @@ class Trainer:
         )
 
     def start(self, home: Home, config: PipelineConfig, dataset: DatasetRecord, limit_bytes: int | None = None) -> int:
-        """Begin training in a new process; its id."""
+        """Start training in a new process, and return its id."""
         request = {
             "home": str(home.root),
             "config": config.model_dump(mode="json"),
@@ -53,19 +53,19 @@ class Trainer:
         return int(self.process.stdout.readline())
 
     def run_tests(self, path: Path) -> str:
-        """Run a file of tests in a process that has no thread but its own; what pytest said."""
+        """Run a file of tests in a process without other threads, and return pytest's output."""
         self.send({"tests": str(path), "log": str(self.log)})
         code, said = self.wait(), self.log.read_text()
         assert code == 0, said
         return said
 
     def wait(self) -> int:
-        """Wait until it ends, and return its exit code, negative for the signal that killed it."""
+        """Wait until the process ends. Return its exit code, which is negative for the signal that killed it."""
         assert self.process.stdout is not None
         return os.waitstatus_to_exitcode(int(self.process.stdout.readline()))
 
     def run(self, home: Home, config: PipelineConfig, dataset: DatasetRecord, limit_bytes: int | None = None) -> str:
-        """Train to the end; what was logged."""
+        """Train to the end, and return the log."""
         self.start(home, config, dataset, limit_bytes)
         code, log = self.wait(), self.log.read_text()
         assert code == 0, log
@@ -106,7 +106,7 @@ def run_tests(request: dict[str, Any]) -> None:
     log = os.open(request["log"], os.O_WRONLY | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # loading all plugins takes seconds
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # Loading all plugins takes seconds.
     code = pytest.main(["-p", "xdist.plugin", "-p", "no:cacheprovider", request["tests"]])
     sys.stdout.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""A dataset file of given rows: what an n-gram model reads, without the chain of stages that makes one."""
+"""A fixture that writes a dataset file of given rows for n-gram models, without running the stages."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ WriteDataset = Callable[..., DatasetRecord]
 
 
 def log_probabilities(model: NgramRecord, dataset: DatasetRecord | None) -> list[float]:
-    """Return natural logarithms of every predicted token of the test split, in stored order."""
+    """Return the natural logarithm of the probability of every predicted token in the test split, in stored order."""
     query = "select log_probability from log_probabilities where split = 'test' order by sequence_id, position"
     with open_model(model, dataset.database if dataset else None) as connection:
         return [value for (value,) in connection.execute(query).fetchall()]
@@ -23,7 +23,7 @@ def log_probabilities(model: NgramRecord, dataset: DatasetRecord | None) -> list
 
 @pytest.fixture
 def write_dataset(tmp_path: Path) -> WriteDataset:
-    """Return a function that writes rows for each split to a new file, and gives its record."""
+    """Return a function that writes rows for each split to a new file, and returns its record."""
 
     def write(vocabulary_size: int, **splits: Rows) -> DatasetRecord:
         folder = tmp_path / f"dataset-{len(list(tmp_path.iterdir()))}"

@@ -1,4 +1,4 @@
-"""The Kneser-Ney model in arrays: the same as in SQL, and nothing else."""
+"""The Kneser-Ney model in arrays equals the one in SQL."""
 
 import random
 from pathlib import Path
@@ -22,7 +22,7 @@ BOS, EOS, VOCABULARY = 2, 3, 20
 
 
 def random_rows(draw: random.Random, count: int) -> Rows:
-    """Return some sentences, some rows that go on a sentence that was cut."""
+    """Return sentences, and rows that continue a sentence that was cut."""
     return [
         [*([BOS] if draw.random() < 0.8 else []), *draw.choices(range(4, 12), k=draw.randint(1, 9)), EOS]
         for _ in range(count)
@@ -35,7 +35,7 @@ def test_array_probabilities_equal_those_of_sql(
     home: Home, write_dataset: WriteDataset, tmp_path: Path, order: int, sentences: int
 ) -> None:
     draw = random.Random(sentences)
-    test = [*random_rows(draw, 40), [BOS, 19, 4, 19, EOS]]  # 19 is not in the training text
+    test = [*random_rows(draw, 40), [BOS, 19, 4, 19, EOS]]  # 19 is not in the training text.
     dataset = write_dataset(VOCABULARY, train=random_rows(draw, sentences), test=test)
     config = NgramConfig(order=order)
     trained = train_kneser_ney(home, dataset, config)
@@ -72,7 +72,7 @@ def test_a_list_of_words_has_the_order_of_its_rows(home: Home, write_dataset: Wr
 
 
 def test_a_key_is_found_where_its_context_has_its_token() -> None:
-    """Against Python's own membership, with contexts that have no token at every place."""
+    """The result is compared with Python's own membership test, for contexts that lack a token at any position."""
     draw = np.random.Generator(np.random.Philox(0))
     parts = [np.unique(draw.integers(0, 30, size)) for size in (0, 1, 2, 7, 0, 13, 25, 0)]
     tokens, first = np.concatenate(parts), np.cumsum([0, *map(len, parts)])

@@ -1,4 +1,4 @@
-"""Modified Kneser-Ney in SQL: by hand, against a slow one in plain Python, and as a distribution."""
+"""Modified Kneser-Ney in SQL equals values computed by hand and by plain Python, and is a probability distribution."""
 
 import logging
 import math
@@ -18,7 +18,7 @@ from rnnlm.storage.home import Home
 from tests.rnnlm.evaluation.ngram.conftest import Rows, WriteDataset, log_probabilities
 
 PAD, UNK, BOS, EOS = range(4)
-PREDICTABLE = 20 - 2  # of a vocabulary of 20
+PREDICTABLE = 20 - 2  # The vocabulary has 20 tokens, of which <pad> and <bos> are never predicted.
 
 
 def distribution(model: NgramRecord, context: Sequence[int]) -> dict[int, float]:
@@ -28,7 +28,7 @@ def distribution(model: NgramRecord, context: Sequence[int]) -> dict[int, float]
 
 
 class SlowKneserNey:
-    """The formulas, one n-gram at a time."""
+    """The formulas of Kneser-Ney, computed for one n-gram at a time."""
 
     def __init__(self, rows: Rows, order: int, predictable: int) -> None:
         self.order, self.predictable = order, predictable
@@ -39,7 +39,7 @@ class SlowKneserNey:
                 for start in range(max(0, end - order + 1), end + 1):
                     gram = tuple(row[start : end + 1])
                     occurrences[gram] += 1
-                    left[gram].add(row[start - 1] if start else -1)  # -1: the row's beginning
+                    left[gram].add(row[start - 1] if start else -1)  # -1 stands for the beginning of the row.
         self.counts = {
             gram: count if len(gram) == order or gram[0] == BOS else len(left[gram])
             for gram, count in occurrences.items()
@@ -73,7 +73,7 @@ class SlowKneserNey:
 
 
 def random_rows(draw: random.Random, count: int) -> Rows:
-    """Return the sentences of a few frequent words, some of which are cut rows that do not begin with <bos>."""
+    """Return sentences of a few frequent words. Some are continued rows, which do not begin with <bos>."""
     words, weights = list(range(4, 20)), [1 / (rank + 1) ** 1.5 for rank in range(16)]
     rows = []
     for _ in range(count):
@@ -122,13 +122,14 @@ def test_probabilities_sum_to_one_after_seen_half_seen_and_unseen_contexts(
         found = distribution(model, context)
         assert sum(found.values()) == pytest.approx(1, abs=1e-6), context
         assert min(found.values()) > 0
-        assert set(found) == set(range(20)) - {PAD, BOS}  # <bos> is context only
+        assert set(found) == set(range(20)) - {PAD, BOS}  # <bos> occurs only in contexts.
 
 
 def test_two_orders_with_fixed_discounts_equal_those_by_hand(home: Home, write_dataset: WriteDataset) -> None:
-    """`a`, `a` and `b` as sentences. To the left of <eos> stand two words, of `a` and of `b` one.
+    """The sentences are `a`, `a` and `b`. Two words occur to the left of <eos>, and one to the left of `a` and of `b`.
 
-    Order 1: total 4, gamma (1 + 1/2 + 1/2) / 4 = 1/2 over 4 words. After <bos>: total 3, gamma (1 + 1/2) / 3 = 1/2.
+    Order 1 has the total 4 and gamma (1 + 1/2 + 1/2) / 4 = 1/2, distributed over 4 words. The context <bos> has the
+    total 3 and gamma (1 + 1/2) / 3 = 1/2.
     """
     dataset = write_dataset(6, train=[[BOS, 4, EOS], [BOS, 4, EOS], [BOS, 5, EOS]])
     model = train_kneser_ney(home, dataset, NgramConfig(order=2))
@@ -154,7 +155,7 @@ def test_a_model_is_made_once_and_leaves_nothing_beside_it(home: Home, write_dat
     first = train_kneser_ney(home, dataset, config)
     again = train_kneser_ney(home, dataset, config)
     assert (first.skipped, again.skipped) == (False, True)
-    assert first.seconds == again.seconds > 0  # what the training took, not the looking
+    assert first.seconds == again.seconds > 0  # The seconds are those of the training, not of finding its result.
     assert sorted(path.name for path in first.folder.iterdir()) == [
         "COMPLETE",
         "ngram-kneser-ney-3.duckdb",
@@ -172,7 +173,7 @@ def test_the_next_training_clears_what_a_killed_one_left(home: Home, write_datas
     assert list(home.ngrams.iterdir()) == []
 
     model = train_kneser_ney(home, good, config)
-    leftover = home.ngrams / f".{model.folder.name}.killed"  # as a killed run would leave it
+    leftover = home.ngrams / f".{model.folder.name}.killed"  # A killed run would leave such a folder.
     (leftover / "spill").mkdir(parents=True)
     (model.folder / "COMPLETE").unlink()
     train_kneser_ney(home, good, config)

@@ -1,4 +1,4 @@
-"""A seed always gives the same samples, from <bos> to <eos>, with nothing that the model cannot say."""
+"""The same seed always gives the same samples, from <bos> to <eos>, without tokens that are never predicted."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_the_same_seed_gives_the_same_samples_and_another_seed_others(home: Home
 
 @pytest.mark.long
 def test_samples_begin_and_end_like_sentences(home: Home, toy_dataset: DatasetRecord) -> None:
-    """Every toy sentence is nine words long, begins with `the` and ends in `.`, as do nearly all of a 5-gram's."""
+    """Every toy sentence has nine words, begins with `the` and ends with `.`, and so do nearly all samples."""
     config = NgramConfig(order=5, samples=20, seed=1)
     model = train_kneser_ney(home, toy_dataset, config)
     samples = sample_texts(model, load_tokenizer(toy_dataset.tokenizer_folder))

@@ -1,4 +1,4 @@
-"""The textbook's back-off in SQL against a slow one in plain Python."""
+"""The textbook's back-off in SQL equals an implementation in plain Python."""
 
 import math
 import random
@@ -71,10 +71,11 @@ def test_unknown_rate_is_the_share_of_unseen_test_words(home: Home, tmp_path: Pa
 
 
 def test_textbook_scores_are_normalized_before_sampling(home: Home, tmp_path: Path) -> None:
-    """After `a` in `a b a b … c`: b has 1; a keeps (9 + 1) / 21 and c (1 + 1) / 21 ... of N = 18, V = 3."""
+    """After `a` in `a b a b … c`, b scores 1, a scores (9 + 1) / 21 and c scores (1 + 1) / 21, with N = 18 and V = 3."""
     model = trained(home, tmp_path / "text.txt", "c a " + "b a " * 8 + "b a", 2)
     with open_model(model) as connection:
-        ids, words, probabilities = next_distribution(connection, "textbook", [2])  # c, a, b are 1, 2, 3
+        # The ids of c, a and b are 1, 2 and 3.
+        ids, words, probabilities = next_distribution(connection, "textbook", [2])
     assert words.tolist() == ["c", "a", "b"]
     scores = [2 / 21, 10 / 21, 8 / 8]
     assert probabilities.tolist() == pytest.approx([score / sum(scores) for score in scores])

@@ -1,4 +1,4 @@
-"""The paired bootstrap: sums by hand, resamples by a slow reading, and no more false alarms than promised."""
+"""The paired bootstrap: sums equal those computed by hand, and false alarms are not more frequent than promised."""
 
 from pathlib import Path
 
@@ -26,8 +26,8 @@ from rnnlm.evaluation.paired.paired_losses import PAIRED_LOSSES_SCHEMA
 from rnnlm.storage.result_records import Evidence
 
 BYTES = [10, 20, 70]
-CANDIDATE = [10.0, 30.0, 60.0]  # nats of each document: 100 in all
-CHAMPION = [12.0, 28.0, 80.0]  # 120
+CANDIDATE = [10.0, 30.0, 60.0]  # The nats of each document, in total 100.
+CHAMPION = [12.0, 28.0, 80.0]  # In total 120.
 
 
 def evidence_of(
@@ -40,7 +40,7 @@ def evidence_of(
 
 
 def write_losses(path: Path, candidate: list[float], champion: list[float], byte_counts: list[int]) -> Path:
-    """Return the roles' rows mixed and backwards: the file's order must not matter."""
+    """Write the rows of both roles in a mixed order, because the order in the file must not matter."""
     rows = [
         {
             "role": role,
@@ -80,9 +80,11 @@ def test_bounds_equal_those_of_a_slow_bootstrap(tmp_path: Path) -> None:
     for row in draw.integers(0, 3, (500, 3)):
         excess = sum(CANDIDATE[number] - CHAMPION[number] for number in row)
         differences.append(excess / sum(BYTES[number] for number in row))
-    # One-sided 95 %: half of what 0.9 leaves. Units of 10, 20 and 70 bytes are worth 5400² / 24,180,000 of equal size.
+    # One-sided 95 % means that half of the remainder of 0.9 is on each side. Units of 10, 20 and 70 bytes correspond to
+    # 5400² / 24,180,000 units of equal size.
     worth = 29_160_000 / 24_180_000
-    margin = 6.3137515 * worth**0.5 * np.std(differences, ddof=1)  # Student's t of one degree of freedom, the fewest
+    # The quantile of Student's t with one degree of freedom, the lowest number.
+    margin = 6.3137515 * worth**0.5 * np.std(differences, ddof=1)
     assert [evidence.lower, evidence.upper] == pytest.approx([-0.2 - margin, -0.2 + margin])
 
 
@@ -94,25 +96,29 @@ def test_units_are_documents_or_runs_of_lines_if_these_are_few() -> None:
     units = units_of_lines(documents // 100, np.ones(900), np.full(900, 2.0))
     assert (units.are_runs, len(units.excess_nats), units.excess_nats.sum()) == (True, 200, 900)
     assert units.document_starts is not None
-    assert units.document_starts.tolist() == [0, 67, 134]  # the runs that begin at lines 301 and 603 come next
+    assert units.document_starts.tolist() == [0, 67, 134]  # The runs that begin at lines 301 and 603 are the next ones.
     units = units_of_lines(np.zeros(7, int), np.ones(7), np.ones(7))
     assert (units.are_runs, len(units.excess_nats)) == (True, 7)
 
 
 def test_a_document_whose_units_agree_counts_as_one() -> None:
-    """Ten documents of four equal units: the mean of ten values varies twice as much as that of forty."""
+    """The data is ten documents with four equal units each.
+
+    The mean of 10 values has twice the deviation of that of 40.
+    """
     values = np.array([3, -3, 5, -5, 1, -1, 2, -2, 4, -4.0])
-    expected = (4 * 10 / 9) ** 0.5  # 4 units, and 10 documents of which one is spent on the mean
+    # There are 4 units in each document, and 10 documents, which have 9 degrees of freedom.
+    expected = (4 * 10 / 9) ** 0.5
     assert document_widening(np.repeat(values, 4), np.arange(0, 40, 4)) == pytest.approx(expected)
-    assert document_widening(np.tile([1, -1.0], 20), np.arange(0, 40, 4)) == 1.0  # they cancel in each document
-    assert document_widening(np.repeat(values, 4), np.array([0])) == 1.0  # one document says nothing
+    assert document_widening(np.tile([1, -1.0], 20), np.arange(0, 40, 4)) == 1.0  # The values in each document cancel.
+    assert document_widening(np.repeat(values, 4), np.array([0])) == 1.0  # A single document contains no information.
     assert document_widening(np.zeros(40), np.arange(0, 40, 4)) == 1.0
 
 
 def test_a_long_tail_widens_the_bound_on_its_side_alone() -> None:
-    sizes, draws = np.ones(100), np.array([-1.0, 0.0, 1.0])  # of 1 nat per byte
+    sizes, draws = np.ones(100), np.array([-1.0, 0.0, 1.0])  # Each unit has 1 byte.
     lower, upper = confidence_bounds(0.0, draws, sizes, 0.95)
-    margin = 1.66039 * (100 / 99) ** 0.5  # Student's t of 99 degrees of freedom
+    margin = 1.66039 * (100 / 99) ** 0.5  # The quantile of Student's t with 99 degrees of freedom.
     assert (lower, upper) == (pytest.approx(-margin, abs=1e-4), pytest.approx(margin, abs=1e-4))
     shift = 0.3 * (2 * 1.66039**2 + 1) / 6 * (100 / 99) ** 0.5
     assert confidence_bounds(0.0, draws, sizes, 0.95, skewness=0.3) == pytest.approx((lower, upper + shift), abs=1e-4)
@@ -122,7 +128,7 @@ def test_a_long_tail_widens_the_bound_on_its_side_alone() -> None:
 
 @pytest.mark.parametrize("rare_loss", [0.0, 1.0])
 def test_equal_models_with_rare_heavy_losses_keep_the_promise(rare_loss: float) -> None:
-    """A candidate that costs a little less in most units and much more in one of thirty, as much in all."""
+    """The candidate is slightly better in most units and much worse in one of thirty, but equal on average."""
     draw = np.random.default_rng(2)
     found = 0
     for trial in range(600):
@@ -132,7 +138,7 @@ def test_equal_models_with_rare_heavy_losses_keep_the_promise(rare_loss: float) 
         totals = {"documents": 200, "lines": 200, "byte_count": 200, "difference": excess.mean()}
         totals |= {"candidate_nats_per_byte": 1.0, "champion_nats_per_byte": 1.0}
         found += evidence_from(totals, units, RegistryConfig(resamples=200, seed=trial)).upper < 0
-    assert found <= 0.07 * 600  # 9 % without the correction
+    assert found <= 0.07 * 600  # Without the correction, the rate would be 9 %.
 
 
 def test_only_the_lines_asked_for_count(tmp_path: Path) -> None:
@@ -151,7 +157,7 @@ def test_error_probabilities_sum_to_the_promised_one() -> None:
 
 def test_a_model_is_not_better_than_itself(tmp_path: Path) -> None:
     losses = write_losses(tmp_path / "losses.parquet", CANDIDATE, CANDIDATE, BYTES)
-    evidence = evidence_of(losses)  # without a difference there is no correlation either
+    evidence = evidence_of(losses)  # Without a difference, there is no correlation either.
     assert (evidence.difference, evidence.lower, evidence.upper) == (0.0, 0.0, 0.0)
 
 
@@ -172,7 +178,7 @@ def is_better(excess: np.ndarray, sizes: np.ndarray, confidence: float, seed: in
 
 @pytest.mark.parametrize("units", [10, 30, 250])
 def test_equal_models_differ_no_more_often_than_promised(units: int) -> None:
-    """600 pairs of models whose units differ by chance alone: about 5 % come out as better."""
+    """Of 600 pairs of models whose units differ only by chance, about 5 % seem to be better."""
     draw = np.random.default_rng(0)
     found = 0
     for trial in range(600):
@@ -183,7 +189,7 @@ def test_equal_models_differ_no_more_often_than_promised(units: int) -> None:
 
 @pytest.mark.long
 def test_twenty_nights_give_no_more_false_alarms_than_promised() -> None:
-    """100 champions, each met by 20 candidates that are as good as it, on the same documents."""
+    """Each of 100 champions is compared with 20 equally good candidates on the same documents."""
     draw = np.random.default_rng(1)
     sizes = draw.integers(50, 500, 250)
     replaced = naive = 0
@@ -201,13 +207,14 @@ def test_twenty_nights_give_no_more_false_alarms_than_promised() -> None:
 def test_a_small_but_steady_difference_is_seen() -> None:
     draw = np.random.default_rng(0)
     sizes = draw.integers(50, 500, 250)
-    excess = draw.normal(-0.02, 0.1, 250) * sizes  # a fifth of the spread between documents
+    # The difference is a fifth of the standard deviation between documents.
+    excess = draw.normal(-0.02, 0.1, 250) * sizes
     assert is_better(excess, sizes, 0.975, seed=0)
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_bounds_widen_with_the_correlation_of_neighbours(correlation: float) -> None:
-    """The mean varies sqrt((1 + c) / (1 - c)) times as much if each value keeps a share c of the one before."""
+    """If neighbouring values have the correlation c, the mean deviates sqrt((1 + c) / (1 - c)) times as much."""
     draw = np.random.default_rng(0)
     found = []
     for _ in range(200):
@@ -215,6 +222,7 @@ def test_bounds_widen_with_the_correlation_of_neighbours(correlation: float) -> 
         for index in range(1, 200):
             series[index] += correlation * series[index - 1]
         found.append(correlation_widening(series - series.mean()))
-    expected = ((1 + correlation) / (1 - correlation)) ** 0.5  # 1 and 1.73; few lags see part of it
+    # The factors are 1 and 1.73. With few lags, a part is not detected.
+    expected = ((1 + correlation) / (1 - correlation)) ** 0.5
     assert 0.85 * expected <= np.mean(found) <= 1.1 * expected
     assert min(found) >= 1

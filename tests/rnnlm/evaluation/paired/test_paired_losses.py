@@ -1,4 +1,4 @@
-"""Two models of different vocabularies and modes on the same raw documents."""
+"""Two models with different vocabularies and modes are compared on the same raw documents."""
 
 import math
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_each_judging_line_has_its_loss_within_its_document(
 ) -> None:
     champion = new_model(stored_documents, tmp_path / "other", seed=1)
     facts = read_json(champion / "rnnlm.json")
-    write_json(champion / "rnnlm.json", facts | {"mode": "stream"})  # reads the blank lines, too
+    write_json(champion / "rnnlm.json", facts | {"mode": "stream"})  # In stream mode, blank lines are read, too.
     rows = pq.read_table(compare(stored_documents, folder, champion, tmp_path)).to_pylist()
     assert [(row["role"], row["line"]) for row in rows] == [("candidate", 0)] * 2 + [("champion", 0)] * 2
     for role, model, cut in (
@@ -56,12 +56,12 @@ def test_each_judging_line_has_its_loss_within_its_document(
         for row, number in zip((row for row in rows if row["role"] == role), (0, 4), strict=True):
             line, tokenizer = VALID[number].strip(), contestant.tokenizer
             (loss,) = document_losses(contestant.model, tokenizer, [VALID[number]], cut)
-            tokens = len(tokenizer.encode(line)) + 1  # <eos>
+            tokens = len(tokenizer.encode(line)) + 1  # One token is <eos>.
             assert row["nll_nats"] == pytest.approx(loss.nll_nats[:tokens].sum(), rel=1e-5)
             assert (row["tokens"], row["byte_count"]) == (tokens, len(line) + 1)
             assert row["digest"] == line_digest(line.encode())
     zebra = [row for row in rows if row["role"] == "candidate"][1]
-    # `runs` and `zebra` are not in the training split: 8 bits for each of their bytes and ends.
+    # `runs` and `zebra` are not in the training split, so each of their bytes and ends has 8 bits.
     assert zebra["restoration_bits"] >= 8 * (len("runs") + len("zebra") + 2)
     assert zebra["total_nats"] == pytest.approx(zebra["nll_nats"] + zebra["restoration_bits"] * math.log(2))
 

@@ -1,4 +1,4 @@
-"""transformers' generate() on a model that has learnt something, beside generation the slow way."""
+"""generate() of transformers on a trained model, compared with a slow reference."""
 
 from threading import Thread
 from typing import Any
@@ -13,7 +13,7 @@ from tests.configs import KINDS, random_model
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.reference_generation import beam_search, greedy
 
-MAXIMUM = 14  # new ids: enough for a sentence and its end
+MAXIMUM = 14  # The number of new ids is enough for a sentence and its end.
 EOS = 3
 
 
@@ -34,7 +34,7 @@ def new_ids(sequence: torch.Tensor, prompt_length: int, eos: int | None = EOS) -
 
 
 def padded(prompts: list[list[int]]) -> dict[str, torch.Tensor]:
-    """Return input_ids and attention_mask, filled up on the left."""
+    """Return input_ids and attention_mask, padded on the left."""
     longest = max(map(len, prompts))
     ids = [[0] * (longest - len(prompt)) + prompt for prompt in prompts]
     mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
@@ -62,7 +62,7 @@ def test_beam_search_equals_the_one_in_plain_lists(
 def assert_beams(
     model: RnnlmForCausalLM, prompts: list[list[int]], width: int, penalty: float, eos: int | None, **settings: object
 ) -> None:
-    """Check all beams, their order and their scores."""
+    """Compare all beams, their order and their scores with the reference."""
     for prompt in prompts:
         found = model.generate(
             torch.tensor([prompt]),
@@ -137,7 +137,7 @@ PROCESSORS: dict[str, Any] = {
 def test_processors_see_the_whole_text_with_a_carried_state(
     model: RnnlmForCausalLM, prompts: list[list[int]], names: list[str]
 ) -> None:
-    """The same scores as without a cache, where every step reads all tokens; and not those without the processor."""
+    """The scores equal those without a cache, where every step reads all tokens, and depend on the processor."""
     plain = {"do_sample": True, "max_new_tokens": 8, "return_dict_in_generate": True, "output_scores": True, "top_k": 0}
     settings = {name: PROCESSORS[name] for name in names}
     differs = False

@@ -1,4 +1,4 @@
-"""A run's model folder as transformers' own ways of loading see it."""
+"""A run's model folder can be loaded by transformers' own functions."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ def ours(storyteller: Storyteller, text: str) -> str:
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_the_transformers_pipeline_writes_the_same_text(storyteller: Storyteller, batch_size: int) -> None:
-    """The text alone is given: the tokenizer puts `<bos>` before it, and pads on the left."""
+    """The pipeline receives only the text. The tokenizer adds `<bos>` and pads on the left."""
     write = pipeline("text-generation", model=str(storyteller.folder), device="cpu")
     found = write(TEXTS, batch_size=batch_size, **GREEDY)
     expected = [ours(storyteller, text) for text in TEXTS]
@@ -33,7 +33,7 @@ def test_auto_classes_find_model_and_tokenizer(storyteller: Storyteller) -> None
     tokenizer = AutoTokenizer.from_pretrained(storyteller.folder)
     model = AutoModelForCausalLM.from_pretrained(storyteller.folder)
     read = tokenizer(["anna", "felix paints the"], padding=True, return_tensors="pt")
-    assert read["input_ids"][:, -1].ne(tokenizer.pad_token_id).all()  # padded on the left
+    assert read["input_ids"][:, -1].ne(tokenizer.pad_token_id).all()  # The texts are padded on the left.
     assert read["input_ids"][1, 0] == tokenizer.bos_token_id
     written = model.generate(
         input_ids=read["input_ids"], attention_mask=read["attention_mask"], do_sample=False, max_new_tokens=12
@@ -45,7 +45,7 @@ def test_auto_classes_find_model_and_tokenizer(storyteller: Storyteller) -> None
 
 @pytest.mark.slow
 def test_importing_hugging_face_is_all_that_auto_classes_need(storyteller: Storyteller) -> None:
-    """In a fresh process: without the import the type is unknown, with it the folder loads."""
+    """In a new process, the model type is unknown without the import, and the folder loads with it."""
     script = (
         "import sys\n"
         "from transformers import AutoModelForCausalLM\n"

@@ -1,4 +1,4 @@
-"""transformers' Trainer on stored sequences: it learns, measures what we measure, and continues from its checkpoint."""
+"""transformers' Trainer learns on stored sequences, computes the loss of rnnlm, and resumes from its checkpoint."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +30,7 @@ def stored_rows(storyteller: Storyteller, split: str, count: int) -> list[Row]:
 
 
 def padded(rows: list[Row]) -> dict[str, torch.Tensor]:
-    """Return a batch, filled up at the right with `<pad>`, which the loss leaves out."""
+    """Return a batch padded on the right with `<pad>`, which the loss ignores."""
     return {
         name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True)
         for name in ("input_ids", "shift_labels")
@@ -56,7 +56,7 @@ def trainer(
 
 
 def test_trainer_measures_the_same_loss(storyteller: Storyteller, tmp_path: Path) -> None:
-    """On the whole split in one batch, for Trainer takes the mean over batches whatever they hold."""
+    """The whole split is one batch, because Trainer averages over batches whatever their size is."""
     rows = stored_rows(storyteller, "valid", 1_000)
     model = storyteller.network()
     run = trainer(RnnlmForCausalLM.from_language_model(model), rows, tmp_path, per_device_eval_batch_size=len(rows))
@@ -64,5 +64,5 @@ def test_trainer_measures_the_same_loss(storyteller: Storyteller, tmp_path: Path
     score = score_split(model, storyteller.dataset, "valid", batch_size=64)
     assert torch.tensor(found).exp().item() == pytest.approx(score.perplexity, rel=1e-4)
     predictions = run.predict(rows[:4]).predictions
-    assert predictions.shape[0] == 4  # logits alone, without the state
+    assert predictions.shape[0] == 4  # The predictions contain only logits, not the state.
     assert predictions.shape[-1] == storyteller.tokenizer.vocabulary_size

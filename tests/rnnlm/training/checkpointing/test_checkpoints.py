@@ -1,4 +1,4 @@
-"""A checkpoint is complete or not used: damage and a full disk cost at most the newest one."""
+"""An incomplete or damaged checkpoint is not used. Damage or a full disk costs at most the newest checkpoint."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from rnnlm.training.training_run import name_run
 from tests.rnnlm.training.checkpointing.test_resuming import configured
 from tests.rnnlm.training.trainer import Trainer
 
-UNREADABLE = Path("/proc/self/mem")  # of Linux: reading it from the start fails with EIO
+UNREADABLE = Path("/proc/self/mem")  # On Linux, reading this file from the start fails with EIO.
 
 
 def state(step: int) -> dict[str, Any]:
@@ -53,7 +53,8 @@ def test_a_state_comes_back_bit_by_bit() -> None:
     assert torch.equal(back["a"][0], shared)
     assert torch.equal(back["a"][1]["b"], shared.t())
     assert (back["a"][1][7], back["none"], back["empty"].shape) == (0.1, None, (0,))
-    assert tensors["state.a.0"].data_ptr() != shared.data_ptr()  # a later step does not change what is kept
+    # A later step does not change a checkpoint that is kept.
+    assert tensors["state.a.0"].data_ptr() != shared.data_ptr()
 
 
 def test_the_newest_checkpoints_are_kept_and_the_last_is_read(checkpoints: Checkpoints) -> None:
@@ -70,7 +71,7 @@ def test_the_newest_checkpoints_are_kept_and_the_last_is_read(checkpoints: Check
 
 
 def flip_bit(path: Path, share: float) -> None:
-    """Flip a bit of the byte at this share of the file."""
+    """Flip a bit of the byte at this fraction of the file's length."""
     data = bytearray(path.read_bytes())
     data[int(share * (len(data) - 1))] ^= 0x40
     path.write_bytes(data)
@@ -96,7 +97,7 @@ def test_a_damaged_file_makes_training_use_the_checkpoint_before(
     assert read["step"] == 10
     assert "step-00000020: checkpoint not used" in caplog.text
     assert checkpoints.steps() == [10]
-    assert (checkpoints.folder / "step-00000020.damaged").is_dir()  # set aside, not deleted
+    assert (checkpoints.folder / "step-00000020.damaged").is_dir()  # The checkpoint is renamed, not deleted.
 
 
 @pytest.mark.skipif(not UNREADABLE.exists(), reason="needs a file that cannot be read, even by root")
@@ -130,7 +131,7 @@ def test_without_a_good_checkpoint_training_starts_over_with_a_warning(
         (checkpoints.path(step) / STATE).write_text("{}")
     assert checkpoints.load_newest() is None
     assert "training starts over" in caplog.text
-    assert checkpoints.load_newest() is None  # nothing there: nothing to warn of
+    assert checkpoints.load_newest() is None  # There is no checkpoint, so there is nothing to warn of.
     assert caplog.text.count("training starts over") == 1
 
 
@@ -145,15 +146,15 @@ def test_a_partial_folder_of_a_killed_process_is_deleted(checkpoints: Checkpoint
 
 def test_a_full_disk_costs_only_the_new_checkpoint(checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (256, before[1]))  # the kernel refuses longer files
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256, before[1]))  # The kernel refuses longer files.
     try:
         assert not checkpoints.write(30, state(30))
-        assert not checkpoints.due  # it failed at once, and must not be tried again at every step
+        assert not checkpoints.due  # After the failure, writing is not tried again at every step.
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "step-00000030: cannot be written" in caplog.text
     assert [path.name for path in sorted(checkpoints.folder.iterdir())] == ["step-00000010", "step-00000020"]
-    assert checkpoints.write(31, state(31))  # there is room again
+    assert checkpoints.write(31, state(31))  # The disk has space again.
 
 
 @pytest.mark.long
@@ -163,7 +164,8 @@ def test_training_completes_where_no_checkpoint_can_be_written(
     config = configured(toy_config, {"training.epochs": 1})
     folder = home.runs / name_run(config, toy_dataset)
     folder.mkdir(parents=True)
-    (folder / "checkpoints").write_text("in the way")  # root may write to a read-only folder, but not into a file
+    # The root user may write to a read-only folder, but not into a file.
+    (folder / "checkpoints").write_text("in the way")
     assert "cannot be written" in trainer.run(home, config, toy_dataset)
     assert is_complete(folder)
 
@@ -172,16 +174,16 @@ def test_a_checkpoint_waits_until_it_costs_little_time(tmp_path: Path, monkeypat
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     checkpoints = Checkpoints(tmp_path, 1, every_seconds=120.0)
-    assert checkpoints.due  # the first, since its cost is unknown
+    assert checkpoints.due  # The first checkpoint is due at once, because its duration is unknown.
     checkpoints.cost_seconds = 0.25
     now += 24.9
     assert not checkpoints.due
     now += 0.2
-    assert checkpoints.due  # 0.25 s are 1 % of 25 s
-    checkpoints.cost_seconds = 60.0  # a large model, a slow disk
+    assert checkpoints.due  # 0.25 s are 1 % of 25 s.
+    checkpoints.cost_seconds = 60.0  # This is the duration for a large model on a slow disk.
     assert not checkpoints.due
     now += 95.0
-    assert checkpoints.due  # 120 s after the last
+    assert checkpoints.due  # 120 s have passed since the last checkpoint.
 
 
 def test_another_format_is_not_read(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:

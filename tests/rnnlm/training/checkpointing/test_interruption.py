@@ -1,4 +1,4 @@
-"""A signal costs no step: it waits for a checkpoint and is then delivered to its old handler."""
+"""No step is lost by a signal. It waits for a checkpoint, and is then delivered to its former handler."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def handled(number: int, handler: Any) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def python_handles_interrupts() -> Iterator[None]:
-    """Handle SIGINT as in a terminal: a shell's background job, such as these tests may be, ignores it."""
+    """Handle SIGINT as in a terminal. As a background job of a shell, these tests would ignore it."""
     with handled(signal.SIGINT, signal.default_int_handler):
         yield
 
@@ -53,7 +53,7 @@ def test_a_deferred_signal_is_delivered_after_the_loop() -> None:
 
 
 def test_the_handler_of_another_program_gets_its_signal() -> None:
-    """The handler that another program has set is called, too. Like Prefect's, it raises an exception."""
+    """A handler that another program has set is called, too. Like Prefect's, it raises an exception."""
 
     class TerminationSignal(BaseException):
         pass
@@ -82,7 +82,7 @@ def test_a_second_signal_and_one_during_validation_are_delivered_at_once() -> No
 
 
 def test_a_repeated_alarm_waits_for_the_checkpoint() -> None:
-    """A time limit repeats its alarm, perhaps in the middle of a long step."""
+    """A time limit repeats its alarm, possibly in the middle of a long step."""
     done = []
     with (
         handled(signal.SIGALRM, lambda number, frame: done.append("stopped")),
@@ -129,7 +129,7 @@ def test_a_signal_to_a_real_process_loses_no_step(
 
 
 def trained_steps(folder: Path) -> int:
-    """Return the last step that history.jsonl knows of, 0 without."""
+    """Return the last step in history.jsonl, or 0 without the file."""
     try:
         lines = (folder / "history.jsonl").read_text().splitlines(keepends=True)
     except FileNotFoundError:

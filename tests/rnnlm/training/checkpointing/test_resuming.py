@@ -1,4 +1,4 @@
-"""Training that is killed at any moment and started again ends with the weights of a run that was not killed."""
+"""Training that is killed at any moment and started again ends with the same weights as without being killed."""
 
 import json
 import os
@@ -23,9 +23,9 @@ from tests.rnnlm.training.trainer import Trainer
 
 
 def configured(config: PipelineConfig, settings: dict[str, Any] | None = None) -> PipelineConfig:
-    """Write checkpoints all the time: every other moment of a run lies within the writing of one."""
+    """Return a configuration that writes checkpoints all the time, so that a kill often happens during the writing."""
     frequent = {
-        "training.epochs": 12,  # of 10 steps
+        "training.epochs": 12,  # Each epoch has 10 steps.
         "training.validation.evaluations": 4,
         "training.loss.sampled_classes": 8,
         "training.window_length": 5,
@@ -43,7 +43,7 @@ def stream_dataset(
 
 
 def result(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
-    """Return the weights, and the history without what depends on the clock."""
+    """Return the weights, and the history without values that depend on the clock."""
     assert is_complete(folder)
     lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     for line in lines:
@@ -53,7 +53,7 @@ def result(folder: Path) -> tuple[bytes, list[dict[str, Any]]]:
 
 
 def alive(child: int) -> bool:
-    """Return False once it has ended, waited for or not."""
+    """Return False if the process has ended, even if nobody has waited for it."""
     try:
         return psutil.Process(child).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -61,16 +61,16 @@ def alive(child: int) -> bool:
 
 
 def kill_while_it_writes(child: int, checkpoints: Path, after: int) -> None:
-    """Send SIGKILL while a checkpoint is incomplete, after `after` others have been begun."""
+    """Send SIGKILL while a checkpoint is incomplete, after `after` other checkpoints were begun."""
     begun: set[str] = set()
     while alive(child) and len(begun) <= after:
         begun |= {path.name for path in checkpoints.glob(".*.partial")}
-        time.sleep(0.0005)  # one takes about 10 ms
+        time.sleep(0.0005)  # Writing a checkpoint takes about 10 ms.
     os.kill(child, signal.SIGKILL)
 
 
 def kill_at_random(child: int, checkpoints: Path, seconds: float) -> None:
-    """Kill the process a random time after its first checkpoint."""
+    """Kill the process at a random time after its first checkpoint."""
     before = {path.name for path in checkpoints.glob("step-*")}
     while alive(child) and {path.name for path in checkpoints.glob("step-*")} <= before:
         time.sleep(0.001)
@@ -81,7 +81,7 @@ def kill_at_random(child: int, checkpoints: Path, seconds: float) -> None:
 def train_with_kills(
     trainer: Trainer, home: Home, config: PipelineConfig, dataset: DatasetRecord, kills: int, seed: int
 ) -> None:
-    """Begin the run again and again. Every other kill waits for a checkpoint being written."""
+    """Start the run again and again. Every other kill happens while a checkpoint is being written."""
     draw = random.Random(seed)
     folder = home.runs / name_run(config, dataset)
     shutil.rmtree(folder)
@@ -108,7 +108,7 @@ def check_bit_identity(
     train_with_kills(trainer, home, config, dataset, kills, seed)
     again, history_again = result(folder)
     assert again == weights
-    assert history_again == history  # no step lost, none doubled
+    assert history_again == history  # No step is missing or repeated.
 
 
 @pytest.mark.long

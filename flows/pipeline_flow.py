@@ -33,6 +33,7 @@ from rnnlm.evaluation.measurements import measurements
 from rnnlm.evaluation.score_tables import score_rows
 from rnnlm.evaluation.seed_scores import seed_scores
 from rnnlm.models.model_factory import check_kind
+from rnnlm.registry.bundle_check import CheckProcess
 from rnnlm.registry.data_gates import GatesError
 from rnnlm.registry.decision_text import unchanged_since
 from rnnlm.registry.model_owner import named_for_its_model
@@ -182,6 +183,8 @@ def evaluate_and_register(
     `told` is the configuration as the user gave it, before the network's size was chosen.
     """
     name = dataset.corpus_name
+    if not run.skipped:
+        CheckProcess.start_early()  # It imports libraries while the model is evaluated.
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
     measured = [measure_model(one, config, dataset, run, force=force) for one in measurements(config, run)]

@@ -13,6 +13,7 @@ from rnnlm.evaluation.measurements import measurements
 from rnnlm.evaluation.perplexity import evaluate_run
 from rnnlm.generation.generate import generate_samples
 from rnnlm.models.model_factory import check_kind
+from rnnlm.registry.bundle_check import CheckProcess
 from rnnlm.registry.data_gates import check_gates
 from rnnlm.registry.model_owner import named_for_its_model
 from rnnlm.registry.registration import register_model
@@ -60,6 +61,8 @@ def train_and_register(home: Home, config: PipelineConfig, dataset: DatasetRecor
     told, config = config, fit_to_minutes(home, config, dataset)
     tracker = partial(open_tracker, home, config, dataset)
     run = train_tracked(home, config, dataset, tracker, force="training" in config.force)
+    if not run.skipped:
+        CheckProcess.start_early()  # It imports libraries while the model is evaluated.
     force = "evaluation" in config.force
     evaluation = evaluate_run(home, dataset, run, config.evaluation, force=force)
     measured = [one.measure(home, config, dataset, run, force) for one in measurements(config, run)]

@@ -13,7 +13,7 @@ import logging
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, TextIO, TypeVar, get_args
+from typing import Annotated, Any, TextIO, get_args
 
 import typer
 from rich.markup import escape
@@ -23,8 +23,6 @@ from rnnlm.display.text_layout import TerminalFormatter, terminal_text
 from rnnlm.errors import HomeError
 from rnnlm.storage.disk_errors import FULL, check_space, full_disk_explained
 from rnnlm.storage.home import Home, find_home
-
-FlowResult = TypeVar("FlowResult")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,16 +65,20 @@ class FlowSession(Session):
     verbose: bool
     quiet: bool
 
-    def run_flow(self, flow: Callable[..., FlowResult], *arguments: Any, **settings: Any) -> FlowResult:
-        """Run a flow on the configured Prefect server, or on a temporary one."""
+    def run_flow(self, place: str, *arguments: Any, **settings: Any) -> Any:
+        """Run the flow at a place such as flows.pipeline_flow:pipeline_flow, and return its result.
+
+        The flow runs on the configured Prefect server or on a temporary one.
+        """
         check_space(self.home.root)
         if not self.quiet:  # Print this first, because imports and a temporary Prefect server take seconds.
-            print(f"starting {flow.__name__.removesuffix('_flow')} …", file=sys.stderr, flush=True)
+            name = place.rpartition(":")[2].removesuffix("_flow")
+            print(f"starting {name} …", file=sys.stderr, flush=True)
         from flows.operations.console import Detail
         from flows.operations.flow_runner import run_flow
 
         detail = Detail.ALL if self.verbose else Detail.WARNINGS if self.quiet else Detail.STAGES
-        return run_flow(self.home, flow, *arguments, detail=detail, **settings)
+        return run_flow(self.home, place, *arguments, detail=detail, **settings)
 
 
 SESSION_FLAGS = {  # The help of each flag of a session.

@@ -45,10 +45,11 @@ def compare_command(
             raise ConfigError(f"{option} is for training; --against compares registered models as they are")
         compare_registered(session, registered.against, pipeline.corpus)
         return
-    from flows.comparison_flow import compare_flow
+    found = session.run_flow(
+        "flows.comparison_flow:compare_flow", comparison.model_copy(update={"pipeline": pipeline}), force
+    )
     from rnnlm.extensions.comparison.comparison_page import comparison_text
 
-    found = session.run_flow(compare_flow, comparison.model_copy(update={"pipeline": pipeline}), force)
     session.print_result(comparison_text(found), found)
 
 

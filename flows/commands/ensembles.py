@@ -21,12 +21,12 @@ def mix_command(
 
     rnnlm mix rnnlm-python-docs@champion rnnlm-python-docs@challenger
     """
-    from flows.ensembles_flow import mix_flow
     from rnnlm.extensions.ensembles.ensemble_run import MixConfig
+
+    config = validated(MixConfig, {"models": models})
+    mixed = session.run_flow("flows.ensembles_flow:mix_flow", config)
     from rnnlm.reports.json_values import run_value
     from rnnlm.reports.pipeline_page import mixed_summary
     from rnnlm.sequences.dataset_lookup import dataset_of_run
 
-    config = validated(MixConfig, {"models": models})
-    mixed = session.run_flow(mix_flow, config)
     session.print_result(mixed_summary(mixed), run_value(mixed, dataset_of_run(session.home, mixed.run)))

@@ -39,11 +39,10 @@ def run_command(
     check_device(config)
     if options.verify:
         forget_verified(session.home)
-    from flows.pipeline_flow import pipeline_flow
+    record = session.run_flow("flows.pipeline_flow:pipeline_flow", config=config, seeds=seeds)
     from rnnlm.reports.json_values import run_value
     from rnnlm.reports.pipeline_page import pipeline_summary
 
-    record = session.run_flow(pipeline_flow, config=config, seeds=seeds)
     session.print_result(pipeline_summary(record), run_value(record, record.dataset))
 
 
@@ -59,11 +58,10 @@ def prepare_command(
     config = options.pipeline_config()
     if options.verify:
         forget_verified(session.home)
-    from flows.pipeline_flow import prepare_flow
+    prepared = session.run_flow("flows.pipeline_flow:prepare_flow", config)
     from rnnlm.reports.json_values import prepared_value
     from rnnlm.reports.pipeline_page import prepared_summary
 
-    prepared = session.run_flow(prepare_flow, config)
     session.print_result(prepared_summary(prepared), prepared_value(prepared))
 
 
@@ -84,12 +82,11 @@ def train_command(
         check_device(config)
     if options.verify:
         forget_verified(session.home)
-    from flows.pipeline_flow import train_flow
+    trained = session.run_flow("flows.pipeline_flow:train_flow", config, dataset)
     from rnnlm.reports.json_values import run_value
     from rnnlm.reports.pipeline_page import trained_summary
     from rnnlm.sequences.dataset_lookup import dataset_of_run
 
-    trained = session.run_flow(train_flow, config, dataset)
     session.print_result(trained_summary(trained), run_value(trained, dataset_of_run(session.home, trained.run)))
 
 

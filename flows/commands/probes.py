@@ -37,9 +37,7 @@ def probe_gradients_command(
     rnnlm probe gradients --hidden 64 --steps 40
     """
     pipeline = dataset_config(corpus, set, RUNNING_TEXT)
-    from flows.probes_flow import probe_gradients_flow
-
-    found = session.run_flow(probe_gradients_flow, config, pipeline, force)
+    found = session.run_flow("flows.probes_flow:probe_gradients_flow", config, pipeline, force)
     value = {"curves": found.curves, "picture": str(found.picture)}
     session.print_result(gradients_page(found).text(), value)
 
@@ -61,9 +59,7 @@ def probe_echo_command(
 
     rnnlm probe echo --distances 1,5,20 --nonlinearity relu
     """
-    from flows.probes_flow import probe_echo_flow
-
-    found = session.run_flow(probe_echo_flow, config, force)
+    found = session.run_flow("flows.probes_flow:probe_echo_flow", config, force)
     value = {"scores": found.scores, "picture": str(found.picture)}
     session.print_result(echo_page(found).text(), value)
 
@@ -86,9 +82,7 @@ def probe_abilities_command(
 
     rnnlm probe abilities --kinds elman,lstm --tasks parity --seeds 1
     """
-    from flows.probes_flow import probe_abilities_flow
-
-    found = session.run_flow(probe_abilities_flow, config, force)
+    found = session.run_flow("flows.probes_flow:probe_abilities_flow", config, force)
     files = {"picture": str(found.picture), "table": str(found.table)}
     value = {"scores": found.scores, **files}
     session.print_result(abilities_page(found).text(), value)

@@ -37,10 +37,9 @@ def score_command(
 
     find_inputs(config)  # Report errors in the input before torch is imported and a Prefect server is started.
     model_folder(session.home, config.model)
-    from flows.scoring_flow import score_flow
+    scored = session.run_flow("flows.scoring_flow:score_flow", config)
     from rnnlm.extensions.scoring.scoring_page import scoring_page
 
-    scored = session.run_flow(score_flow, config)
     session.print_result(scoring_page(config, scored).text(), scored)
 
 
@@ -67,10 +66,9 @@ def filter_command(
 
     check_filter(config)
     model_folder(session.home, config.model)
-    from flows.scoring_flow import filter_flow
+    found = session.run_flow("flows.scoring_flow:filter_flow", config)
     from rnnlm.extensions.scoring.filter_page import filter_page
 
-    found = session.run_flow(filter_flow, config)
     session.print_result(filter_page(config, found).text(), found)
 
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from flows.operations.home_servers import new_password, password_variables
 from flows.operations.prefect_environment import away_from_project_files, prefect_package
@@ -30,8 +30,11 @@ SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", 
 
 
 @contextlib.contextmanager
-def temporary_server() -> Iterator[str]:
-    """Start a server on a free loopback port, use it as Prefect's API inside the block, and yield its address."""
+def temporary_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[str]:
+    """Start a server on a free loopback port, use it as Prefect's API inside the block, and yield its address.
+
+    `meanwhile` is called while the server starts, which takes seconds.
+    """
     from prefect.context import refresh_global_settings_context
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -39,7 +42,8 @@ def temporary_server() -> Iterator[str]:
         # The UI is disabled so that no links to it are printed.
         variables = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_UI_ENABLED": "0"}
         variables |= password_variables(new_password(), port)
-        with server_kept_alive(listener, variables["PREFECT_API_URL"], os.environ | SERVER_SETTINGS | variables):
+        environment = os.environ | SERVER_SETTINGS | variables
+        with server_kept_alive(listener, variables["PREFECT_API_URL"], environment, meanwhile):
             before = {name: os.environ[name] for name in variables if name in os.environ}
             os.environ.update(variables)
             with away_from_project_files():
@@ -56,7 +60,9 @@ def temporary_server() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def server_kept_alive(listener: socket.socket, address: str, environment: dict[str, str]) -> Iterator[None]:
+def server_kept_alive(
+    listener: socket.socket, address: str, environment: dict[str, str], meanwhile: Callable[[], object]
+) -> Iterator[None]:
     """Run the server's process inside the block, and restart it if it dies. The block begins once the server answers.
 
     During a restart, requests wait, because the socket belongs to the command. The server's state is in its database.
@@ -75,6 +81,7 @@ def server_kept_alive(listener: socket.socket, address: str, environment: dict[s
 
     watcher = threading.Thread(target=watch, daemon=True)
     try:
+        meanwhile()
         wait_until_healthy(address, process)
         watcher.start()
         yield

@@ -1,8 +1,10 @@
 """The check of a bundle before registration. It is loaded in a separate process that cannot import rnnlm."""
 
+import atexit
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from rnnlm.errors import ModelError
@@ -12,7 +14,7 @@ TIMEOUT_SECONDS = 600
 # The digests of what this process has checked. A repaired version has the same content, and is not checked again.
 CHECKED: set[str] = set()
 SCRIPT = """
-import importlib.abc, math, sys
+import importlib.abc, math, os, sys
 
 class Refuse(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
@@ -20,47 +22,86 @@ class Refuse(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named '{name}'")
 
 sys.meta_path.insert(0, Refuse())
-import mlflow.pyfunc
+import mlflow.pyfunc, torch, transformers
 
-[score] = mlflow.pyfunc.load_model(sys.argv[1]).predict([{"text": "a b"}])
+saved = sys.stdin.buffer.read()
+if not saved:
+    sys.exit()
+[score] = mlflow.pyfunc.load_model(os.fsdecode(saved)).predict([{"text": "a b"}])
 if not math.isfinite(score["log_probability_nats"]):
     raise ValueError(f"it scores a text with {score['log_probability_nats']} nats")
 """
 
 
+class CheckProcess:
+    """A process that imports the libraries of a bundle, and then reads the bundle's folder from its standard input.
+
+    The imports take 3 to 6 s, so the process should be started before it is needed. It ends when the process that
+    started it ends, because its input ends then.
+    """
+
+    waiting: "CheckProcess | None" = None
+
+    def __init__(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "MLFLOW"))}
+        environment |= {
+            "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-IB", "-c", SCRIPT],
+            cwd=tempfile.gettempdir(),
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+    @classmethod
+    def start_early(cls) -> None:
+        """Start a process for the next check, unless one is waiting."""
+        if cls.waiting is None:
+            cls.waiting = cls()
+            atexit.register(cls.waiting.stop)
+
+    @classmethod
+    def take(cls) -> "CheckProcess":
+        """Return the waiting process, or a new one if none is waiting or the waiting one has ended."""
+        process, cls.waiting = cls.waiting, None
+        return process if process is not None and process.process.poll() is None else cls()
+
+    def run(self, saved: Path) -> tuple[int, str]:
+        """Check the bundle. Return the exit code and what was written to standard error."""
+        try:
+            _, written = self.process.communicate(os.fsencode(saved.absolute()), TIMEOUT_SECONDS)
+        finally:
+            self.stop()
+        return self.process.returncode, written.decode("utf-8", "replace")
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
 def check_bundle(saved: Path) -> None:
-    """Load the saved MLflow model and score a text, in a new process that cannot import rnnlm.
+    """Load the saved MLflow model and score a text, in a process that cannot import rnnlm.
 
     Raise ModelError if it fails.
-
-    The check takes 3 to 6 s, mostly for importing torch and MLflow.
     """
     content = digest_of({str(path.relative_to(saved)): file_digest(path) for path in loaded_files(saved)})
     if content in CHECKED:
         return
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RNNLM", "MLFLOW"))}
-    environment |= {
-        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
     try:
-        done = subprocess.run(
-            [sys.executable, "-IB", "-c", SCRIPT, str(saved)],
-            cwd=saved.parent,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_SECONDS,
-        )
+        code, written = CheckProcess.take().run(saved)
     except subprocess.TimeoutExpired as error:
         raise ModelError(
             f"the model was not registered: the check of its bundle took longer than {TIMEOUT_SECONDS} s;\n"
             "run the same command again; the trained model is kept."
         ) from error
-    if done.returncode:
-        why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    if code:
+        why = (written.strip().splitlines() or [f"exit code {code}"])[-1]
         advice = "Run"
         if "ImportError" in why or "ModuleNotFoundError" in why:
             advice = (

@@ -177,7 +177,7 @@ DUPLICATES = (
     "if more than this fraction of the training rows (in stream mode: documents) repeat another one, or if more than "
     "this fraction of a held-out split's text repeats its own lines."
 )
-LEAKAGE = "if more than this fraction of a held-out split's text is lines that also occur in the training text."
+LEAKAGE = "if more than this fraction of a held-out split's text is in lines that also occur in the training text."
 DRIFT = "if the distance between the character frequencies of this text and the champion's is larger."
 
 

@@ -7,7 +7,7 @@ from .cell import Cell, kernel_weights
 
 
 class GRUCell(Cell):
-    """A GRU, whose state and output are both h. The gate r resets the state, and the gate z keeps it.
+    """A GRU, whose state and output are both h. r is the reset gate, and z is the update gate.
 
         r = σ(x W_r + h U_r + b_r)
         z = σ(x W_z + h U_z + b_z)

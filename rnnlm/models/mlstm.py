@@ -14,7 +14,7 @@ FORGET_BIASES = (3.0, 6.0)  # The lowest and the highest bias, as in the authors
 
 
 class MLSTMCell(Cell):
-    """An mLSTM.
+    """The mLSTM layer, an LSTM whose memory is a matrix.
 
     In each head, the matrix C maps keys to values, and n is a sum of keys. The gates do not read the state.
 

@@ -93,7 +93,7 @@ def copy_own_cell(kind: str, folder: Path) -> None:
 
 
 def copy_portable_modules(folder: Path) -> None:
-    """Copy portable_modules() to a new folder, in their subfolders."""
+    """Copy the files of portable_modules() to a new folder, with the same subfolders."""
     for module in portable_modules():
         (folder / module).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(LIBRARY / module, folder / module)

@@ -65,7 +65,7 @@ def log_run_results(
 
 
 def drawn(run: RunRecord, name: str, draw: Callable[[Path, Path], None]) -> Path | None:
-    """Return a plot in the run's folder, or None if there is no history. Draw it if it does not exist."""
+    """Return a plot in the run's folder, which is drawn if it does not exist, or None if there is no history."""
     history, picture = run.folder / HISTORY, run.folder / name
     if history.exists() and not picture.exists():
         with atomic_file(picture) as partial:

@@ -67,7 +67,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         training = config.training.model_copy(update=changes)
         return config.model_copy(update={"model": model, "training": training.resolved()})
     settings = flatten(config.model_dump(mode="json"))
-    # These settings belong to the key, because result_settings() has their defaults.
+    # The key must contain which settings are null, because result_settings() replaces null by defaults.
     left_open = [path for path in SIZE_SETTINGS if settings[path] is None]
     facts = [dataset.dataset_id, result_settings(config.model), result_settings(config.training)]
     key = digest_of([*facts, minutes, left_open])
@@ -106,7 +106,7 @@ def with_loss_of_device(config: PipelineConfig) -> PipelineConfig:
 
 
 def is_open(config: PipelineConfig) -> bool:
-    """Return True if a size and a length have to be chosen for the minutes.
+    """Return True if the size of the network and the length of its training must be chosen to suit the minutes.
 
     Nothing is chosen if the length is given by epochs or tokens, or if the model is an n-gram model without a network.
     Nothing is chosen either if the run starts from another model: it has its own learning rate and length, and must

@@ -1,4 +1,4 @@
-"""A model that has really learnt something, made once: nothing is proved on one that says the same always."""
+"""A fixture with a trained model, because a model that always predicts the same would prove nothing."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,22 +17,22 @@ from tests.rnnlm.story_corpus import NAMES, write_stories
 
 @dataclass(frozen=True)
 class Storyteller:
-    folder: Path  # of the model and its tokenizer
+    folder: Path  # The folder of the model and its tokenizer.
     dataset: DatasetRecord
     tokenizer: TextTokenizer
 
     def model(self) -> LanguageModel:
-        """Read anew: a test may change it."""
+        """Return the model, loaded again because a test may change it."""
         return load_model(self.folder)
 
     def network(self) -> LanguageModel:
-        """Return the model without its counts, as transformers and ONNX have it."""
+        """Return the model without its n-gram model, as in transformers and ONNX."""
         model = self.model()
         model.mixture = None
         return model
 
     def prompts(self) -> list[list[int]]:
-        """Return prompts of 2 to 5 ids, `<bos>` first."""
+        """Return prompts of 2 to 5 ids, which begin with `<bos>`."""
         texts = [*NAMES, "clara sells", "felix paints the", "boris wants the black"]
         return [[self.tokenizer.bos_id, *self.tokenizer.encode(text)] for text in texts]
 

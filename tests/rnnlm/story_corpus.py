@@ -1,4 +1,4 @@
-"""Sentences whose words depend on those before them: what is learnt from them goes on differently from each prompt."""
+"""Sentences whose words depend on earlier words, so that a trained model continues each prompt differently."""
 
 import random
 from pathlib import Path
@@ -13,7 +13,7 @@ PLACES = ["attic", "cellar", "garden", "harbour", "kitchen", "market"]
 def favour(draw: random.Random, words: list[str], first: int) -> str:
     """Return one of the words.
 
-    The one at `first` (counted round) in half of all cases, the next in a quarter, and so on.
+    The word at `first` is returned in half of all cases, the next one in a quarter, and so on, in a circle.
     """
     turned = [words[(first + step) % len(words)] for step in range(len(words))]
     return draw.choices(turned, weights=[2.0**-step for step in range(len(words))])[0]

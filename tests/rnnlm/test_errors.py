@@ -1,4 +1,4 @@
-"""Which errors may go away by themselves, and which only the user can mend."""
+"""Some errors may disappear by themselves; others can only be fixed by the user."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Perplexity, bits per byte and the price of unknown words, by hand."""
+"""Perplexity, bits per byte and the bits of unknown words equal values computed by hand."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from rnnlm.storage.package_files import package_file
 
 
 def test_figures_of_a_text() -> None:
-    # Four tokens at ln 2 each, and 12 bits that restore the text: 16 bits over 8 bytes.
+    # Four tokens have ln 2 each, and 12 bits restore the text, which makes 16 bits for 8 bytes.
     score = Score(summed_nll_nats=4 * math.log(2), tokens=4, byte_count=8, unknown_tokens=1, restoration_bits=12.0)
     assert score.nll_nats_per_token == pytest.approx(math.log(2))
     assert score.perplexity == pytest.approx(2.0)

@@ -1,4 +1,4 @@
-"""`rnnlm.train` and `rnnlm.load`: what they take, what they refuse, and that importing them is cheap."""
+"""The arguments that `rnnlm.train` and `rnnlm.load` accept or reject. Importing them takes little time."""
 
 import inspect
 import json
@@ -151,7 +151,7 @@ def test_a_registered_model_is_loaded_by_each_of_its_names(registered: Registrar
 
 @pytest.mark.long
 def test_a_trained_model_is_registered_without_prefect(tmp_path: Path) -> None:
-    """In a process of its own; the second call finds everything."""
+    """The test runs in a separate process. The second call finds all results."""
     corpus = write_toy_corpus(tmp_path / "toy")
     program = (
         "import sys, rnnlm\n"

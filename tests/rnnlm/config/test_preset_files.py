@@ -1,4 +1,4 @@
-"""Each preset is a file, and a deployment that names one has its settings."""
+"""Each preset is a file, and a deployment that names a preset has its settings."""
 
 from pathlib import Path
 from typing import get_args

@@ -1,4 +1,4 @@
-"""A configuration is right, or the error names the field and what to do."""
+"""A configuration is correct, or the error names the wrong field and what to do."""
 
 import copy
 from collections.abc import Iterator
@@ -20,11 +20,12 @@ def test_minutes_chosen_by_hand_replace_a_presets_own_size_and_length() -> None:
     config = build_config("ptb", ["training.minutes=5", "training.dropout.outputs=0.4"])
     flat = flatten(config.model_dump(mode="json"))
     assert {path for path in SIZE_SETTINGS if flat[path] is not None} == {"training.dropout.outputs"}
-    assert (config.training.minutes, config.training.loss.sampled_classes) == (5, 2048)  # what is not of size stays
+    # Settings that do not concern the size are kept.
+    assert (config.training.minutes, config.training.loss.sampled_classes) == (5, 2048)
     assert with_choices(build_config("ptb"), settings=["training.minutes=5", "training.dropout.outputs=0.4"]) == config
 
 
-# As Prefect's form submits: every field, with the deployment's value or the default.
+# Prefect's form submits every field, with the deployment's value or the default.
 SMOKE_DEPLOYMENT = nest(flatten(read_preset("smoke")) | {"corpus.source": "/data/t", "training.maximum_tokens": 5000})
 
 
@@ -42,11 +43,11 @@ def test_another_preset_in_the_form_replaces_unchanged_settings() -> None:
 
 
 def test_a_preset_is_a_name_only_in_a_stored_configuration() -> None:
-    """Validating it again changes nothing, even where a setting has the default's value and not the preset's."""
-    config = build_config("smoke", ["training.epochs=3"])  # the default; smoke has 1
+    """Validating the configuration again does not change it, even if a setting differs from the preset."""
+    config = build_config("smoke", ["training.epochs=3"])  # 3 is the default; the preset smoke has 1.
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
     assert PipelineConfig.model_validate(config.model_dump(exclude_defaults=True)) == config
-    assert "preset" not in result_settings(config)  # so that no run id depends on it
+    assert "preset" not in result_settings(config)  # No run id must depend on the preset's name.
 
 
 @pytest.mark.parametrize(
@@ -106,13 +107,13 @@ def test_small_byte_level_vocabulary_is_refused() -> None:
 
 
 def test_a_configuration_with_former_paths_is_read() -> None:
-    """Version 0.2 stored it like this, before `training` had sections."""
+    """Version 0.2 stored the configuration in this form, before `training` had sections."""
     stored = {"training": {"loss": "exact", "schedule": "linear", "dropout_words": 0.1, "clip_norm": 2, "epochs": 1}}
     before = copy.deepcopy(stored)
     training = PipelineConfig.model_validate(stored).training
     assert (training.loss.kind, training.schedule.kind, training.dropout.words) == ("exact", "linear", 0.1)
     assert (training.optimizer.clip_norm, training.epochs) == (2, 1)
-    assert stored == before  # the caller's dictionary stays as it is
+    assert stored == before  # The caller's dictionary is not changed.
 
 
 def test_a_removed_field_of_an_older_version_is_left_out() -> None:
@@ -121,7 +122,7 @@ def test_a_removed_field_of_an_older_version_is_left_out() -> None:
 
 
 def test_the_new_path_of_a_moved_field_wins() -> None:
-    """A run of an older deployment gives its own values over the deployment's."""
+    """A run of an older deployment has its own values, which take precedence over the deployment's."""
     training = {"learning_rate": 0.5, "schedule": "linear", "optimizer": {"learning_rate": 0.25}}
     config = PipelineConfig.model_validate({"training": training}).training
     assert (config.optimizer.learning_rate, config.schedule.kind) == (0.25, "linear")
@@ -170,7 +171,7 @@ def test_result_settings_lack_later_fields_at_their_default() -> None:
 
 
 def test_datasets_and_runs_keep_the_names_that_they_had() -> None:
-    """Golden values of what enters their ids. If one fails, a new field has to be marked as added_later."""
+    """These are values that are part of ids. If this test fails, a new field must be marked as added_later."""
     digests = {
         name: (
             digest_of(result_settings(config.sequences))[:16],
@@ -201,7 +202,7 @@ def test_the_choices_of_a_form_override_the_whole_configuration() -> None:
     ("text", "settings"),
     [
         ("model:\n  # layers: 2\n", {}),
-        ("training: {loss: exact}", {"training.loss.kind": "exact"}),  # as it was called once
+        ("training: {loss: exact}", {"training.loss.kind": "exact"}),  # This is the former name of the setting.
         ("preset:\nmodel.layers: 2", {"model.layers": 2}),
         ("force: [training]", {"force": ("training",)}),
     ],

@@ -1,4 +1,4 @@
-"""Settings far out of range, and names that other systems refuse, are refused before work begins."""
+"""Settings that are far out of range, and names that other systems refuse, are rejected before work begins."""
 
 import importlib
 import pkgutil
@@ -28,7 +28,10 @@ for found in pkgutil.walk_packages(rnnlm.__path__, "rnnlm."):
 
 
 def sections(parent: type[Section] = Section) -> Iterator[type[Section]]:
-    """Yield all sections; of one that extensions add to, the class with what they add, which has the same name."""
+    """Yield all sections.
+
+    If extensions add to a section, the class with the additions is yielded, which has the same name.
+    """
     for section in parent.__subclasses__():
         if all(below.__name__ != section.__name__ for below in section.__subclasses__()):
             yield section

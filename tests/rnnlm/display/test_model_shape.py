@@ -1,4 +1,4 @@
-"""The words for a model say that counts are mixed with its network only if they have a share."""
+"""The description of a model mentions an n-gram model only if its weight in the mixture is positive."""
 
 import dataclasses
 import shutil
@@ -30,7 +30,8 @@ def test_counts_are_named_where_they_have_a_share(
         shape(load_model(run.model_folder)),
     ]
     assert ["mixed with" in text for text in texts] == [share > 0] * 3
-    assert "mixed" not in shown_tags(toy_config, toy_dataset, None, 0)[NOTE]  # written before the shares are known
+    # This is written before the weights of the mixture are known.
+    assert "mixed" not in shown_tags(toy_config, toy_dataset, None, 0)[NOTE]
 
 
 def test_a_model_of_counts_alone_is_named_from_the_beginning(

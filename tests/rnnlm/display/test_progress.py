@@ -1,4 +1,4 @@
-"""Progress lines say how much is done and how long the rest takes."""
+"""Progress lines show how much is done and how long the rest takes."""
 
 import logging
 import sys
@@ -14,13 +14,14 @@ def test_listeners_hear_the_line_that_is_logged(caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.INFO, "rnnlm.display.progress")
     with listening(heard.append), Progress("training", 2000, "step", every_seconds=0.0, done=500) as progress:
         progress.facts("loss 4.310, 9,000 tokens/s", "best validation perplexity 80.10")
-        progress.begun -= 100  # seconds ago, when step 500 was done
+        progress.begun -= 100  # Step 500 was done 100 seconds ago.
         progress.update(500)
     progress.update(1)
     [report] = heard
     assert report.share == 0.5
     facts = "loss 4.310, 9,000 tokens/s, best validation perplexity 80.10"
-    assert report.line == f"training: step 1,000 of 2,000, {facts}, 3 min left"  # 500 steps took 100 s: 200 s
+    # 500 steps took 100 s, so the remaining 1,000 take 200 s.
+    assert report.line == f"training: step 1,000 of 2,000, {facts}, 3 min left"
     assert report.line == caplog.messages[0]
 
 
@@ -35,7 +36,7 @@ def test_progress_of_a_worker_process_reaches_the_listeners_of_its_launcher() ->
 
 
 def test_a_bar_is_shown_in_a_notebook_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard error of a notebook, or of a test, is no terminal."""
+    """Standard error of a notebook or a test is not a terminal."""
     with Progress("training", 3, "step") as progress:
         assert progress.bar.disable
     monkeypatch.setitem(sys.modules, "ipykernel", sys)

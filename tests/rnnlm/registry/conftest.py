@@ -1,4 +1,4 @@
-"""A contest: a corpus with enough validation documents to distinguish models, and models that really differ."""
+"""Fixtures with a corpus of many validation documents, and with models that differ significantly."""
 
 import shutil
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.rnnlm.registry.contest import Contest, contest_config, write_contest_
 
 @pytest.fixture(scope="session")
 def contest_template(tmp_path_factory: pytest.TempPathFactory) -> Contest:
-    """Return every stage but registration."""
+    """Return a contest in which every stage except registration has run."""
     return built_once(tmp_path_factory, contest_stages)
 
 
@@ -40,7 +40,10 @@ def contest_stages(folder: Path) -> Contest:
 
 @pytest.fixture
 def contest(tracked_home: Home, contest_template: Contest, decided_template: Contest) -> Contest:
-    """Return the contest in this test's home, with an empty registry. decided_template has checked its bundles."""
+    """Return the contest in this test's home with an empty registry.
+
+    Its bundles have been checked by decided_template.
+    """
     return contest_in(tracked_home, contest_template)
 
 
@@ -48,7 +51,7 @@ def contest(tracked_home: Home, contest_template: Contest, decided_template: Con
 def decided_template(
     tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path, contest_template: Contest
 ) -> Contest:
-    """Return a contest in which poor was the first champion, good took over, and fair was compared with good."""
+    """Return a contest in which "poor" was the first champion, "good" replaced it, and "fair" lost."""
 
     def decided_contest(folder: Path) -> tuple[Contest, set[str]]:
         with home_in(folder) as home:
@@ -61,20 +64,20 @@ def decided_template(
     from rnnlm.registry import bundle_check
 
     contest, checked = built_once(tmp_path_factory, decided_contest)
-    bundle_check.CHECKED.update(checked)  # the same bundle is not checked in every test process
+    bundle_check.CHECKED.update(checked)  # Otherwise every test process would check the same bundle.
     return contest
 
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory, decided_template: Contest) -> Iterator[Contest]:
-    """Give the decided contest for the tests of a file, which only read it."""
+    """Yield the decided contest for the tests of a file, which only read it."""
     with home_in(tmp_path_factory.mktemp("decided")) as home:
         copy_home(decided_template.home, home)
         yield contest_in(home, decided_template, copied=True)
 
 
 def contest_in(home: Home, template: Contest, *, copied: bool = False) -> Contest:
-    """Return the contest in another home; copied: that has its files already."""
+    """Return the contest in another home. If `copied` is true, the home already contains its files."""
     if not copied:
         shutil.copytree(template.home.root, home.root, dirs_exist_ok=True)
 

@@ -1,4 +1,4 @@
-"""Models of one corpus that are really better and really worse than each other, and their registration."""
+"""Models of one corpus that are significantly better or worse than each other, and their registration."""
 
 import random
 import shutil
@@ -20,11 +20,11 @@ from tests.registrar import Registrar
 
 NAME = "rnnlm-contest"
 ANIMALS, VERBS, PLACES = ["cat", "dog", "bird", "fox"], ["sees", "likes", "follows"], ["house", "tree", "river"]
-NOISE = {"good": 0.0, "fair": 0.3, "poor": 1.0}  # standard deviation of what is added to every weight
+NOISE = {"good": 0.0, "fair": 0.3, "poor": 1.0}  # The standard deviation of the noise that is added to every weight.
 
 
 def paragraph(draw: random.Random) -> str:
-    """Return one of 20,736: two sentences and the blank line after them."""
+    """Return one of 20,736 paragraphs, which is two sentences followed by a blank line."""
     lines = [
         f"the {draw.choice(ANIMALS)} {draw.choice(VERBS)} the {draw.choice(ANIMALS)} near the {draw.choice(PLACES)} ."
         for _ in range(2)
@@ -33,7 +33,7 @@ def paragraph(draw: random.Random) -> str:
 
 
 def write_contest_corpus(folder: Path, seed: int = 0, validation: int = 400) -> dict[str, list[str]]:
-    """Write train.txt, valid.txt and test.txt of short paragraphs, and return these by split."""
+    """Write train.txt, valid.txt and test.txt of short paragraphs, and return the paragraphs by split."""
     draw = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
@@ -51,7 +51,7 @@ def contest_config(folder: Path) -> PipelineConfig:
             "corpus.source": str(folder),
             "corpus.name": "contest",
             "model.hidden_size": 16,
-            "model.counts": 0,  # noise in the weights decides
+            "model.counts": 0,  # Without an n-gram model, only the noise in the weights decides.
             "training.epochs": 2,
             "training.device": "cpu",
             "training.validation.evaluations": 1,
@@ -61,18 +61,18 @@ def contest_config(folder: Path) -> PipelineConfig:
 
 
 class Contest(Registrar):
-    """Registers a trained model, or the same with so much noise in its weights."""
+    """A registrar of a trained model, and of the same model with noise added to its weights."""
 
     nights = 0
 
     def register(self, quality: str, *, force: bool = False, **settings: Any) -> RegisteredVersion:
-        """Register a run. settings: of RegistryConfig, in place of the contest's."""
+        """Register a run. The settings are those of RegistryConfig, and replace those of the contest."""
         registry = self.config.registry.model_copy(update=settings)
         config = self.config.model_copy(update={"registry": registry})
         return self(force=force, run=self.run_of(quality), config=config)
 
     def read_newer_text(self, folder: Path) -> None:
-        """Let candidates read a text with one paragraph more than the last one from now on."""
+        """Train candidates from now on with a text that has one paragraph more than the last one."""
         write_contest_corpus(folder)
         self.nights += 1
         with (folder / "train.txt").open("a", encoding="utf-8") as train:
@@ -84,7 +84,7 @@ class Contest(Registrar):
         self.dataset = store_sequences(self.home, corpus, tokenizer, self.config.sequences)
 
     def run_of(self, quality: str) -> RunRecord:
-        """Return a finished run of its own."""
+        """Return a separate finished run."""
         import numpy as np
 
         run_id = f"{self.run.run_id[:8]}{quality:0>8}"

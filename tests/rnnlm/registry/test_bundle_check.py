@@ -1,4 +1,4 @@
-"""A failed check of a bundle says what to do; the checks that pass are those of every registration."""
+"""A failed check of a bundle says what to do. Successful checks are tested by every registration."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The history of champions: the stack of promotions, and champions made by hand."""
+"""The history of champions is a stack of promotions, including manual ones."""
 
 import getpass
 import socket
@@ -18,7 +18,7 @@ from tests.rnnlm.registry.contest import NAME, Contest
 
 
 def changes(*steps: int) -> list[Change]:
-    """Return the versions that became champion, one after the other; a negative one was rolled back to."""
+    """Return the versions that became champion one after the other. A negative number is a rollback to this version."""
     return [
         Change(
             number=number,
@@ -37,15 +37,15 @@ def changes(*steps: int) -> list[Change]:
     ("steps", "current", "before"),
     [
         ((1, 2, 3), 3, 2),
-        ((1, 2, 3, -2), 2, 1),  # a second rollback goes further back, not forth
+        ((1, 2, 3, -2), 2, 1),  # A second rollback goes further back, and does not undo the first.
         ((1, 2, 3, -2, -1), 1, None),
-        ((1, 2, 3, -2, 4), 4, 2),  # 3 was taken back: no rollback returns to it
+        ((1, 2, 3, -2, 4), 4, 2),  # Version 3 was rolled back, so no rollback returns to it.
         ((1, 2, 1), 1, 2),
-        ((1, 2, 2), 2, 1),  # noted twice, because a kill fell between note and alias
+        ((1, 2, 2), 2, 1),  # The promotion was recorded twice, because a process was killed before it moved the alias.
         ((1,), 1, None),
         ((), None, None),
-        ((1, 2), 7, 2),  # a person moved the alias in MLflow
-        ((1, 2), None, 2),  # or took it away
+        ((1, 2), 7, 2),  # A person moved the alias in MLflow.
+        ((1, 2), None, 2),  # A person removed the alias in MLflow.
     ],
 )
 def test_a_rollback_leads_to_the_champion_before(steps: tuple[int, ...], current: int | None, before: int) -> None:
@@ -82,7 +82,7 @@ def test_promotion_by_hand_and_rollback_are_recorded_with_who_when_and_why(conte
     assert (change.version, change.before, change.how, change.why) == (2, 1, "hand", "shorter answers")
     assert change.who == f"{getpass.getuser()}@{socket.gethostname()}"
     assert before <= change.when <= datetime.now(UTC).isoformat(timespec="seconds")
-    # A version holds one alias: no challenger is left.
+    # A version has only one alias, so there is no challenger left.
     assert [version.aliases for version in list_models(contest.home)] == [("champion",), ()]
 
     taken_back = roll_back(contest.home, NAME)

@@ -1,4 +1,4 @@
-"""Each gate made to pass, to warn and to stop, on texts whose shares are counted by hand."""
+"""Each gate passes, warns or stops on texts whose fractions were counted by hand."""
 
 import json
 import logging
@@ -23,9 +23,10 @@ from tests.conftest import home_in
 from tests.registrar import Registrar
 from tests.rnnlm.registry.test_champion_comparison import evidence_folder
 
+# 2 of 7 predicted tokens are unknown, and 3 of 10 bytes are in a line of the training text.
 TEXTS = {
-    "train": "a b\n\na c\na c\nd\n",  # 4 rows, of which one repeats another
-    "valid": "a c\nzz a zz\n",  # 2 of 7 predicted tokens are unknown, 3 of 10 bytes in a line of the training text
+    "train": "a b\n\na c\na c\nd\n",  # One of the 4 rows repeats another one.
+    "valid": "a c\nzz a zz\n",
     "test": "b b\n",
 }
 SHARES = {"unknown": 2 / 7, "duplicates": 1 / 4, "leakage": 3 / 10}
@@ -80,7 +81,7 @@ LICENCE = [f"{clause} shall not be used without {clause} permission ." for claus
 
 
 def licences(years: range, *more: str) -> str:
-    """Return copies of one text that differ in their first line."""
+    """Return copies of a text that differ only in their first lines."""
     return "".join("\n".join([f"copyright {year} author", *LICENCE, *more, "", ""]) for year in years)
 
 
@@ -88,7 +89,7 @@ def licences(years: range, *more: str) -> str:
 def test_near_copies_in_held_out_text_are_told_before_training(
     home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
-    """No document of the three splits is the same as another."""
+    """No two documents of the three splits are equal."""
     folder = tmp_path / "licences"
     folder.mkdir()
     (folder / "train.txt").write_text("some other text\n\n" + licences(range(1900, 1930)))
@@ -97,8 +98,8 @@ def test_near_copies_in_held_out_text_are_told_before_training(
     config = plain_config({"corpus.source": str(folder), "sequences.mode": mode})
     record = check_gates(home, config, prepare_dataset(home, config))
     clauses, first, last = sum(map(len, LICENCE)), len("copyright 2000 author"), len("the end of it")
-    copied = (clauses + first) / (clauses + first + last)  # digits do not count
-    repeated = 8 / 9  # all but the first of nine
+    copied = (clauses + first) / (clauses + first + last)  # Lines that differ only in digits are equal.
+    repeated = 8 / 9  # All documents except the first of nine are repeated.
     assert result_of(record, "leakage").share == pytest.approx(copied)
     assert result_of(record, "duplicates").share == pytest.approx(repeated)
     leaked = f"{copied:.1%} of the test text also occurs in the training text, line by line"
@@ -135,7 +136,7 @@ def test_without_a_champion_nothing_is_compared_and_nothing_stops(
 
 
 def other_text(register: Registrar, texts: dict[str, str]) -> DatasetRecord:
-    """Return the toy corpus with other texts in some of its splits."""
+    """Return the dataset of the toy corpus with other texts in some of its splits."""
     folder = Path(register.config.corpus.source)
     for split, text in texts.items():
         (folder / f"{split}.txt").write_text(text, encoding="utf-8")
@@ -172,7 +173,7 @@ def test_a_text_of_other_characters_stops_the_night(registered: Registrar, caplo
     assert kept["."] == train.count(".") == 300
     assert "\n" not in kept
 
-    # Capitals instead of small letters: what is common are the blank and the full stop, with the same shares.
+    # The text is in capitals. Only the blank and the full stop are common to both texts, with the same frequencies.
     dataset = other_text(registered, {"train": train.upper()})
     share_common = (train.count(" ") + train.count(".")) / (len(train) - train.count("\n"))
     record = check_gates(registered.home, registered.config, dataset)
@@ -181,7 +182,7 @@ def test_a_text_of_other_characters_stops_the_night(registered: Registrar, caplo
     with pytest.raises(DatasetError, match=r"character frequencies.*\n.*gates\.drift_stop_at"):
         record.raise_if_stopped()
 
-    # One line more: hardly another distribution.
+    # With one more line, the distribution is almost the same.
     same = other_text(registered, {"train": train + "the cat sees the dog near the tree .\n"})
     found = result_of(check_gates(registered.home, registered.config, same), "drift")
     assert found.share is not None
@@ -219,7 +220,7 @@ def test_one_error_names_every_gate_that_stops_with_its_limit(gates: list[str]) 
     record = GatesRecord(corpus_name="toy", model_name="rnnlm-toy", results=(*results, warned))
     with pytest.raises(GatesError) as raised:
         record.raise_if_stopped()
-    error = pickle.loads(pickle.dumps(raised.value))  # tasks may run in other processes
+    error = pickle.loads(pickle.dumps(raised.value))  # Tasks may run in other processes.
     assert error.gates == record
     reasons, advice = str(error).splitlines()
     for gate in gates:

@@ -48,7 +48,7 @@ def test_a_version_has_its_perplexities_configuration_and_code(decided: Contest)
     kept = json.loads((evidence_folder(decided.home, 1) / "configuration.json").read_text())
     assert PipelineConfig(**kept) == decided.config
     short = json.loads(details.tags["configuration"])
-    assert PipelineConfig(**short) == decided.config  # what is left out is the default
+    assert PipelineConfig(**short) == decided.config  # Settings that are left out have their defaults.
 
 
 @pytest.mark.long
@@ -113,7 +113,7 @@ def test_the_report_holds_the_facts(decided: Contest) -> None:
         f"word, {decided.dataset.vocabulary_size:,} ids",
     ):
         assert fact in text, fact
-    registered = decided.register("good")  # again: the report says what became of it
+    registered = decided.register("good")  # Registering again returns the present state of the version.
     assert registered.evidence is not None
     page = evidence_report(registered.evidence)
     evidence = registered.evidence

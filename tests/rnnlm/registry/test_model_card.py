@@ -1,4 +1,4 @@
-"""The model card says what is so, fits MLflow's database, and travels in the bundle."""
+"""The model card is correct, fits into MLflow's database, and is part of the bundle."""
 
 import pytest
 
@@ -28,13 +28,13 @@ def test_the_card_is_written_from_the_facts(decided: Contest) -> None:
         decided.samples.samples[0].text,
     ):
         assert fact in card, fact
-    # An embedding and two square matrices, a bias, the head and its bias; 16 wide.
+    # The parameters are an embedding, two square matrices, a bias, the head and its bias, all with 16 units.
     vocabulary = decided.dataset.vocabulary_size
     assert f"{vocabulary * 16 * 2 + vocabulary + 2 * 16 * 16 + 16:,} weights" in card
     description = show_version(decided.home, NAME, "2").description
-    assert description.startswith("A language model: ")  # MLflow's page has the name above it
+    assert description.startswith("A language model: ")  # MLflow's page shows the name above the description.
     first, beside, rest = description.split("\n\n## ", maxsplit=2)
-    assert beside.startswith("Beside version 1\n")  # the decision is known only after the card was written
+    assert beside.startswith("Beside version 1\n")  # The decision is made after the card was written.
     assert f"| test perplexity | {test.perplexity:.2f} | " in beside
     assert card.startswith(f"# {NAME}\n\n{first}\n\n## {rest[:500]}")
 
@@ -85,5 +85,6 @@ def test_a_description_fits_the_database_and_leaves_no_fence_open(contest: Conte
     description = description_of(card)
     assert len(description) <= LONGEST_DESCRIPTION
     assert description.endswith("the rest: README.md in the bundle\n")
-    assert description.splitlines().count("````") == 2  # the sample's fence is longer than what it holds
+    # The delimiter of the sample's code block is longer than any run of backticks inside.
+    assert description.splitlines().count("````") == 2
     assert len(card) > 10_000

@@ -1,4 +1,4 @@
-"""Every way of naming a model leads to a folder, and a wrong name to the names there are."""
+"""Every way of naming a model leads to its folder, and the error for a wrong name lists the existing names."""
 
 import shutil
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_version_without_its_own_run_is_refused(decided: Contest) -> None:
     with pytest.raises(ModelError, match=f"{run.run_id} is not under ") as caught:
         run_model_folder(decided.home, reference)
     assert len(str(caught.value).splitlines()) <= 3
-    assert model_folder(decided.home, reference).exists()  # the registered model itself is there
+    assert model_folder(decided.home, reference).exists()  # The registered model itself is on this machine.
 
 
 def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Home) -> None:
@@ -62,7 +62,7 @@ def test_a_beginning_that_two_runs_share_names_both(toy_run: RunRecord, home: Ho
 def test_a_flipped_bit_in_a_finished_run_is_found(
     toy_run: RunRecord, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Every name of the run is refused, also after it was found sound once, which is remembered by size and times."""
+    """Every name of the run is refused, even if the files were verified before and their sizes and times recorded."""
     file = toy_run.folder / name
     if not file.exists():
         pytest.skip("the toy model has no counts")
@@ -134,7 +134,8 @@ def test_a_fresh_home_has_no_models_and_asking_makes_no_store(home: Home) -> Non
 
 
 def test_a_registry_that_is_away_is_a_tracking_error(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # discard: nobody listens
+    # This is the port of the service discard, where no server listens.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError):
         list_models(home)

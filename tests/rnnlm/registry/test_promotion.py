@@ -1,4 +1,4 @@
-"""The rule of promotion, case by case."""
+"""The rule of promotion in each of its cases."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def evidence(lower: float, upper: float, units: int = 412, difference: float = -
         (-0.2, 0.0, "challenger", "not shown to be better"),
         (-0.1, 0.1, "challenger", "not shown to be better"),
         (0.0, 0.0, "challenger", "not shown to be better"),
-        (2e-9, 4e-9, "challenger", "not shown to be better"),  # the same model, but for rounding
+        (2e-9, 4e-9, "challenger", "not shown to be better"),  # The model is the same except for rounding.
         (-4e-9, -2e-9, "challenger", "not shown to be better"),
         (0.01, 0.2, "challenger", "worse"),
         (float("nan"), float("nan"), "challenger", "not shown to be better"),
@@ -60,9 +60,11 @@ def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, a
     [
         (-0.1, -0.2, -0.01, "champion", "better"),
         (0.0, 0.0, 0.0, "champion", "newer, and at most 1% worse"),
-        (0.005, 0.001, 0.012, "champion", "newer, and at most 1% worse"),  # worse, within 0.013
+        # The candidate is worse, but by less than 0.013.
+        (0.005, 0.001, 0.012, "champion", "newer, and at most 1% worse"),
         (0.005, -0.004, 0.014, "challenger", "not shown to be as good"),
-        (0.0, -0.3, 0.3, "champion", "newer, and not worse on these lines"),  # too little text to tell more
+        # The text is too short for a more precise result.
+        (0.0, -0.3, 0.3, "champion", "newer, and not worse on these lines"),
         (0.001, -0.3, 0.3, "challenger", "not shown to be as good"),
         (0.5, 0.4, 0.6, "challenger", "worse"),
         (float("inf"), float("nan"), float("nan"), "challenger", "not shown to be as good"),
@@ -72,7 +74,7 @@ def test_only_an_upper_bound_below_zero_takes_over(lower: float, upper: float, a
 def test_a_newer_candidate_wins_unless_worse_than_the_margin(
     difference: float, lower: float, upper: float, alias: str, verdict: str
 ) -> None:
-    """The champion has 1.3 nats per byte: the margin of 1 % is 0.013."""
+    """The champion has 1.3 nats per byte, so the margin of 1 % is 0.013."""
     decision = decide(evidence(lower, upper, difference=difference), 3, NEWER)
     assert decision.alias == alias
     assert decision.reason.startswith(f"{verdict}: ")
@@ -115,12 +117,13 @@ OWN = evidence(0.02, 0.04, difference=0.03).model_copy(update={"lines": 90})
 @pytest.mark.parametrize(
     ("own", "alias"),
     [
-        (OWN, "challenger"),  # 2.3 % worse on the champion's own text
-        (OWN.model_copy(update={"difference": 0.012}), "champion"),  # within the margin
-        (OWN.model_copy(update={"lower": -0.01}), "champion"),  # perhaps by chance
-        (OWN.model_copy(update={"units": 9}), "champion"),  # too little text to tell
+        (OWN, "challenger"),  # The candidate is 2.3 % worse on the champion's own text.
+        (OWN.model_copy(update={"difference": 0.012}), "champion"),  # The difference is within the margin.
+        (OWN.model_copy(update={"lower": -0.01}), "champion"),  # The difference may be due to chance.
+        (OWN.model_copy(update={"units": 9}), "champion"),  # The text is too short for a result.
         (None, "champion"),
-        (evidence(0.02, 0.04, difference=0.03), "champion"),  # all of tonight's lines are its own
+        # All lines of this comparison belong to the champion's own text.
+        (evidence(0.02, 0.04, difference=0.03), "champion"),
     ],
 )
 def test_a_loss_on_the_champion_s_own_text_needs_approval(own: Evidence | None, alias: str) -> None:
@@ -138,20 +141,21 @@ def test_a_loss_on_the_champion_s_own_text_needs_approval(own: Evidence | None, 
 
 
 def test_nights_are_counted_whether_or_not_there_was_evidence() -> None:
+    # This version is an experiment that was not meant to be promoted.
     nights = [
         version(2, parent_version="1", alias="challenger", kept="1"),
         version(3, parent_version="1", alias="challenger", kept="2", evidence="{}"),
         version(4, parent_version="1", alias="champion"),
         version(5, parent_version="4", alias="challenger", kept="1"),
-        version(6, parent_version="4", alias="challenger", kept="0"),  # an experiment, never to be promoted
+        version(6, parent_version="4", alias="challenger", kept="0"),
         version(7, parent_version="6", alias="challenger", kept="0"),
     ]
     assert [kept_before(nights, champion) for champion in (1, 4, 5, 6)] == [2, 1, 0, 0]
-    assert kept_before(nights[1:], 1) == 2  # `rnnlm prune` has removed the first
+    assert kept_before(nights[1:], 1) == 2  # `rnnlm prune` has removed the first version.
 
 
 def test_a_defeat_by_the_best_champion_keeps_the_evidence_about_the_champion() -> None:
-    """The version's parent is the champion, and the evidence numbers the comparisons with it."""
+    """The version's parent is the champion, and the evidence contains the number of the comparison with it."""
     against_champion, against_best = evidence(-0.2, -0.1), evidence(0.1, 0.2).model_copy(update={"comparison": 7})
     won = Decision("champion", "better", against_champion)
     lost = joined(won, Decision("challenger", "worse than version 1", against_best), candidate=3, best=1)

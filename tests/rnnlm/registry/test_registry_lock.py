@@ -1,4 +1,4 @@
-"""One process or thread of a machine at a time holds the lock on a registered model; it ends with its holder."""
+"""Only one process or thread of a machine holds the lock of a registered model. A killed process releases it."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ with registry_lock(find_home(), "contest"):
 
 @contextmanager
 def another_process(home: Home) -> Iterator[subprocess.Popen[str]]:
-    """Give a process that holds the lock."""
+    """Yield a process that holds the lock."""
     variables = os.environ | {"RNNLM_HOME": str(home.root)}
     with subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True, env=variables) as holder:
         try:
@@ -46,7 +46,7 @@ def test_only_one_holds_it_at_a_time_and_all_get_their_turn(tracked_home: Home) 
 
 @contextmanager
 def a_waiter(home: Home) -> Iterator[threading.Event]:
-    """Give a thread that waits for the lock, and an event that says when it has had it."""
+    """Yield an event that a thread sets when it has acquired the lock."""
     had = threading.Event()
 
     def wait() -> None:

@@ -1,4 +1,4 @@
-"""Facts of a version as tags in MLflow, of this version of rnnlm and of those before."""
+"""The metadata of a version in MLflow's tags, as written by this version of rnnlm and by older ones."""
 
 import pytest
 
@@ -12,13 +12,11 @@ def test_facts_come_back_from_their_tags() -> None:
     facts = {"alias": "champion", "reason": 'better: "1.2"', "test_perplexity": "80.5", "run_id": "aa"}
     tags = as_tags(facts)
     assert set(tags) == {"decision", "run_id", "facts"}
-    assert tags["facts"].startswith('test perplexity 80.50 {"')  # the list of versions cuts it after a few words
+    assert tags["facts"].startswith('test perplexity 80.50 {"')  # The list of versions shows only the first words.
     assert facts_of(tags) == facts
-    assert (
-        facts_of(tags | {"facts": tags["facts"].removeprefix("test perplexity 80.50 ")}) == facts
-    )  # without the text in front, too
+    assert facts_of(tags | {"facts": tags["facts"].removeprefix("test perplexity 80.50 ")}) == facts
     assert facts_of({"facts": "of another program", "team": "search"}) == {"team": "search"}
-    assert facts_of(facts) == facts  # a tag for each, as before
+    assert facts_of(facts) == facts  # Older versions have one tag for each entry.
 
 
 @pytest.mark.long

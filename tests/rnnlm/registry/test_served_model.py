@@ -1,4 +1,4 @@
-"""The rows that the served model takes: their fields are checked, in a list as in a data frame."""
+"""The fields of the served model's input rows are checked, both in a list and in a data frame."""
 
 import math
 
@@ -45,7 +45,7 @@ def test_bounds_are_those_of_the_configuration() -> None:
     bounds = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
     served, configured = (kind.model_json_schema()["properties"] for kind in (PredictionRequest, GenerationConfig))
     for name in SAMPLING_DEFAULTS:
-        of_a_number = served[name]["anyOf"][0]  # or null
+        of_a_number = served[name]["anyOf"][0]  # The other alternative is null.
         assert {bound: of_a_number.get(bound) for bound in bounds} == {
             bound: configured[name].get(bound) for bound in bounds
         }

@@ -1,4 +1,4 @@
-"""The served model scores and writes as the library does, whatever its shape, its tokenizer and its cut of a text."""
+"""The served model scores and generates as the library does, for every shape, tokenizer and way of cutting text."""
 
 import json
 import shutil
@@ -27,12 +27,12 @@ TEXTS = [
     "",
     "\n\n",
     "the zebra sees the cat , <eos> é !\n\nthe dog .",
-    " ".join(["the cat sees the dog near the river ."] * 20),  # longer than the context
+    " ".join(["the cat sees the dog near the river ."] * 20),  # This line is longer than the context.
 ]
 
 
 def served(folder: Path, tmp_path: Path) -> ServedModel:
-    """Return the program that MLflow runs, on a bundle of its own."""
+    """Return the program that MLflow runs, with a bundle of this test."""
     code = tmp_path / "code"
     copy_portable_modules(code)
     model = ServedModel()
@@ -49,7 +49,7 @@ def recut(folder: Path, cut: SequencesConfig) -> None:
 
 
 def agree(model: ServedModel, folder: Path, cut: SequencesConfig) -> None:
-    """Compare every figure of every text."""
+    """Check that every score of every text is equal."""
     library, tokenizer = load_model(folder), load_tokenizer(folder)
     for text, loss in zip(TEXTS, document_losses(library, tokenizer, TEXTS, cut), strict=True):
         score: Any = model.score(text)

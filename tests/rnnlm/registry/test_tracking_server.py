@@ -1,4 +1,4 @@
-"""The same with a tracking server in place of the SQLite file: artifacts come back through it."""
+"""Registration with a tracking server instead of the SQLite file. Artifacts are downloaded from the server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.tracking_server import TrackingServer
 
 @pytest.fixture
 def server(tmp_path: Path, mlflow_template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Give the address of a real MLflow server on loopback."""
+    """Yield the address of a real MLflow server on the loopback interface."""
     server = TrackingServer(tmp_path / "server", mlflow_template)
     server.start()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.address)
@@ -52,11 +52,11 @@ def test_a_run_is_tracked_registered_and_found_through_a_server(
     folder = model_folder(home, registered.uri)
     assert folder.is_relative_to(home.root)
     load_model(folder)
-    assert model_folder(home, registered.uri) == folder  # fetched once
+    assert model_folder(home, registered.uri) == folder  # The artifacts are downloaded only once.
     url = run_url(home, run.mlflow_run_id)
     assert url is not None
     assert url.startswith(f"{server}/#/experiments/")
-    # The lock and the champion travel through the server.
+    # The state of the champion is stored on the server.
     again = register_model(home, candidate, force=True)
     assert (again.version, again.alias) == (2, "challenger")
     promote_by_hand(home, registered.name, "2")

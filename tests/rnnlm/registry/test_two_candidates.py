@@ -1,4 +1,4 @@
-"""Two candidates at once on one store: the champion at the end is the best of them, whatever happens."""
+"""Two candidates use the same store at the same time. At the end the best one is champion in all cases."""
 
 import json
 import os
@@ -53,7 +53,7 @@ print(registered.alias, flush=True)
 
 @contextmanager
 def candidate(contest: Contest, quality: str, folder: Path, pause: float) -> Iterator[subprocess.Popen[str]]:
-    """Give a process that registers the model; it stops for `pause` seconds before it takes over."""
+    """Yield a process that registers the model. It pauses for `pause` seconds before it becomes champion."""
     given = {
         "home": str(contest.home.root),
         "config": contest.config.model_dump(mode="json"),
@@ -105,8 +105,8 @@ def test_a_worse_candidate_does_not_overtake_a_better_one(
     good, fair = (threading.Thread(target=contest.register, args=(quality,)) for quality in ("good", "fair"))
     good.start()
     wait_for(lambda: len(about_to) == 1)
-    fair.start()  # better than the champion that there is at this moment
-    wait_for(lambda: told_to_wait() or len(about_to) == 2)  # without a lock it would be about to, as well
+    fair.start()  # It is better than the present champion.
+    wait_for(lambda: told_to_wait() or len(about_to) == 2)  # Without a lock, both would be about to become champion.
     go_on.set()
     good.join()
     fair.join()
@@ -118,8 +118,8 @@ def test_a_worse_candidate_does_not_overtake_a_better_one(
 @pytest.mark.slow
 def test_two_at_once_leave_the_best_as_champion(contest: Contest, tmp_path: Path) -> None:
     contest.register("poor")
-    # The better one is held up right before it takes the alias; without a lock the fair one would slip in after it
-    # had compared itself with the poor one, or the other way round.
+    # The better candidate pauses just before it takes the alias. Without a lock, the fair one could take the alias
+    # afterwards, because it was compared with the poor one, or the other way round.
     with candidate(contest, "fair", tmp_path, 1.0) as fair, candidate(contest, "good", tmp_path, 1.0) as good:
         assert fair.wait(timeout=600) == 0
         assert good.wait(timeout=600) == 0
@@ -137,6 +137,6 @@ def test_one_killed_while_it_holds_the_lock_harms_nobody(contest: Contest, tmp_p
     assert champion(contest) == 1
     good = contest.register("good")
     assert (good.alias, good.version) == ("champion", 3)
-    taken_up = contest.register("fair")  # the killed one is tried again: now there is a better champion
+    taken_up = contest.register("fair")  # The killed registration is repeated. Now there is a better champion.
     assert (taken_up.version, taken_up.alias) == (2, "challenger")
     assert champion(contest) == 3

@@ -1,4 +1,4 @@
-"""The page of a corpus says what is new since the night before."""
+"""The page of a corpus shows what is new since the previous run."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_a_folder_has_a_table_of_what_is_new(home: Home, tmp_path: Path) -> None
     assert "| a.txt | changed | 4 | 15 | 1 |" in second
     assert "| b.txt | gone | 4 | 0 | 0 |" in second
     assert "| a.txt | four | <b> |\n| d.txt | five |\n| d.txt | six |\n| e.txt | seven |" in second
-    assert "| all | +1 | +22 | 4 |" in page(home, folder)  # on a second run of the night, too
+    assert "| all | +1 | +22 | 4 |" in page(home, folder)  # A second run on the same day shows this, too.
 
 
 def test_of_many_files_the_first_are_shown(home: Home, tmp_path: Path) -> None:

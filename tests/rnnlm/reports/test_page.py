@@ -1,4 +1,4 @@
-"""A page shows the same on the terminal and in Markdown."""
+"""A page has the same content on the terminal and in Markdown."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Nobody without the login makes a server read a body, and nobody makes it read one without an end."""
+"""Without the login, a server reads no request body, and with the login it reads only bodies of limited size."""
 
 import asyncio
 import base64
@@ -14,7 +14,7 @@ KNOWN = {"authorization": f"Basic {base64.b64encode(LOGIN.encode()).decode()}"}
 
 
 def ask(method: str, headers: dict[str, str], parts: list[bytes], path: str = "/") -> tuple[int, bytes, int]:
-    """Return the answer's status, its body, which echoes the request's, and the number of parts that were read."""
+    """Return the status of the answer, its body, which echoes the request's, and the number of parts that were read."""
     read, sent = 0, list[Message]()
 
     async def receive() -> Message:

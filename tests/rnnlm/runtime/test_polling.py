@@ -1,4 +1,4 @@
-"""Ask again and again until something holds, for a limited time."""
+"""A condition is checked repeatedly for a limited time."""
 
 import pytest
 

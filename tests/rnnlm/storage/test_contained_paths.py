@@ -1,4 +1,4 @@
-"""No reader accepts a name from a file if the path would lie outside of that file's folder."""
+"""No reader accepts a name from a file if the path would be outside of the folder."""
 
 import ast
 import hashlib
@@ -78,7 +78,7 @@ def test_a_relative_name_may_lie_on_another_disk(tmp_path: Path) -> None:
 def test_a_stored_marker_writes_nothing_outside(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The storage holds a file wherever the hostile name leads there, so a careless reader would copy it."""
+    """The storage contains a file at the path of the hostile name, so a careless reader would copy it."""
     storage = tmp_path / "storage"
     monkeypatch.setenv(VARIABLE, storage.as_uri())
     marker = json.dumps({"text": "0" * 64, name: "0" * 64}).encode()
@@ -103,7 +103,8 @@ def test_a_damaged_marker_is_an_unfinished_folder(
     stored.parent.mkdir(parents=True)
     stored.write_bytes(marker)
     assert not write_once(home, home.corpora / "one", lambda partial: (partial / "text").touch())
-    assert stored.read_bytes() == (home.corpora / "one" / "COMPLETE").read_bytes()  # replaced by the good one
+    # The hostile marker was replaced by a correct one.
+    assert stored.read_bytes() == (home.corpora / "one" / "COMPLETE").read_bytes()
     (home.corpora / "one" / "COMPLETE").write_bytes(marker)
     assert write_once(home, home.corpora / "one", lambda partial: pytest.fail("the storage has it"))
     assert find_damage(home.corpora / "one") is None
@@ -117,7 +118,7 @@ def test_a_local_marker_reads_nothing_outside(tmp_path: Path, name: str) -> None
     add_links(folder, tmp_path / "outside")
     digest = hashlib.sha256(b"secret").hexdigest()
     (folder / "COMPLETE").write_text(json.dumps({name: digest}))
-    if name == "link/secret":  # its owner has put the file on another disk
+    if name == "link/secret":  # The owner of the file has moved it to another disk.
         assert find_damage(folder) is None
     else:
         assert "no file in this folder" in str(find_damage(folder))
@@ -169,7 +170,7 @@ def test_a_dataset_s_table_does_not_name_texts_outside(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("place", ["1/../../../outside", "..", "1/../..", "", "."])
 def test_the_registry_owns_no_folder_outside_of_the_home(home: Home, tmp_path: Path, place: str) -> None:
-    """`rnnlm prune` deletes what owned_folder returns."""
+    """`rnnlm prune` deletes the folders that owned_folder returns."""
     add_links(home.artifacts, tmp_path / "outside")
     assert owned_folder(home, f"{home.artifacts.as_uri()}/{place}/artifacts") is None
     assert owned_folder(home, f"{home.artifacts.as_uri()}/1/run/artifacts") == home.artifacts / "1" / "run"
@@ -177,7 +178,7 @@ def test_the_registry_owns_no_folder_outside_of_the_home(home: Home, tmp_path: P
 
 @hostile_text
 def test_a_lock_lies_in_the_home(home: Home, name: str) -> None:
-    """Their names hold ids of runs and datasets, which are read from the registry."""
+    """The names of locks contain ids of runs and datasets, which are read from the registry."""
     if name in ("", ".", "..", "a/", "link/secret"):
         assert home.lock(name).lock_file.startswith(str(home.root))
         return
@@ -189,7 +190,7 @@ FROM_FILES = ("dataset_id", "corpus_digest", "run_id", "model_sha256", "source_f
 
 
 def joined_names(tree: ast.AST) -> Iterator[ast.BinOp]:
-    """Yield each `a / b` where b is read from a record, a table or a tag of the kinds that files bring."""
+    """Yield each `a / b` where b is read from a record, table or tag, which may come from a file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             names = {found.attr for found in ast.walk(node.right) if isinstance(found, ast.Attribute)}
@@ -202,7 +203,7 @@ def joined_names(tree: ast.AST) -> Iterator[ast.BinOp]:
                 yield node
 
 
-# The record was read through inside(), or was made by this process.
+# The record was read through inside(), or was created by this process.
 CHECKED_BEFORE = {
     "corpus.folder / corpus.files[role]",
     "corpus.folder / corpus.files['text']",

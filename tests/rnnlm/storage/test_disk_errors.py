@@ -1,4 +1,4 @@
-"""A sentence says what a machine lacks, whichever library notices it."""
+"""An error says what a machine lacks, whichever library has noticed it."""
 
 import errno
 import sqlite3
@@ -15,7 +15,7 @@ __all__ = ["small_disk"]
 
 
 def told(error: Exception, folder: Path) -> str | None:
-    """Return the explanation of an error that is raised in a block; None if it passes as it is."""
+    """Return the explanation of an error that is raised in the context, or None if the error is not changed."""
     try:
         with full_disk_explained(folder):
             raise error
@@ -52,7 +52,7 @@ def caused_by(error: Exception, cause: Exception) -> Exception:
         (ImportError("No module named 'nothing'"), None),
         (ModelError("not enough memory is no cell"), None),
         (sqlite3.OperationalError("no such table: runs"), None),
-        (sqlite3.OperationalError("disk I/O error"), None),  # there is space
+        (sqlite3.OperationalError("disk I/O error"), None),  # The disk has free space.
     ],
     ids=repr,
 )
@@ -64,7 +64,7 @@ def test_what_is_lacking_is_said(error: Exception, reason: str | None, tmp_path:
 
 
 def test_a_database_that_cannot_be_opened_may_lack_space(small_disk: Path) -> None:
-    """SQLite says `disk I/O error`, and Prefect's server 500: what is missing is space."""
+    """SQLite reports `disk I/O error` and Prefect's server the status 500, although the reason is lack of space."""
     check_space(small_disk.parent)
     (small_disk / "full").write_bytes(bytes((8 << 20) - NEARLY_FULL_BYTES + 1))
     for error in (

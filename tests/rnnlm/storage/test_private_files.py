@@ -1,4 +1,4 @@
-"""Files that may hold secrets are the user's alone, whatever the umask and whichever version made the home."""
+"""Files that may contain secrets are accessible only to the user, with any umask and in homes of any version."""
 
 import os
 import subprocess
@@ -22,9 +22,9 @@ def open_umask() -> Iterator[None]:
 
 
 def readable_by_others(folder: Path) -> list[str]:
-    """Return databases, backups and all of Prefect's files that another user can open.
+    """Return the databases, backups and files of Prefect that another user can open.
 
-    Each folder above must let him in.
+    A file is only accessible if all folders above it are.
     """
     found = [path for path in folder.rglob("*") if path.is_file() and (".db" in path.name or "prefect" in path.parts)]
     found += folder.rglob("*.tar")
@@ -62,7 +62,7 @@ def test_a_home_of_an_older_version_is_mended_when_it_is_opened(home: Home) -> N
 
 @pytest.mark.long
 def test_commands_make_nothing_that_others_may_write_to(home: Home, tmp_path: Path) -> None:
-    """An open umask does not count: whoever writes to a home runs code as its owner."""
+    """An open umask must have no effect, because anyone who can write to a home can run code as its owner."""
     (tmp_path / "text.txt").write_text("".join(f"the cat sees the dog {n} .\n" for n in range(300)))
     output = tmp_path / "written"
     commands = (

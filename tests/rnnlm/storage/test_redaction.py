@@ -1,4 +1,4 @@
-"""One function hides the secrets of every address."""
+"""A single function hides the secrets of every address."""
 
 import pytest
 

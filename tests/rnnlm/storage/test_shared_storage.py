@@ -1,4 +1,7 @@
-"""Two homes share a storage, here a folder: the second takes what the first has made. tests/services has S3."""
+"""Two homes share a storage, which is a folder here. The second one reads what the first one has written.
+
+tests/services contains the tests with S3.
+"""
 
 import json
 import shutil
@@ -78,7 +81,8 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
     else:
         marker.unlink()
     assert not write_once(other, other.corpora / "one", greet)
-    for made in (other.corpora / "one" / "below" / "greeting.txt", greeting):  # the corpus is stored again after either
+    # The corpus is stored again after the loss of either file.
+    for made in (other.corpora / "one" / "below" / "greeting.txt", greeting):
         assert made.read_text() == "hello"
     assert is_complete(other.corpora / "one")
     assert marker.exists()
@@ -87,7 +91,7 @@ def test_a_stored_folder_that_is_damaged_is_not_used(home: Home, other: Home, st
 def test_two_machines_storing_a_folder_do_not_mix_files(
     home: Home, other: Home, stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two trainings of the same run do this, whose files differ."""
+    """This may happen if two machines train the same run, because their files differ."""
 
     def build(text: str) -> Callable[[Path], None]:
         def write(partial: Path) -> None:
@@ -115,7 +119,7 @@ def test_two_machines_storing_a_folder_do_not_mix_files(
 
 
 def test_a_file_on_another_disk_is_stored_with_the_rest(home: Home, other: Home, stored: Path, tmp_path: Path) -> None:
-    """A person may move a large file of the home to a larger disk, and leave a link."""
+    """A person may move a large file of the home to a larger disk, and leave a link in its place."""
     greeting = home.corpora / "one" / "below" / "greeting.txt"
     write_once(home, home.corpora / "one", greet)
     shutil.rmtree(stored)

@@ -1,4 +1,7 @@
-"""MLflow runs of killed trainings do not stay RUNNING; those of living ones, and of other homes, are left alone."""
+"""MLflow runs of killed trainings do not remain RUNNING.
+
+Those of living trainings and of other homes are not changed.
+"""
 
 import shutil
 
@@ -39,7 +42,7 @@ def test_the_run_of_a_killed_training_is_killed(
 def test_a_run_whose_folder_is_gone_is_killed(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    """A backup has no unfinished runs, so a restored home knows them from its database alone."""
+    """A backup does not contain unfinished runs, so a restored home has them only in its database."""
     run = begun(tracked_home, toy_config, toy_dataset)
     shutil.rmtree(tracked_home.runs / RUN_ID)
     assert end_dead_mlflow_runs(tracked_home) == 1
@@ -50,6 +53,6 @@ def test_the_run_of_a_living_training_is_left_alone(
     tracked_home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
     run = begun(tracked_home, toy_config, toy_dataset)
-    with tracked_home.lock(f"run-{RUN_ID}"):  # as run_training holds it
+    with tracked_home.lock(f"run-{RUN_ID}"):  # run_training holds this lock.
         assert end_dead_mlflow_runs(tracked_home) == 0
     assert status(tracked_home, run) == "RUNNING"

@@ -1,4 +1,4 @@
-"""Names that people read: no paths, no digests."""
+"""Names for people contain no paths and no digests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A moved home works at its new place, and nothing appears at the old one."""
+"""A moved home works at its new location, and nothing is written to the old one."""
 
 import logging
 import shutil

@@ -30,7 +30,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 
 BIN = Path(sys.executable).parent
-STEP_TOKENS = 100  # The maximum_tokens for a run of one step. Every batch has more tokens.
+STEP_TOKENS = 100  # This value of maximum_tokens gives a run of one step, because every batch has more tokens.
 
 
 def main() -> None:

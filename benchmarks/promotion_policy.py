@@ -28,7 +28,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.training.training_run import run_training
 
-MONTH = 30  # In nights.
+MONTH = 30  # A month is simulated as 30 nightly runs.
 SHARE = 0.7  # The fraction of the lines that is drawn each night.
 
 
@@ -127,7 +127,7 @@ def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[st
 
 
 def nightly(draw: np.random.Generator, losses: Losses, at_most: int) -> np.ndarray:
-    """Draw the lines of a night."""
+    """Draw random line numbers as the text of one night."""
     count = min(at_most, int(SHARE * len(losses.byte_counts)))
     chosen: np.ndarray = np.sort(draw.choice(len(losses.byte_counts), count, replace=False))
     return chosen

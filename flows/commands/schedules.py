@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flows.operations.schedules import ScheduleRow
 
 HEADING = "Every night"
-FOLLOW_SECONDS = 2.0  # Seconds between two queries about the run.
+FOLLOW_SECONDS = 2.0  # The time between two queries about a run whose log is followed.
 SILENT_SECONDS = 600.0  # Seconds after which an unreachable server is given up.
 # Number of queries after the run's end, because the last log lines arrive some seconds after the final state.
 LOOKS_AFTER_END = 3

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import BlockDocument
     from prefect.events.schemas.automations import AutomationCore
 
-NOTIFIER = "rnnlm"  # The name of the notification blocks.
+NOTIFIER = "rnnlm"  # The notification block in Prefect has this name.
 KEPT_IN_A_ROW = 7
 EVERY_NIGHT = "rnnlm: night ended"  # This automation is disabled until `rnnlm notify --every-night`.
 RETIRED = ("rnnlm: candidate worse 7 times",)  # Automations of earlier versions, which are deleted.
@@ -60,7 +60,7 @@ def absence(hours: float, after: set[str]) -> dict[str, Any]:
     return {"posture": "Proactive", "after": after, "within": timedelta(hours=hours), "threshold": 1}
 
 
-# For each name: the description of the automation, its trigger, and the text of its message.
+# For each automation, its description, its trigger, and the text of its message.
 SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
     EVERY_NIGHT: (
         "How each night ended: scores beside the champion's, decision, files that were not read.",

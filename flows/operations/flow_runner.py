@@ -33,7 +33,8 @@ def run_flow(
 
     set_up_console(detail)
     show_library_lines()
-    server = get_current_settings().api.url  # None if neither the environment nor a profile names a server.
+    # The address is None if neither the environment nor a profile names a server.
+    server = get_current_settings().api.url
     problem = access_problem(server) if server else ""
     if problem and server != LOCAL_API:
         raise ConfigError(

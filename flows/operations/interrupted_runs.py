@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery
 
 logger = logging.getLogger(__name__)
-RESUMED = "resumed"  # The tag of a run that continues an interrupted one.
+RESUMED = "resumed"  # A run that continues an interrupted one has this tag.
 STOPPED = "Stopped"  # The name of the state of runs that were stopped when `rnnlm up` ended regularly.
 RESUMABLE_FLOWS = ("pipeline", "train")
 WITHIN = timedelta(days=1)  # An older run is not restarted, but left to the next schedule.

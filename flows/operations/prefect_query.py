@@ -15,8 +15,8 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem
 
 BUSY_SECONDS = 15.0
-STARTUP_SECONDS = 120.0  # The start of a server takes long on a busy machine.
-WORK_POOL = "rnnlm"  # The name in prefect.yaml.
+STARTUP_SECONDS = 120.0  # A server that starts on a busy machine may take this long to answer.
+WORK_POOL = "rnnlm"  # The work pool has this name in prefect.yaml.
 # Types of the states of flow runs.
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
@@ -101,7 +101,7 @@ class PrefectQuery:
 
     @functools.cached_property
     def flow_names(self) -> dict[str, str]:
-        """The name of each flow by its id."""
+        """The name of each flow, with the flow's id as key."""
         return {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
 
     def deployments(self) -> dict[str, dict[str, Any]]:

@@ -32,7 +32,7 @@ def flow_run_label() -> str:
     assert context.flow is not None
     flow = context.flow.name
     subject, preset, schedule = "", "", ""
-    with failures_ignored():  # The flow itself reports a wrong configuration.
+    with failures_ignored():  # A wrong configuration is not reported here, because the flow itself reports it.
         subject, preset = subject_of(context.parameters or {})
         schedule = own_schedule(context)
     planned = context.flow_run.expected_start_time if context.flow_run else None

@@ -31,7 +31,8 @@ def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
         return
     link = f" · [MLflow run]({mlflow_url})" if mlflow_url else ""
     reports: Reports = queue.SimpleQueue()
-    context = contextvars.copy_context()  # Prefect finds the task run in the context.
+    # Prefect finds the current task run in a context variable, so the thread needs a copy of the context.
+    context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(publish, key, link, reports), daemon=True)
     thread.start()
     try:

@@ -126,9 +126,8 @@ class CommandParameters:
 
     session: str = ""  # The name of the parameter whose type is Session.
     session_kind: type[Session] = Session
-    options: dict[str, OptionGroup] = dataclasses.field(
-        default_factory=dict
-    )  # The groups of options, each with the name of its parameter as key.
+    # The groups of options, each with the name of its parameter as key.
+    options: dict[str, OptionGroup] = dataclasses.field(default_factory=dict)
     kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # The type of each parameter in `options`.
 
     @classmethod

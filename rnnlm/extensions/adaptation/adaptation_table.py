@@ -83,8 +83,8 @@ class Variant(Record):
 class AdaptationTable(Record):
     split: str
     tokens: int
-    variants: tuple[Variant, ...]  # The plain model comes first.
-    seen_share: float | None = None  # See SplitScore.seen_share.
+    variants: tuple[Variant, ...]  # The rows of the table, beginning with the plain model.
+    seen_share: float | None = None  # The field is explained at SplitScore.seen_share.
 
     @property
     def rows(self) -> TableRows:
@@ -133,7 +133,7 @@ def measure_adaptations(
     reader = choose_settings(model, dataset, wanted)
     dynamic, cache = reader.dynamic, reader.cache
     static = reader.score_static(split)
-    # The cache leaves the network unchanged, so the rows with and without a cache share these scores.
+    # The cache does not change the network, so its scores are the same with and without a cache.
     adapted = reader.score(split) if dynamic else static
     rows = [variant("static", static.model, {})]
     if dynamic:

@@ -21,7 +21,7 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 
-NEVER = -99.0  # By convention, this stands for log₁₀ of a probability of 0.
+NEVER = -99.0  # In ARPA files, this number stands for the logarithm of a probability of 0.
 SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 UNKNOWN_IN_CAPITALS = "<UNK>"  # KenLM reads this word as <unk>.
 NGRAMS_AT_ONCE = 1 << 18
@@ -32,7 +32,7 @@ class ArpaRecord(Record):
 
     file: Path
     file_bytes: int
-    ngrams: tuple[int, ...]  # The number of n-grams of each order, from order 1.
+    ngrams: tuple[int, ...]  # The number of n-grams of each order, beginning with order 1.
     without_network: bool  # True if the model also has a network, which the file lacks.
 
 

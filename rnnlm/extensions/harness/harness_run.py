@@ -15,7 +15,7 @@ from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, Record
 
-FEWSHOT_SEED = 1234  # The default of the harness.
+FEWSHOT_SEED = 1234  # The harness uses the same seed by default.
 BOOTSTRAP_RESAMPLES = 1_000  # Bootstrap resamples for metrics whose standard error has no formula.
 
 
@@ -90,7 +90,7 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
     """
     task = {
         "task": f"file-{corpus.name}",
-        "dataset_path": "text",  # The reader of text files in `datasets`.
+        "dataset_path": "text",  # `datasets` reads text files with the loader of this name.
         "dataset_kwargs": {
             "data_files": {"test": str(corpus.folder / corpus.files["text"])},
             "sample_by": "document",

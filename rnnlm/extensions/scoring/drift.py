@@ -32,8 +32,8 @@ class Distributions(Record):
     # The Kolmogorov-Smirnov distance, from 0 for equal distributions to 1 for distributions without overlap.
     distance: float
     noise: float  # The distance that samples of these sizes may reach by chance.
-    quantiles: TableRows  # The columns level, scored and reference.
-    bins: TableRows  # The columns bin, low, scored and reference.
+    quantiles: TableRows  # The rows have the columns level, scored and reference.
+    bins: TableRows  # The rows have the columns bin, low, scored and reference.
     bin_width: float
 
 
@@ -41,7 +41,7 @@ class Drift(Record):
     drifted: bool = False
     threshold: float
     distributions: Distributions | None = None  # None if the scores were not compared.
-    reason: str = ""  # Why the scores were not compared.
+    reason: str = ""  # The reason why the scores were not compared, or "".
     picture: Path | None = None
 
 

@@ -26,8 +26,8 @@ JSON_SPACE = " \t\r\n"
 class Script(NamedTuple):
     """The codec that maps a file's bytes to text and back, and the byte-order mark as such text."""
 
-    encoding: str  # The encoding of the file.
-    codec: str  # The codec that maps the bytes to text.
+    encoding: str  # The encoding in which the file is written.
+    codec: str  # The codec that decodes the file's bytes and encodes the output.
     errors: str
     mark: str = ""
 

@@ -6,13 +6,15 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature, TopK, TopP
 
-MAXIMUM_PROMPT = 20_000  # The limit in characters.
-MAXIMUM_TEXT = 100_000  # The limit in characters for all texts of a request together.
-# The limit for one request. Even short texts need an answer each, so characters alone do not limit the work.
+MAXIMUM_PROMPT = 20_000  # A prompt may have at most this many characters.
+MAXIMUM_TEXT = 100_000  # All texts of a request together may have at most this many characters.
+# A request may have at most this many texts. Even short texts need an answer each, so a limit of characters is not
+# enough.
 MAXIMUM_TEXTS = 1_000
-MAXIMUM_EXPLAINED = 500  # The limit in characters. It is low, because each step has a long answer.
-UNITS_SHOWN = 64  # The number of units of the state in an explanation.
-MAXIMUM_TOKENS = 2_000  # The limit of generated tokens for one prompt.
+# A text to explain may have at most this many characters. The limit is low, because each step has a long answer.
+MAXIMUM_EXPLAINED = 500
+UNITS_SHOWN = 64  # An explanation contains at most this many units of the state.
+MAXIMUM_TOKENS = 2_000  # At most this many tokens are generated for one prompt.
 SAMPLING_DEFAULTS = GenerationConfig()
 
 Alternatives = Annotated[int, Field(ge=0, le=10, description="most probable tokens to list with each token")]

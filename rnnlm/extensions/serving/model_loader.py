@@ -22,7 +22,7 @@ from rnnlm.tracking.mlflow_store import is_empty
 class LoadedModel:
     """A loaded model, which never changes. A request keeps the model with which it started."""
 
-    label: str  # models:/NAME/3, or the folder.
+    label: str  # The name of the version, such as models:/NAME/3, or the folder.
     model: LanguageModel
     tokenizer: TextTokenizer
     cut: SequencesConfig  # How the training text was split into rows. Texts to score are split in the same way.

@@ -32,7 +32,7 @@ class ModelReloader:
 
     @property
     def is_alive(self) -> bool:
-        """False if the thread should be watching the alias but has died."""
+        """False if the thread should be watching the alias but is not running any more."""
         return self.reference.folder is not None or self._thread.is_alive()
 
     def stop(self) -> None:
@@ -52,7 +52,7 @@ class ModelReloader:
         return True
 
     def _watch(self) -> None:
-        failures = 0  # The number of failures in a row.
+        failures = 0  # The number of failed checks in a row.
         while not self._stopped.wait(self.poll_seconds):
             try:
                 self.check()

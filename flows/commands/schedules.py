@@ -40,7 +40,8 @@ def schedule_command(
         str | None, typer.Option(metavar="NAME", help="Name of the schedule. Default: the corpus's name.")
     ] = None,
     cron: Annotated[
-        str, typer.Option(metavar="CRON", help="When to run: minute, hour, day, month and weekday.")
+        str,
+        typer.Option(metavar="CRON", help="Times of the runs in cron format: minute, hour, day, month and weekday."),
     ] = "0 2 * * *",
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")] = "UTC",
     *,

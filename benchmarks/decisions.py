@@ -39,7 +39,7 @@ from rnnlm.storage.sql_statements import statement
 from rnnlm.training.training_run import run_training
 
 Sentences = list[str]
-RUN = 5  # Lines that are drawn together.
+RUN = 5  # Lines are drawn in runs of this many consecutive lines.
 COUNTS = ["model.kind=kneser-ney", "generation.prompts=[]", "evaluation.splits=[valid,test]", "training.device=cpu"]
 SPEAKERS = ("ANNA", "BORIS", "CLARA", "DAVID")
 EVENTS = ("INFO request {} took {} ms", "WARN queue {} holds {} jobs", "INFO user {} logged in from port {}",

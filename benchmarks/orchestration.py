@@ -210,7 +210,7 @@ def bare_step(home: Path) -> None:
     config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])
     bare(config, dataset, 1)
     model = build_model(config.model, dataset.vocabulary_size, 0)
-    # At the end of training, in the evaluation, and for the losses by token.
+    # A run reads these splits at the end of training, in the evaluation, and for the losses by token.
     for split in ("valid", "valid", "test", "test"):
         list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size))
 

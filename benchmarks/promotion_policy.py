@@ -61,7 +61,7 @@ class Registry:
         self.config, self.versions = config, [first]
         self.champion = self.best = 0
         self.comparisons = 0
-        self.was_champion = {0: 0}  # The last night on which each version was champion.
+        self.was_champion = {0: 0}  # For each version, the last night on which it was champion.
 
     def register(self, night: int, candidate: Version, losses: Losses, lines: np.ndarray) -> bool:
         """Register a candidate, and return True if it is champion now."""

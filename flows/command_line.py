@@ -144,7 +144,7 @@ def main(arguments: list[str] | None = None) -> int:
         return USER_ERROR
     except OSError as error:  # An error of a disk, path or pipe that was not converted to a better message.
         return report_system_error(error)
-    except Exception as error:  # An error during imports, before the command has begun.
+    except Exception as error:  # The error was raised during imports, before the command has begun.
         if (reason := shortage(error)) is None:
             raise
         complain(reason)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NOTIFIER = "rnnlm"  # The notification block in Prefect has this name.
 KEPT_IN_A_ROW = 7
 EVERY_NIGHT = "rnnlm: night ended"  # This automation is disabled until `rnnlm notify --every-night`.
-RETIRED = ("rnnlm: candidate worse 7 times",)  # Automations of earlier versions, which are deleted.
+RETIRED = ("rnnlm: candidate worse 7 times",)  # These automations of earlier versions are deleted.
 RUN_LINK = "{% if flow_run %}{{ flow_run.name }}: {{ flow_run|ui_url }}{% endif %}"
 RUN_TEXT = "{{ flow_run.name }}: {{ flow_run.state.name }}\n{{ flow_run.state.message }}\n{{ flow_run|ui_url }}"
 EVENT_TEXT = f"{{{{ event.payload.message }}}}\n{RUN_LINK}"

@@ -44,7 +44,7 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
         assert last.deployment_id is not None
         client.create_flow_run_from_deployment(
             last.deployment_id,
-            name=last.name,  # The name until the run starts and gives itself a name.
+            name=last.name,  # The new run has this name until it starts and names itself.
             parameters=last.parameters,
             tags=sorted({*last.tags, RESUMED}),
             idempotency_key=f"resume-{last.id}",

@@ -17,7 +17,7 @@ from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem
 BUSY_SECONDS = 15.0
 STARTUP_SECONDS = 120.0  # A server that starts on a busy machine may take this long to answer.
 WORK_POOL = "rnnlm"  # The work pool has this name in prefect.yaml.
-# Types of the states of flow runs.
+# Prefect's types of states, for flow runs that have not ended and that have ended.
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
 # Prefect adds this tag to runs that its scheduler has planned. A resumed run keeps the tag.

@@ -34,7 +34,7 @@ class ScheduleRow(Record):
     active: bool
     own: bool  # True if the schedule was made by `rnnlm schedule`, False if it comes with rnnlm.
     next_run: datetime | None
-    last_state: str  # "" if it has never run.
+    last_state: str  # The state is "" if the deployment has never run.
     last_run: datetime | None
     last_by_hand: bool  # True if the last run was not started by the schedule.
 

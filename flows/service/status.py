@@ -29,7 +29,7 @@ from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
 
 RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
-UPKEEP = ["settle"]  # Flows that run often and are not shown.
+UPKEEP = ["settle"]  # These flows run often, so the status does not show them.
 NIGHT = "pipeline"
 # A run in one of these states waits for the named event. In other states it waits for the worker.
 WAITS_FOR = {"AwaitingConcurrencySlot": "the run before it", "AwaitingRetry": "its retry"}

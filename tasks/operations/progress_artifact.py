@@ -15,8 +15,8 @@ from prefect.context import FlowRunContext
 from rnnlm.display.progress import ProgressReport, listening
 
 logger = logging.getLogger("rnnlm.training")
-Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # None marks the end.
-LAST_REPORT_SECONDS = 10.0  # How long the end of training may wait for a slow Prefect server.
+Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # A queue of reports, in which None marks the end.
+LAST_REPORT_SECONDS = 10.0  # The end of training may wait this long for a slow Prefect server.
 
 
 @contextlib.contextmanager

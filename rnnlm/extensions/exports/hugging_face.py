@@ -31,7 +31,7 @@ class RnnlmConfig(PretrainedConfig):
     kind: str = "elman"
     vocab_size: int = 16
     hidden_size: int = 16
-    embedding_size: int | None = None  # None means hidden_size.
+    embedding_size: int | None = None  # If this is None, the embedding has hidden_size components.
     num_hidden_layers: int = 1
     nonlinearity: Nonlinearity = "tanh"
     backend: Backend = "fused"

@@ -26,7 +26,7 @@ class HarnessMetric(Record):
     metric: str
     filter: str  # The filter that the harness applied to the answers, or `none`.
     value: float
-    standard_error: float | None  # None if the harness does not report it.
+    standard_error: float | None  # The standard error is None if the harness does not report one.
     documents: int
 
 
@@ -56,7 +56,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
         for name, task in loaded["tasks"].items():
             refuse_unsupported(name, task)
             own = task.get_config("num_fewshot")
-            if own != 0:  # A task with 0 few-shot examples does not support any.
+            if own != 0:  # A task that sets 0 few-shot examples itself supports no other number.
                 task.set_config("num_fewshot", config.fewshot if config.fewshot is not None else (own or 0))
             task.set_fewshot_seed(FEWSHOT_SEED)
         # simple_evaluate is not used, because it loads the tasks itself and spends seconds on collecting data about the
@@ -94,7 +94,8 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
         "dataset_kwargs": {
             "data_files": {"test": str(corpus.folder / corpus.files["text"])},
             "sample_by": "document",
-            "cache_dir": str(scratch / "datasets"),  # Do not use the user's cache.
+            # The data are stored in a temporary folder instead of the user's cache.
+            "cache_dir": str(scratch / "datasets"),
         },
         "output_type": "loglikelihood_rolling",
         "test_split": "test",

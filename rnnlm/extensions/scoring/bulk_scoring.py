@@ -59,7 +59,7 @@ class Totals(Record):
     tokens: int = 0
     bytes: int = 0
     log_probability: float = 0.0  # The sum of the natural log-probabilities of all tokens.
-    perplexity: float | None = None  # None if there were no tokens to predict.
+    perplexity: float | None = None  # The perplexity is None if there were no tokens to predict.
     bits_per_byte: float | None = None
     unknown_rate: float | None = None
 
@@ -76,7 +76,7 @@ class ScoringRecord(StageRecord):
     model: str = ""  # The reference in the complete form that full_reference() returns, such as models:/NAME@champion.
     model_folder: Path = Path()
     model_digest: str = ""
-    output: Path | None = None  # None if there was nothing to score.
+    output: Path | None = None  # The path is None if there was nothing to score.
     totals: Totals = Totals()
 
 

@@ -139,7 +139,7 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
     """
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     with open_database(file.path) as connection:
-        assert config.query is not None  # ScoringConfig has validated this.
+        assert config.query is not None  # The query cannot be None here, because ScoringConfig has checked this.
         found = run_query(connection, config.query)
         for column in wanted:
             if column not in found.columns:

@@ -28,7 +28,7 @@ SCORES_SCHEMA = pa.schema(
         ("place", pa.int64()),  # The number of the line, paragraph or row within the file, from 0.
         ("id", pa.string()),  # The value of the input's id column, or null without one.
         ("tokens", pa.int64()),  # The number of predicted tokens, including an <eos> per line.
-        ("bytes", pa.int64()),  # UTF-8 bytes, including all line ends and the last one.
+        ("bytes", pa.int64()),  # The number of UTF-8 bytes, including all line ends and the last one.
         ("log_probability", pa.float64()),  # The sum of the natural log-probabilities of all tokens.
         ("perplexity", pa.float64()),  # Perplexity per token, or null if there are no tokens.
         # For a word outside the vocabulary, 8 bits per byte are added to the loss of its <unk>.

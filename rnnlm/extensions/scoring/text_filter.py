@@ -44,7 +44,7 @@ class FilterRecord(Record):
     """The result of a filter."""
 
     scoring: ScoringRecord
-    output: Path | None = None  # None if there was nothing to filter.
+    output: Path | None = None  # The path is None if there was nothing to filter.
     dropped: Path | None = None
     rules: tuple[str, ...] = ()  # SQL conditions, all of which hold for a kept document.
     counts: TableRows = []  # The rows have the columns reason (None for kept documents), documents and bytes.

@@ -27,7 +27,8 @@ class ModelReloader:
         self._thread = threading.Thread(target=self._watch, name="rnnlm-reloader", daemon=True)
 
     def start(self) -> None:
-        if self.reference.folder is None:  # A folder does not change.
+        # A model that is given by its folder does not change, so nothing has to be checked.
+        if self.reference.folder is None:
             self._thread.start()
 
     @property
@@ -38,7 +39,8 @@ class ModelReloader:
     def stop(self) -> None:
         self._stopped.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=5)  # Do not wait longer, since the registry may not answer.
+            # The thread may be waiting for a registry that does not answer, so the wait is limited.
+            self._thread.join(timeout=5)
 
     def check(self) -> bool:
         """Load the model that the alias names, if it has changed, and return True in that case."""

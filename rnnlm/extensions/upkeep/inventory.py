@@ -156,6 +156,6 @@ def last_used(path: Path) -> float:
     for place in (path, *entries(path)):
         try:
             times.append(place.stat().st_mtime)
-        except FileNotFoundError:  # Another process is writing here.
+        except FileNotFoundError:  # The file has disappeared, because another process is writing to this folder.
             times.append(time.time())
     return max(times)

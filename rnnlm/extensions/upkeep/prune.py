@@ -192,7 +192,7 @@ def remove_leftover(home: Home, path: Path) -> bool:
             return False
         if path == replaced_path(final) and not (final / COMPLETE).exists():
             if final.exists():
-                return False  # Another process is making a replacement of the item.
+                return False  # The item is kept for now, because another process is making a replacement of it.
             path.replace(final)
             return True
         delete(path)

@@ -221,7 +221,7 @@ def false_alarms(losses: Path, pairs: int) -> str:
     """Return how often one of two equally good models is called better.
 
     The losses of the last run's two models are made equal on average, by adding the same number of nats per byte to
-    each line. Then as many lines as there are are drawn with replacement, in runs of RUN neighbours, so that the
+    each line. Then the same number of lines is drawn with replacement, in runs of RUN neighbours, so that the
     correlation between neighbouring lines is kept.
     """
     with duckdb.connect() as connection:

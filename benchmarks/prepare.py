@@ -302,7 +302,7 @@ def worker(home: Home, action: str, text: Path) -> None:
     print(dataset.predicted_tokens["train"])
 
 
-# --- one file beside parts -------------------------------------------------------------------------------------
+# --- one file compared with parts --------------------------------------------------------------------------
 
 
 def parts(options: argparse.Namespace, scratch: Path) -> None:

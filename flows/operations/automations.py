@@ -1,8 +1,8 @@
 """The automations that `rnnlm deploy` and `rnnlm up` create, which send messages about events.
 
 A message is sent to every notification block named `rnnlm`, which `rnnlm notify` makes. Without such a block, an
-automation only appears in the UI. A user's changes to automations are kept: in an existing automation, only "do
-nothing" and the blocks named `rnnlm` are replaced by each other, and a disabled automation stays disabled.
+automation only appears in the UI. A user's changes to automations are kept. An existing automation only switches
+between "do nothing" and the blocks named `rnnlm`, and a disabled automation stays disabled.
 """
 
 from datetime import timedelta
@@ -126,10 +126,10 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None = None) -> int:
-    """Create missing automations, and let all automations send messages to the blocks named `rnnlm`. Idempotent.
+    """Create missing automations, and let all automations send messages to the blocks named `rnnlm`.
 
-    `every_night` says whether a message is sent after every nightly run, even an uneventful one. If it is None, this
-    stays unchanged. Return the number of blocks.
+    This is idempotent. If `every_night` is True, a message is sent after every nightly run, even an uneventful one. If
+    it is None, this choice is not changed. Return the number of blocks.
     """
     from prefect.events.schemas.automations import AutomationCore
 
@@ -178,7 +178,7 @@ def targets(automation: "AutomationCore") -> set[str]:
 def is_ours(automation: "AutomationCore", blocks: "list[BlockDocument]") -> bool:
     """Return True if the user has not changed the automation's actions.
 
-    Then the automation does nothing, or sends messages only to blocks that are named `rnnlm` or were deleted.
+    An automation without changes does nothing, or sends messages only to blocks that are named `rnnlm` or were deleted.
     """
     others = {str(block.id) for block in blocks if block.name != NOTIFIER}
     kinds = {action.type for action in automation.actions}

@@ -27,8 +27,8 @@ SCHEDULED_TAG = "auto-scheduled"
 def health_problem(address: str, *, trust_env: bool = True) -> str:
     """Return why the Prefect API or MLflow server at `address` does not answer, or "" if it does.
 
-    Any status below 500 counts as an answer, because a proxy may protect /health. If `trust_env`, HTTP proxies from the
-    environment are used.
+    Any status below 500 counts as an answer, because a proxy may protect /health. If `trust_env` is True, HTTP proxies
+    from the environment are used.
     """
     if trust_env and (problem := proxy_problem(address, SOCKS_OF_HTTPX)):
         return problem
@@ -76,8 +76,8 @@ def wait_for_server(address: str) -> None:
 class PrefectQuery:
     """Queries to a Prefect server.
 
-    `password` is `user:password`, by default the one of Prefect's own setting. If `trust_env`, HTTP proxies from the
-    environment are used.
+    `password` is `user:password`, by default the one of Prefect's own setting. If `trust_env` is True, HTTP proxies
+    from the environment are used.
     """
 
     def __init__(self, api: str, password: str | None = None, *, trust_env: bool = True) -> None:

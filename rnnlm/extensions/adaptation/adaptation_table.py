@@ -53,7 +53,7 @@ DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 SIZES = (500, 1_000, 2_000)
 TUNING_TOKENS = 20_000  # Number of validation tokens on which rates and caches are compared.
-# Decays are compared on more tokens: with too weak a decay the weights drift slowly, as only a long text reveals.
+# Decays are compared on more tokens. If a decay is too weak, the weights drift slowly, which only a long text shows.
 DECAY_TOKENS = 100_000
 
 

@@ -1,7 +1,8 @@
 """Export a model's n-gram counts to an ARPA file, which KenLM, SRILM, Kaldi and pyctcdecode can read.
 
 Each n-gram is listed with log₁₀ of its interpolated probability. An n-gram that is also a context has log₁₀ of its
-gamma as back-off weight. A program that reads the file therefore computes the same probabilities as count_model.py:
+interpolation weight gamma as back-off weight. A program that reads the file therefore computes the same probabilities
+as count_model.py:
 
     p(w | context) = the listed one, else gamma(context) p(w | shorter context); gamma of an unknown context is 1.
 """

@@ -166,10 +166,9 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
     """Return the result of a query, which must be a single select on tables of this database.
 
-    Otherwise raise CorpusError.
-
-    The database's configuration is locked before the query runs. The query cannot read files other than a dataset's
-    parts, nor use the network, extensions or this program's Python variables.
+    Raise CorpusError if the query is anything else. The database's configuration is locked before the query runs. The
+    query cannot read files other than a dataset's parts, nor use the network, extensions or this program's Python
+    variables.
     """
     for name in ("scoring/lock_replacements", "scoring/lock_access", "scoring/lock_configuration"):
         connection.execute(statement(name))

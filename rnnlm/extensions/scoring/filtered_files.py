@@ -73,8 +73,8 @@ class OutputFolder:
     def target(self, file: InputFile, *, as_json: bool = False) -> Path:
         """Return the path of the output for a file, in the same subfolder.
 
-        If `as_json`, the name becomes NAME.jsonl, with the suffix of the same compression. If that name is too long for
-        the file system, it is shortened to its beginning and a digest.
+        If `as_json` is True, the name becomes NAME.jsonl, with the suffix of the same compression. If that name is too
+        long for the file system, it is shortened to its beginning and a digest.
         """
         path = self.folder / file.path.resolve().relative_to(self.above)
         if as_json:

@@ -24,7 +24,7 @@ from rnnlm.storage.home import Home
 from rnnlm.training.history import HISTORY, read_measurements
 from rnnlm.training.training_run import run_training
 
-# Changes of the preset. A change that the preset already has gets no row.
+# Each entry is a change of the preset, with its own row in the table. A change that the preset already has is left out.
 ABLATIONS: dict[str, list[str]] = {
     "the preset": [],
     "seed 1": ["training.seed=1"],  # This row shows how much of a difference is due to chance.

@@ -45,13 +45,15 @@ COLOURS = (RED, ORANGE, GREEN, BLUE, BROWN)
 
 @dataclass
 class Row:
-    size: int  # Sentences per batch.
+    size: int  # The number of sentences per batch.
     noise: float
-    speed: float  # Tokens per second.
-    memory: float  # In MiB.
-    after_tokens: tuple[float, float]  # Validation perplexity and learning rate.
+    speed: float  # The training speed in tokens per second.
+    memory: float  # The peak memory in MiB.
+    # The validation perplexity and the best learning rate after a fixed number of tokens.
+    after_tokens: tuple[float, float]
     after_seconds: tuple[float, float]
-    curve: tuple[list[float], list[float]]  # Seconds and validation perplexities.
+    # The learning curve as two lists, of seconds and of validation perplexities.
+    curve: tuple[list[float], list[float]]
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ DOCUMENT_LINES = 40
 CONTEXTS, CONTEXT_UNITS = (15, 30, 60, 120, 240, 480), 256
 SIZES, SIZE_CONTEXT = (64, 128, 256, 512), 60
 COMPARED: tuple[ModelKind, ...] = ("elman", "lstm", "transformer")
-ROW_TOKENS = 32 * 60  # Tokens per batch, for rows of any length.
+ROW_TOKENS = 32 * 60  # The number of tokens per batch, whatever the length of the rows.
 
 
 class Costs:
@@ -163,7 +163,8 @@ def draw(
         axes.set_xticks(list(found["elman"]), [str(value) for value in found["elman"]], minor=False)
         axes.minorticks_off()
         set_titles(axes, title, x, "bits per byte, test split")
-    for kind, size in zip(COMPARED, (11, 7, 7), strict=True):  # Two lines coincide, so marker sizes differ.
+    # Two lines coincide, so their markers have different sizes to keep both visible.
+    for kind, size in zip(COMPARED, (11, 7, 7), strict=True):
         panels[2].semilogx(AbilitiesConfig().lengths, memory[kind], color=colour_of(kind), marker="o", markersize=size)
     panels[2].set_xticks(AbilitiesConfig().lengths, list(map(str, AbilitiesConfig().lengths)))
     panels[2].minorticks_off()

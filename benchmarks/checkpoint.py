@@ -20,7 +20,7 @@ from rnnlm.config import ModelConfig
 from rnnlm.models.model_factory import build_model
 from rnnlm.training.checkpointing.checkpoints import read_checkpoint, write_checkpoint
 
-# Hidden sizes and vocabularies of models with about 5 and 100 million parameters.
+# Pairs of hidden size and vocabulary size, for models with about 5 and 100 million parameters.
 SIZES = ((390, 6_000), (1_500, 32_000))
 ROUNDS = 5
 

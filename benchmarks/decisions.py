@@ -33,7 +33,7 @@ from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.storage.sql_statements import statement
 
 Sentences = list[str]
-RUN = 5  # Lines that are drawn together.
+RUN = 5  # Lines are drawn in runs of this many consecutive lines.
 COUNTS = ["model.kind=kneser-ney", "generation.prompts=[]", "evaluation.splits=[valid,test]", "training.device=cpu"]
 SPEAKERS = ("ANNA", "BORIS", "CLARA", "DAVID")
 EVENTS = ("INFO request {} took {} ms", "WARN queue {} holds {} jobs", "INFO user {} logged in from port {}",
@@ -206,7 +206,7 @@ def false_alarms(losses: Path, pairs: int) -> str:
     """Return how often one of two equally good models is called better.
 
     The losses of the last run's two models are made equal on average, by adding the same number of nats per byte to
-    each line. Then as many lines as there are are drawn with replacement, in runs of RUN neighbours, so that the
+    each line. Then the same number of lines is drawn with replacement, in runs of RUN neighbours, so that the
     correlation between neighbouring lines is kept.
     """
     with duckdb.connect() as connection:

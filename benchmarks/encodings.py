@@ -20,10 +20,10 @@ from charset_normalizer import from_bytes
 from rnnlm.corpora.text_encoding import guess_encoding
 from rnnlm.display.text_layout import columns
 
-SIZES = (5, 20, 80)  # Names per sample.
-LINES = (1, 3, 10)  # Lines of message catalogues per sample.
-SHORTEST_LINE = 16  # In characters.
-SAMPLES = 60  # Samples of each size.
+SIZES = (5, 20, 80)  # The numbers of names in a sample from the CLDR.
+LINES = (1, 3, 10)  # The numbers of lines in a sample from message catalogues.
+SHORTEST_LINE = 16  # Shorter lines, in characters, are left out.
+SAMPLES = 60  # The number of samples of each size.
 LANGUAGES = {
     "cp1252": "da de es fi fr is it nl nb pt sv",
     "cp1250": "cs hr hu pl ro sk",

@@ -59,7 +59,7 @@ KEPT_SHARE = 0.95
 AT_ONCE = 4_096
 # The speed of these methods is measured on a text that is shorter by this factor.
 WITH_NETWORK, SLOWER = ("mixture", "network alone"), 20
-# A function from lines to a cost for each. Unwanted lines should have a high cost.
+# A function that returns a cost for each line. Unwanted lines should have a high cost.
 Way = Callable[[list[str]], np.ndarray]
 
 

@@ -23,10 +23,10 @@ from rnnlm.generation.sampling import Sampling, continue_batch, continue_ids
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.models.model_factory import build_model, load_model
 
-LENGTHS = (100, 1_000, 10_000)  # Tokens per text.
-ROWS = (1, 8, 32)  # Texts per batch.
+LENGTHS = (100, 1_000, 10_000)  # The numbers of tokens per generated text.
+ROWS = (1, 8, 32)  # The numbers of texts that are generated in one batch.
 NEVER = -1  # The id of an <eos> that no model generates, so that every text has its full length.
-DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # The defaults of `rnnlm generate`.
+DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # The default sampling options of `rnnlm generate`.
 
 
 def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
@@ -89,7 +89,7 @@ def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, round
     Because they take turns, other load on the machine affects all functions alike.
     """
     for run in runs.values():
-        run(min(tokens, 20))  # The first call initializes caches.
+        run(min(tokens, 20))  # The first call initializes caches, so it is not timed.
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():

@@ -33,9 +33,9 @@ from rnnlm.training.optimizer_step import BatchLoss, Updater, take_step
 from rnnlm.training.optimizers import prepare_updates
 from rnnlm.training.seeding import step_generator
 
-Shape = tuple[int, int, int, int, int]  # Classes, units, layers, rows, and tokens per row.
+Shape = tuple[int, int, int, int, int]  # The numbers of classes, units, layers, rows, and tokens per row.
 SHAPES: tuple[Shape, ...] = (
-    (32_000, 128, 2, 128, 29),  # The textbook's shape.
+    (32_000, 128, 2, 128, 29),  # This is the shape of the textbook's model.
     (32_000, 128, 2, 1_024, 29),
     (10_000, 256, 1, 64, 35),
     (32_000, 256, 2, 512, 64),
@@ -64,8 +64,8 @@ def print_speeds(options: argparse.Namespace) -> None:
     for shape in SHAPES if options.device == "cuda" else TINY_SHAPES:
         classes, units, layers, rows, tokens = shape
         print(f"{layers} x {units} units, {classes:,} classes, {rows} x {tokens} tokens", flush=True)
-        # Operations per token: one forward pass and two for the backward pass, each with a multiplication and an
-        # addition.
+        # Floating-point operations per token. The backward pass costs twice as much as the forward pass, and each
+        # weight needs a multiplication and an addition.
         operations = 6 * (classes * units + layers * 2 * units * units)
         first = None
         for row, make in ROWS.items():
@@ -95,7 +95,7 @@ def seconds_of(step: OneStep, device: str) -> float:
         wait(device)
         return (time.perf_counter() - start) / count
 
-    timed(FEWEST_STEPS)  # This compiles kernels and records graphs.
+    timed(FEWEST_STEPS)  # The first steps compile kernels and record CUDA graphs, so they are not timed.
     count = int(min(MOST_STEPS, max(FEWEST_STEPS, MEASURED_SHARE_SECONDS / 3 / timed(FEWEST_STEPS))))
     return statistics.median(timed(count) for _ in range(3))
 

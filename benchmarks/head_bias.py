@@ -42,7 +42,7 @@ EVALUATIONS = 5
 @dataclass(frozen=True)
 class Variant:
     name: str
-    classes: int | None  # None means the exact loss.
+    classes: int | None  # The number of sampled classes, or None for the exact loss.
     bias: str
     # If True, the optimizer updates only the rows of classes in the sample, as rnnlm does on a CPU.
     by_rows: bool = True

@@ -80,7 +80,8 @@ def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int)
     before = np.full(count, BOS, np.int64)
     for position in range(1, LENGTH):
         free = np.minimum(np.searchsorted(cumulated, generator.random(count)), VOCABULARY - 5)
-        choice = np.minimum(generator.geometric(0.5, count), 8)  # The index of one of eight successors.
+        # Each word has eight possible successors, and this is the index of the chosen one.
+        choice = np.minimum(generator.geometric(0.5, count), 8)
         led = (before * 7_919 + choice * 104_729) % (VOCABULARY - 4) % (before % 97 * 50 + 20)
         before = np.where(generator.random(count) < 0.55, led, free) + 4
         block[:, position] = before
@@ -110,7 +111,7 @@ def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
     """Return one row of the table."""
     text, model = folder / "text.duckdb", NgramRecord(folder=folder, config=config)
     write_text(text, tokens)
-    watch = Watch(Path(f"{model.database}.tmp"))  # The folder where DuckDB spills.
+    watch = Watch(Path(f"{model.database}.tmp"))  # DuckDB spills to this folder when memory is short.
     watch.start()
     start, start_cpu = time.perf_counter(), time.process_time()
     with open_database(model.database, config, text) as connection:

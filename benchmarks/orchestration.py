@@ -30,7 +30,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 
 BIN = Path(sys.executable).parent
-STEP_TOKENS = 100  # The maximum_tokens for a run of one step. Every batch has more tokens.
+STEP_TOKENS = 100  # This value of maximum_tokens gives a run of one step, because every batch has more tokens.
 
 
 def main() -> None:
@@ -210,7 +210,7 @@ def bare_step(home: Path) -> None:
     config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])
     bare(config, dataset, 1)
     model = build_model(config.model, dataset.vocabulary_size, 0)
-    # At the end of training, in the evaluation, and for the losses by token.
+    # A run reads these splits at the end of training, in the evaluation, and for the losses by token.
     for split in ("valid", "valid", "test", "test"):
         list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size))
 

@@ -38,7 +38,8 @@ def manual() -> Iterator[str]:
 
 def write(path: Path, texts: Iterable[str]) -> None:
     size = 0
-    seen: set[str] = set()  # A page may have several names.
+    # The texts that were already written. A page may have several names, and is written only once.
+    seen: set[str] = set()
     with path.open("w") as file:
         for text in texts:
             if text in seen:

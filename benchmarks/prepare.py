@@ -51,7 +51,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["speed", "reader", "padding", "memory", "parts"])
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)  # HOME and ACTION of a new process.
+    # This internal option gives a new process of the benchmark the home and the action to run.
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         home, action = Home(Path(options.worker[0])), options.worker[1]
@@ -301,7 +302,7 @@ def worker(home: Home, action: str, text: Path) -> None:
     print(dataset.predicted_tokens["train"])
 
 
-# --- one file beside parts -------------------------------------------------------------------------------------
+# --- one file compared with parts --------------------------------------------------------------------------
 
 
 def parts(options: argparse.Namespace, scratch: Path) -> None:

@@ -28,7 +28,7 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.training.training_run import run_training
 
-MONTH = 30  # In nights.
+MONTH = 30  # A month is simulated as 30 nightly runs.
 SHARE = 0.7  # The fraction of the lines that is drawn each night.
 
 
@@ -61,7 +61,7 @@ class Registry:
         self.config, self.versions = config, [first]
         self.champion = self.best = 0
         self.comparisons = 0
-        self.was_champion = {0: 0}  # The last night on which each version was champion.
+        self.was_champion = {0: 0}  # For each version, the last night on which it was champion.
 
     def register(self, night: int, candidate: Version, losses: Losses, lines: np.ndarray) -> bool:
         """Register a candidate, and return True if it is champion now."""
@@ -127,7 +127,7 @@ def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[st
 
 
 def nightly(draw: np.random.Generator, losses: Losses, at_most: int) -> np.ndarray:
-    """Draw the lines of a night."""
+    """Draw random line numbers as the text of one night."""
     count = min(at_most, int(SHARE * len(losses.byte_counts)))
     chosen: np.ndarray = np.sort(draw.choice(len(losses.byte_counts), count, replace=False))
     return chosen

@@ -31,7 +31,8 @@ from process_memory import PeakMemory
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 HELD_OUT_BYTES, TRAINED_TOKENS = 1_000_000, 50_000
-# Number of different words, number of likely successors of each word, and probability that one of them follows.
+# The number of different words, the number of likely successors of each word, and the probability that one of them
+# follows.
 WORDS, SUCCESSORS, FOLLOWED = 100_000, 16, 0.6
 SENTENCES, LONGEST = 20_000, 40  # Number of sentences that are drawn together, and length of the longest one.
 STAGE_ENDED = re.compile(r"(\w+): (?:done|skipped.*) \(([\d.]+) s\)")

@@ -38,7 +38,8 @@ from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import model_in
 from rnnlm.storage.home import Home
 
-Scores = np.ndarray  # (documents, 2): the number of predicted tokens and their total log-probability.
+# An array of shape (documents, 2) with the number of predicted tokens and their total log-probability.
+Scores = np.ndarray
 
 
 def main() -> None:
@@ -119,7 +120,7 @@ def print_table(
 
 @torch.inference_mode()
 def one_at_a_time(scorer: Scorer, lines: list[str]) -> Scores:
-    """Score each line alone, cut into rows as the training text was."""
+    """Score each line separately, cut into rows in the same way as the training text."""
     context = scorer.cut.context_length if scorer.cut.mode == "sentence" else 1 << 30
     found = np.zeros((len(lines), 2))
     for number, line in enumerate(lines):

@@ -27,9 +27,9 @@ WARM_UP = 8  # The number of requests that are not measured.
 
 @dataclass
 class Load:
-    """The results of many requests."""
+    """The results of sending many requests to the service."""
 
-    seconds: list[float] = field(default_factory=list)  # The seconds of each request with status 200.
+    seconds: list[float] = field(default_factory=list)  # The duration in seconds of each request with status 200.
     tokens: int = 0
     failures: list[str] = field(default_factory=list)
     wall_seconds: float = 0.0

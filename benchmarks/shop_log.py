@@ -4,7 +4,7 @@ import math
 import random
 from itertools import accumulate
 
-PATHS = (  # Paths by falling frequency. Later ones are larger and slower.
+PATHS = (  # The paths of the shop, the most frequent first. Later paths have larger and slower answers.
     *("/", "/cart", "/checkout", "/orders/{id}", "/orders/{id}/items", "/products/{id}", "/products/{id}/reviews"),
     *("/search", "/login", "/logout", "/account", "/account/addresses", "/static/app.{hex}.js"),
     *("/static/style.{hex}.css", "/images/{hex}.jpg", "/api/v2/stock/{id}", "/api/v2/prices", "/health"),
@@ -12,7 +12,7 @@ PATHS = (  # Paths by falling frequency. Later ones are larger and slower.
 HOSTS = {"api": 6, "worker": 4, "auth": 2, "db": 2, "search": 2}
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 LINES_A_SECOND = 2.4
-RARE_SHARE = 0.0006  # The fraction of rare lines.
+RARE_SHARE = 0.0006  # The fraction of log lines that are drawn from the rare kinds.
 CURRENCIES = (("DE", "EUR"), ("FR", "EUR"), ("US", "USD"), ("GB", "GBP"))
 
 
@@ -26,7 +26,7 @@ def falling_weights(count: int) -> list[float]:
 
 
 class ShopLog:
-    """A log of the shop. With every seed, the shop has the same users and products."""
+    """A generator of log lines of a shop. The shop's users and products do not depend on the seed."""
 
     def __init__(self, seed: int) -> None:
         fixed = random.Random(0)
@@ -139,21 +139,21 @@ class ShopLog:
             f"db-1 FATAL could not write block {self.draw.randint(1_000, 9_999)} of orders: No space left on device",
             "api-3 ERROR panic: index out of range [3] with length 3",
             "auth-1 ERROR certificate of ldap.example.org expired 2026-11-24",
-            # Messages with a wrong word.
+            # These lines contain an unusual word.
             f"worker-1 INFO {job} send_receipt skipped",
             f'api-5 {request} "PROPFIND /account HTTP/1.1" 200 1822 41ms user={self.user()}',
             f"auth-2 INFO login user=root from {self.address()}: ok",
-            # Messages with a wrong combination of words.
+            # These lines contain an unusual combination of ordinary words.
             f"worker-3 INFO {payment} 39.90 EUR country=US",
             f'db-1 {request} "GET /cart HTTP/1.1" 200 1311 17ms user={self.user()}',
-            # Messages with an unusually large or small number.
+            # These lines contain an unusually large or small number.
             f"auth-1 INFO login user={self.user()} from 203.0.113.77: ok",
             f'api-2 {request} "GET /cart HTTP/1.1" 200 1520 98231ms user={self.user()}',
             "db-2 DEBUG query table=stock rows=4820113 took=5ms",
             f"worker-4 INFO {payment} 99999.00 USD country=US",
             f"worker-2 INFO {job} sync_stock finished in 9921044 ms",
             f"api-1 INFO {upload} 0 bytes in 412 ms",
-            # Damaged lines and attacks.
+            # These lines are damaged, or come from an attack.
             f'api-1 {request} "GET /prod',
             'search-1 INFO search "\' or 1=1; drop table users --" hits=0 took=19ms',
             f'api-4 {request} "GET /static/../../etc/passwd HTTP/1.1" 404 911 8ms user={self.user()}',

@@ -40,7 +40,7 @@ except ImportError:
     TemplateMiner = None
 
 IDENTIFIER = re.compile("[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
-ORDER = 6  # In characters.
+ORDER = 6  # The order of the character n-grams.
 BACKOFF = 0.4
 PLACES = (20, 100)
 

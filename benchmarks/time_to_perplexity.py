@@ -51,7 +51,8 @@ class Contender:
     side: str
     learning_rate: float
     step: Callable[[Batch, int], object]
-    weights: Callable[[], dict[str, torch.Tensor]]  # The weights with LanguageModel's names.
+    # Returns the trained weights under the names that LanguageModel uses.
+    weights: Callable[[], dict[str, torch.Tensor]]
     feed: Iterator[Batch]
     tokens: int = 0
     seconds: float = 0.0

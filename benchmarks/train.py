@@ -40,11 +40,11 @@ from rnnlm.training.captured_step import CapturedUpdater
 from rnnlm.training.optimizer_step import BatchLoss, Updater, take_step
 from rnnlm.training.optimizers import LazyAdamW
 
-VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # The textbook's shape.
+VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # This is the shape of the textbook's model.
 SAMPLED_CLASSES = 1_024
 FAST = f"sampled {SAMPLED_CLASSES}"
-CAPTURED = ", captured"  # Captured and replayed as a CUDA graph.
-TAUGHT = ", taught"  # With the targets of a teacher.
+CAPTURED = ", captured"  # The suffix for rows whose step is captured and replayed as a CUDA graph.
+TAUGHT = ", taught"  # The suffix for rows whose step also trains on the targets of a teacher.
 # Targets per token: 1 + DRAWS_PER_TOKEN of rnnlm/extensions/distillation/teacher.py, which is not imported because it
 # needs DuckDB.
 TAUGHT_TARGETS = 9
@@ -85,7 +85,8 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         for _ in range(3):
-            timed(step, batches[:1], options.device)  # This chooses kernels, allocates memory and records steps.
+            # The first step chooses kernels, allocates memory and records CUDA graphs, so it is not timed.
+            timed(step, batches[:1], options.device)
     for _ in range(options.rounds):
         for name, step in steps.items():
             speeds[name].append(timed(step, batches, options.device))
@@ -103,7 +104,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def timed(step: TrainingStep, batches: list[Batch], device: str) -> float:
-    """Return the predicted tokens per second."""
+    """Return the training speed in predicted tokens per second."""
     start = time.perf_counter()
     for batch in batches:
         step(batch)
@@ -191,7 +192,8 @@ def shares_of_matrix_rate(rows: list[dict[str, object]], hidden: int) -> str:
             left @ right
         torch.cuda.synchronize()
     rate = 2 * size**3 * count / (time.perf_counter() - start)
-    # Multiplications and additions per token, for one forward pass and two for the backward pass.
+    # Floating-point operations per token. The backward pass costs twice as much as the forward pass, and each weight
+    # needs a multiplication and an addition.
     operations = 3 * 2 * (hidden * VOCABULARY + LAYERS * 2 * hidden * hidden)
     lines = [f"\nmatrix product alone: {rate / 1e12:.0f} TFLOP/s"]
     for row in rows:

@@ -1,4 +1,4 @@
-"""Training without MLflow, as the argument open_tracker of run_training."""
+"""A substitute for MLflow that can be passed to run_training as open_tracker."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

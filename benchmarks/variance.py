@@ -41,7 +41,7 @@ from rnnlm.training.training_run import run_training
 SOURCES = ("initial weights", "order of the text", "dropout and sampled classes")
 ALL, THREADS = "all three: training.seed", "torch's threads: 1, 2"
 DIFFERENCE = 0.01
-NORMAL_QUANTILES = 1.960 + 0.842  # The quantiles 97.5 % and 80 %.
+NORMAL_QUANTILES = 1.960 + 0.842  # The sum of the 97.5 % and the 80 % quantile of the normal distribution.
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def measure(folder: Path, config: PipelineConfig, dataset: DatasetRecord, varied
 
 @contextlib.contextmanager
 def drawn_from(source: str, seed: int) -> Iterator[None]:
-    """Use a different seed for one source of randomness within the block."""
+    """Replace the seed of one source of randomness while the context is open."""
     build_model, training_batches, step_generator = train.build_model, train.training_batches, seeding.step_generator
     replaced: dict[str, tuple[Any, str, Any]] = {
         "initial weights": (train, "build_model", lambda model, size, _, bias: build_model(model, size, seed, bias)),

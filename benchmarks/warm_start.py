@@ -46,9 +46,9 @@ SMALL = [  # Settings with which a nightly run takes 15 seconds and has a few hu
 
 @dataclass(frozen=True)
 class Night:
-    seconds: float  # The CPU time of training.
+    seconds: float  # The CPU time of training in seconds.
     run: RunRecord
-    bits_per_byte: float  # On the test split.
+    bits_per_byte: float  # The bits per byte on the test split.
     registered: RegisteredVersion
 
 

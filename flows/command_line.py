@@ -28,12 +28,12 @@ from rnnlm.storage.disk_errors import FEWEST_FILES, shortage, too_few_files
 
 USER_ERROR = 2
 OPENING = "Train, evaluate, register and serve recurrent language models."
-PLAIN_WORDS = {  # Simpler words for pydantic's messages about numbers.
+PLAIN_WORDS = {  # These words replace pydantic's messages about numbers, because they are simpler.
     r"Input should be a valid integer\b.*": "expected a whole number",
     r"Input should be greater than or equal to ": "expected at least ",
 }
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
-# The headings of the overview, in their order.
+# The overview shows the commands under these headings, in this order.
 HEADINGS = ("Pipeline", "Models", "Measure", "Text", "Every night", "Servers")
 COMMAND_MODULES = Path(__file__).with_name("commands")
 
@@ -45,7 +45,7 @@ class CommandPlace:
     heading: str
     module: str
     function: str
-    subcommands: tuple[str, ...]  # The names of functions NAME_SUBCOMMAND_command in the same module.
+    subcommands: tuple[str, ...]  # The subcommands are functions NAME_SUBCOMMAND_command in the same module.
 
 
 @functools.cache
@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with sigterm_raises():
             code = build_group().main(arguments, prog_name="rnnlm", standalone_mode=False) or 0
-            # Typer converts a KeyboardInterrupt to this code.
+            # Typer converts a KeyboardInterrupt to exit code 130.
             return report_interruption(signal.SIGINT) if code == 128 + signal.SIGINT else int(code)
     except typer.TyperException as error:
         return report_wrong_call(error)
@@ -144,7 +144,7 @@ def main(arguments: list[str] | None = None) -> int:
         return USER_ERROR
     except OSError as error:  # An error of a disk, path or pipe that was not converted to a better message.
         return report_system_error(error)
-    except Exception as error:  # An error during imports, before the command has begun.
+    except Exception as error:  # The error was raised during imports, before the command has begun.
         if (reason := shortage(error)) is None:
             raise
         complain(reason)
@@ -253,7 +253,7 @@ def report_interruption(number: int) -> int:
 
 
 class Terminated(BaseException):  # noqa: N818  not an error, like KeyboardInterrupt
-    """The exception that SIGTERM raises in the main thread."""
+    """The exception that a SIGTERM raises in the main thread, so that the program can clean up."""
 
 
 @contextlib.contextmanager

@@ -76,8 +76,9 @@ def pipeline_flow(
         minutes: Minutes of training, for which the size of the network and the number of epochs are chosen.
         maximum_tokens: Largest number of tokens to train on, over all epochs.
         settings: Further settings, as with --set: lines such as training.optimizer.learning_rate=0.002.
-        promote: When the model may become champion. never; if_better: if it is shown to be better; by_policy: as for a
-            schedule. Empty: the model of a run with other settings than the schedule's must be better.
+        promote: When the model may become champion. With never, it does not. With if_better, it must be shown to be
+            better. With by_policy, the rules of a schedule apply. If this is empty, the model of a run with other
+            settings than the schedule's must be better.
         config: Preset and all settings. Fields that are not changed come from the deployment.
         seeds: Number of training runs, with seeds that count up from training.seed. The first model is registered, the
             others show how much the scores depend on the seed.

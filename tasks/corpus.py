@@ -18,7 +18,7 @@ from tasks.operations.task_runners import engine_of, piece_task
 
 
 def name_download() -> str:
-    """Name the task run after the corpus, because the source may be a long path or URL."""
+    """Name the task run after the corpus rather than its source, which may be a long path or URL."""
     return f"download {corpus_name(task_run.parameters['config'])}"
 
 

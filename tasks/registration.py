@@ -74,7 +74,8 @@ def raise_events(events: tuple[NightEvent, ...]) -> int:
         )
         emitted += sent is not None
     if emitted:
-        logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # This logger would warn about waiting.
+        # The level is raised, because this logger would warn about waiting.
+        logging.getLogger("EventsWorker").setLevel(logging.ERROR)
         EventsWorker.instance().drain()  # Wait until the events are sent, because the process may end soon.
     return emitted
 

@@ -17,7 +17,7 @@ from rnnlm.models import device_masks, diagonal_recurrence, full_recurrence
 
 H100 = GPUTarget("cuda", 90, 32)
 TYPES = {"i": "i32", "f": "fp32", "F": "*fp32", "B": "*bf16", "I": "*i64", "L": "i64", "N": "*i32"}
-SHARED_BYTES = 227 * 1024  # The limit for one block.
+SHARED_BYTES = 227 * 1024  # The limit of shared memory for one thread block.
 DIAGONAL = {"is_tanh": True, "block": 64}
 FULL = {"products": "tf32", "group": 16}
 SHARED = {"nonlinearity": "tanh", "columns": 64, "counter_stride": 32}

@@ -20,10 +20,11 @@ PAGE = (ROOT / "docs" / "how-to" / "team.md").read_text(encoding="utf-8")
 NAME = re.compile(r"\b(?:RNNLM|PREFECT|MLFLOW|POSTGRES|MINIO|PG|AWS|OMP|HF)_?[A-Z][A-Z0-9_]+\b|\bDO_NOT_TRACK\b")
 IMAGE = re.compile(r"registry\.example\.org/rnnlm:[\w.-]+")
 OTHER_TOOLS = {  # Variables of other tools, which are only in their documentation and cannot be checked here.
-    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # For the image of PostgreSQL.
-    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # For libpq.
+    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # The image of PostgreSQL reads these variables.
+    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # libpq reads these variables.
     *("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"),
-    *("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),  # For botocore.
+    # botocore reads these variables.
+    *("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     *("OMP_NUM_THREADS", "DO_NOT_TRACK", "HF_HUB_DISABLE_TELEMETRY"),
 }
 COMPOSE_ONLY = {"RNNLM_IMAGE", "RNNLM_DOMAIN", "RNNLM_TLS", "RNNLM_MODEL", "RNNLM_WORKERS", "RNNLM_RUNS_PER_WORKER"}

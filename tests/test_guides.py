@@ -31,9 +31,9 @@ TRAINED = "rnnlm run --corpus my-text.txt --preset smoke --set registry.model_na
 class Guide(NamedTuple):
     """The files that a reader of a page has, and the values that differ between machines."""
 
-    write: Callable[[Path], None]  # A function that writes the reader's own files.
-    before: tuple[str, ...] = ()  # Commands of other pages that must run first.
-    replaced: tuple[tuple[str, str], ...] = ()  # Replacements in the page's lines, in this order.
+    write: Callable[[Path], None]  # A function that writes the files which the page expects its reader to have.
+    before: tuple[str, ...] = ()  # These commands of other pages must run first.
+    replaced: tuple[tuple[str, str], ...] = ()  # These replacements are made in the page's lines, in this order.
     # Lines with one of these parts are left out, because they need other servers or an interrupted run.
     left_out: tuple[str, ...] = ()
 

@@ -18,7 +18,7 @@ from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("flows", "tasks", "rnnlm")
-# The package from which the class in each file is derived.
+# The class in each of these files is derived from a class of the named package.
 NEEDS_EXTRA = {"rnnlm/extensions/harness/recurrent_lm.py": "lm_eval"}
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 

@@ -126,12 +126,11 @@ def flowing(text: str) -> str:
 class CommandParameters:
     """The parameters of a command's function in their order, with the options that Typer needs for them."""
 
-    session: str = ""  # The name of the Session parameter.
+    session: str = ""  # The name of the parameter whose type is Session.
     session_kind: type[Session] = Session
-    options: dict[str, OptionGroup] = dataclasses.field(
-        default_factory=dict
-    )  # Groups of options by the name of their parameter.
-    kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # The types of these parameters by name.
+    # The groups of options, each with the name of its parameter as key.
+    options: dict[str, OptionGroup] = dataclasses.field(default_factory=dict)
+    kinds: dict[str, type[Any]] = dataclasses.field(default_factory=dict)  # The type of each parameter in `options`.
 
     @classmethod
     def of(cls, function: Callable[..., None]) -> "CommandParameters":

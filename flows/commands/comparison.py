@@ -32,7 +32,7 @@ def compare_command(
 ) -> None:
     """Compare kinds of models on the same tokens, or registered models on a text.
 
-    Every trial and seed is an ordinary training run: an interrupted comparison resumes where it stopped.
+    Every trial and seed is an ordinary training run. An interrupted comparison therefore resumes where it stopped.
 
     rnnlm compare --corpus my-text.txt --preset smoke --models elman,lstm,kneser-ney --seeds 1
     rnnlm compare --corpus ptb/ --preset ptb --match parameters --budget 5000000 --trials 4

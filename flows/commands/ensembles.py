@@ -12,7 +12,12 @@ HEADING = "Models"
 
 def mix_command(
     session: FlowSession,
-    models: Annotated[list[str], typer.Argument(metavar="MODEL", help="NAME, NAME@ALIAS, NAME/3 or a run's id.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL", help="Models to average, each given as NAME, NAME@ALIAS, NAME/3 or a run's id."
+        ),
+    ],
 ) -> None:
     """Average the probabilities of several networks, and register them as one model.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rnnlm.evaluation.explanation import Explanation
 
 HEADING = "Measure"
-# Settings of a corpus that describe one particular text.
+# These settings of a corpus describe one particular text, so they do not apply to another one.
 OF_ONE_TEXT = ("source", "name", "sha256", "format", "column", "maximum_documents")
 
 

@@ -17,7 +17,11 @@ def export_command(
     model: Model = None,
     file_format: Annotated[
         Literal["onnx", "arpa"],
-        typer.Option("--format", metavar="onnx|arpa", help="onnx: export the network. arpa: export the n-gram counts."),
+        typer.Option(
+            "--format",
+            metavar="onnx|arpa",
+            help="Format of the export. onnx exports the network, and arpa exports the n-gram counts.",
+        ),
     ] = "onnx",
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write, instead of onnx/model.onnx or model.arpa.")

@@ -41,7 +41,10 @@ def models_command(
     dataset: Annotated[
         str | None,
         typer.Option(
-            metavar="DATASET", help="Only models trained on this dataset: its id, the start of the id, or its folder."
+            metavar="DATASET",
+            help="Show only models trained on this dataset, which is given by its id, the start "
+            "of the id, or its "
+            "folder.",
         ),
     ] = None,
 ) -> None:
@@ -79,7 +82,7 @@ def promote_command(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="NAME/3 or NAME@challenger. NAME alone: the version that waits for approval."
+            metavar="MODEL", help="NAME/3 or NAME@challenger. NAME alone means the version that waits for approval."
         ),
     ],
     reason: Reason = "",

@@ -73,7 +73,7 @@ def block_of(url: str) -> "NotificationBlock":
         # The field `text` is the one that Slack reads.
         body = {"subject": "{{subject}}", "body": "{{body}}", "text": "{{subject}}\n{{body}}"}
         return CustomWebhookNotificationBlock(name="rnnlm", url="{{url}}", secrets={"url": url}, json_data=body)
-    block = SlackWebhook(url=SecretStr(url))  # This class passes other schemes on to Apprise.
+    block = SlackWebhook(url=SecretStr(url))  # SlackWebhook passes URLs of other services on to Apprise, too.
     if not len(block._apprise_client):
         raise ConfigError(f"{redacted(url)}: Apprise does not know this kind of address")
     return block

@@ -29,8 +29,8 @@ class SectionFields:
     Pydantic parses their values from text.
     """
 
-    names: dict[str, str]  # The option of each field.
-    variables: dict[str, str]  # Environment variables by field. A variable is used if the option is not given.
+    names: dict[str, str]  # The name of the option for each field.
+    variables: dict[str, str]  # The environment variable of a field is used if its option is not given.
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
         return {
@@ -87,7 +87,7 @@ class AddedFields:
 
 @dataclasses.dataclass(frozen=True)
 class SomeFields:
-    """Fields of a dataclass that are annotated for Typer."""
+    """Some fields of a dataclass as options. Each field has an annotation for Typer."""
 
     names: tuple[str, ...]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flows.operations.schedules import ScheduleRow
 
 HEADING = "Every night"
-FOLLOW_SECONDS = 2.0  # Seconds between two queries about the run.
+FOLLOW_SECONDS = 2.0  # The time between two queries about a run whose log is followed.
 SILENT_SECONDS = 600.0  # Seconds after which an unreachable server is given up.
 # Number of queries after the run's end, because the last log lines arrive some seconds after the final state.
 LOOKS_AFTER_END = 3
@@ -40,7 +40,8 @@ def schedule_command(
         str | None, typer.Option(metavar="NAME", help="Name of the schedule. Default: the corpus's name.")
     ] = None,
     cron: Annotated[
-        str, typer.Option(metavar="CRON", help="When to run: minute, hour, day, month and weekday.")
+        str,
+        typer.Option(metavar="CRON", help="Times of the runs in cron format: minute, hour, day, month and weekday."),
     ] = "0 2 * * *",
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone, such as Europe/Berlin.")] = "UTC",
     *,

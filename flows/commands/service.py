@@ -154,7 +154,8 @@ def status_text(status: "HomeStatus") -> str:
     for one in status.by_hand:
         lines += listed("by hand", [f"{one.schedule}: {one.when} {one.state}", *one.outcome.splitlines()])
     for line in status.without_champion:
-        lines += listed("champion", line.split("; "))  # The command gets a line of its own.
+        # The part after the semicolon is a command, and gets a line of its own.
+        lines += listed("champion", line.split("; "))
     if status.gates:
         lines.append(labelled("gates", status.gates))
     tables: dict[str, list[dict[str, Any]]] = {

@@ -1,8 +1,8 @@
 """The automations that `rnnlm deploy` and `rnnlm up` create, which send messages about events.
 
 A message is sent to every notification block named `rnnlm`, which `rnnlm notify` makes. Without such a block, an
-automation only appears in the UI. A user's changes to automations are kept: in an existing automation, only "do
-nothing" and the blocks named `rnnlm` are replaced by each other, and a disabled automation stays disabled.
+automation only appears in the UI. A user's changes to automations are kept. An existing automation only switches
+between "do nothing" and the blocks named `rnnlm`, and a disabled automation stays disabled.
 """
 
 from datetime import timedelta
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import BlockDocument
     from prefect.events.schemas.automations import AutomationCore
 
-NOTIFIER = "rnnlm"  # The name of the notification blocks.
+NOTIFIER = "rnnlm"  # The notification block in Prefect has this name.
 KEPT_IN_A_ROW = 7
 EVERY_NIGHT = "rnnlm: night ended"  # This automation is disabled until `rnnlm notify --every-night`.
-RETIRED = ("rnnlm: candidate worse 7 times",)  # Automations of earlier versions, which are deleted.
+RETIRED = ("rnnlm: candidate worse 7 times",)  # These automations of earlier versions are deleted.
 RUN_LINK = "{% if flow_run %}{{ flow_run.name }}: {{ flow_run|ui_url }}{% endif %}"
 RUN_TEXT = "{{ flow_run.name }}: {{ flow_run.state.name }}\n{{ flow_run.state.message }}\n{{ flow_run|ui_url }}"
 EVENT_TEXT = f"{{{{ event.payload.message }}}}\n{RUN_LINK}"
@@ -60,7 +60,7 @@ def absence(hours: float, after: set[str]) -> dict[str, Any]:
     return {"posture": "Proactive", "after": after, "within": timedelta(hours=hours), "threshold": 1}
 
 
-# For each name: the description of the automation, its trigger, and the text of its message.
+# For each automation, its description, its trigger, and the text of its message.
 SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
     EVERY_NIGHT: (
         "How each night ended: scores beside the champion's, decision, files that were not read.",
@@ -126,10 +126,10 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None = None) -> int:
-    """Create missing automations, and let all automations send messages to the blocks named `rnnlm`. Idempotent.
+    """Create missing automations, and let all automations send messages to the blocks named `rnnlm`.
 
-    `every_night` says whether a message is sent after every nightly run, even an uneventful one. If it is None, this
-    stays unchanged. Return the number of blocks.
+    This is idempotent. If `every_night` is True, a message is sent after every nightly run, even an uneventful one. If
+    it is None, this choice is not changed. Return the number of blocks.
     """
     from prefect.events.schemas.automations import AutomationCore
 
@@ -178,7 +178,7 @@ def targets(automation: "AutomationCore") -> set[str]:
 def is_ours(automation: "AutomationCore", blocks: "list[BlockDocument]") -> bool:
     """Return True if the user has not changed the automation's actions.
 
-    Then the automation does nothing, or sends messages only to blocks that are named `rnnlm` or were deleted.
+    An automation without changes does nothing, or sends messages only to blocks that are named `rnnlm` or were deleted.
     """
     others = {str(block.id) for block in blocks if block.name != NOTIFIER}
     kinds = {action.type for action in automation.actions}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TRIES = 40
 LONGEST_PAUSE_SECONDS = 0.5
 BUSY = 503
-LOCKED = "database is locked"  # SQLite's message.
+LOCKED = "database is locked"  # SQLite reports a locked database with this message.
 
 
 class AgainIfBusy:
@@ -42,7 +42,7 @@ class AgainIfBusy:
         await self.app(scope, replayed(body, receive), send)
 
     async def is_answered(self, scope: "Scope", receive: "Receive", send: "Send") -> bool:
-        """Pass on any answer but 503, and return whether there was one."""
+        """Pass on the answer unless its status is 503, and return True if the answer was passed on."""
         is_busy = False
 
         async def send_unless_busy(message: "Message") -> None:

@@ -13,7 +13,7 @@ from rnnlm.display.text_layout import TerminalFormatter
 from rnnlm.errors import RnnlmError
 from rnnlm.storage.disk_errors import is_full_disk, mentions_full_disk
 
-FINAL_STATE = "Finished in state Failed("  # The beginning of Prefect's log line about a failed run.
+FINAL_STATE = "Finished in state Failed("  # Prefect's log line about a failed run begins with this text.
 FULL_DISK = "no space is left on the disk of Prefect's database; free some"
 FULL_DISK_SECONDS = 60.0
 # These loggers report every failed attempt to reach a server.
@@ -88,8 +88,8 @@ def console_handlers() -> Iterator[logging.Handler]:
 class Detail(enum.Enum):
     """The amount of detail that a command shows of a flow run."""
 
-    ALL = "all"  # Everything that Prefect logs.
-    STAGES = "stages"  # The library's log lines: one per stage, progress and decisions.
+    ALL = "all"  # Show everything that Prefect logs.
+    STAGES = "stages"  # Show the library's log lines, which report the stages, their progress and decisions.
     WARNINGS = "warnings"
 
     def shows(self, record: logging.LogRecord) -> bool:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 NEVER_STARTED = f"Its process did not start within {STARTS_WITHIN.seconds // 60} minutes; the worker was stopped."
 WAS_KILLED = "Its process was killed: SIGKILL, out of memory or a power cut."
-KEEP_UNKNOWN_SECONDS = 30 * 24 * 3600  # How long lock files of runs that the current server does not have are kept.
+# Lock files of runs that the current server does not have are kept for this long.
+KEEP_UNKNOWN_SECONDS = 30 * 24 * 3600
 
 
 def settle_dead_runs(home: Home) -> int:

@@ -45,9 +45,9 @@ JOB_TEMPLATE: dict[str, Any] = {
         },
     },
 }
-GPU_QUEUE = "gpu"  # The name in prefect.yaml.
-Plan = dict[str, Any]  # An entry of `deployments` in prefect.yaml.
-MODEL_USERS = ("score", "filter")  # Deployments that use a registered model, which the user may choose.
+GPU_QUEUE = "gpu"  # The queue has this name in prefect.yaml.
+Plan = dict[str, Any]  # A plan is an entry of `deployments` in prefect.yaml.
+MODEL_USERS = ("score", "filter")  # These deployments use a registered model, which the user may choose.
 # The default of rnnlm before 2026-11-27, which is not a user's choice.
 FORMER_MODEL = "models:/rnnlm-python-docs@champion"
 

@@ -36,7 +36,8 @@ def run_flow(
     from prefect.settings import get_current_settings
 
     set_up_console(detail)
-    server = get_current_settings().api.url  # None if neither the environment nor a profile names a server.
+    # The address is None if neither the environment nor a profile names a server.
+    server = get_current_settings().api.url
     problem = access_problem(server) if server else ""
     if problem and server != LOCAL_API:
         raise ConfigError(

@@ -17,7 +17,7 @@ from rnnlm.storage.home import Home, atomic_file, read_json, write_json
 LOCK = "up"  # The process of `rnnlm up` holds this lock as long as it runs.
 RECORD_FILE = "up.json"
 USER = "rnnlm"
-PASSWORD_FILE = "password"  # One line, USER:PASSWORD, as Prefect expects it.
+PASSWORD_FILE = "password"  # The file contains one line, USER:PASSWORD, in the format that Prefect expects.
 SHORTEST_PASSWORD, LONGEST_PASSWORD_BYTES = 8, 1_000
 PASSWORD = re.compile(rb"[\x21-\x39\x3b-\x7e]+:[\x21-\x7e]{%d,}\s*" % SHORTEST_PASSWORD)
 
@@ -26,8 +26,8 @@ PASSWORD = re.compile(rb"[\x21-\x39\x3b-\x7e]+:[\x21-\x7e]{%d,}\s*" % SHORTEST_P
 class RunningHome:
     """A home whose servers are running or starting."""
 
-    pid: int  # The process id of `rnnlm up`.
-    started: str  # The time in ISO 8601, UTC.
+    pid: int  # The process id of the supervisor, `rnnlm up`.
+    started: str  # The time of the start in ISO 8601, UTC.
     prefect_port: int
     mlflow_port: int
     ready: bool = False  # True if every server has answered and the deployments exist.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery
 
 logger = logging.getLogger(__name__)
-RESUMED = "resumed"  # The tag of a run that continues an interrupted one.
+RESUMED = "resumed"  # A run that continues an interrupted one has this tag.
 STOPPED = "Stopped"  # The name of the state of runs that were stopped when `rnnlm up` ended regularly.
 RESUMABLE_FLOWS = ("pipeline", "train")
 WITHIN = timedelta(days=1)  # An older run is not restarted, but left to the next schedule.
@@ -44,7 +44,7 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
         assert last.deployment_id is not None
         client.create_flow_run_from_deployment(
             last.deployment_id,
-            name=last.name,  # The name until the run starts and gives itself a name.
+            name=last.name,  # The new run has this name until it starts and names itself.
             parameters=last.parameters,
             tags=sorted({*last.tags, RESUMED}),
             idempotency_key=f"resume-{last.id}",

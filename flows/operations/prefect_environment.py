@@ -17,7 +17,7 @@ from rnnlm.runtime.library_environment import QUIET_LIBRARIES
 from rnnlm.storage.home import HISTORY_DAYS, Home, expanded
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 
-PREFECT_PORT = 4200  # The default port of `prefect server start`.
+PREFECT_PORT = 4200  # `prefect server start` listens on this port by default.
 LOCAL_API = f"http://127.0.0.1:{PREFECT_PORT}/api"
 VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -30,7 +30,7 @@ VARIABLE_DEFAULTS = {
     # Prefect's server then deletes old flow runs with their logs and artifacts. Events are deleted after 7 days by
     # default.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
-    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),  # In seconds.
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),  # This period is in seconds.
     # Disable a service of `mlflow ui` that is not used here and needs 700 MB.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     **QUIET_LIBRARIES,
@@ -101,7 +101,8 @@ class PrefectLoader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         from pydantic import ValidationError
 
-        said = io.StringIO()  # Prefect first prints a traceback about the invalid value.
+        # Prefect prints a traceback about an invalid value before it raises the error, which is suppressed here.
+        said = io.StringIO()
         try:
             with away_from_project_files(), contextlib.redirect_stderr(said):
                 super().exec_module(module)
@@ -127,7 +128,7 @@ def keep_loopback_from_proxy() -> None:
     names = [name.strip() for name in known.split(",") if name.strip()]
     names += [name for name in ("127.0.0.1", "localhost", "::1") if name not in names]
     os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
-    # Most libraries prefer these two variables for http and https addresses.
+    # Most libraries prefer the variables for http and https, so the variable for all schemes can be removed.
     if {"http", "https"} <= getproxies().keys():
         for name in ("all_proxy", "ALL_PROXY"):
             os.environ.pop(name, None)

@@ -15,9 +15,9 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem
 
 BUSY_SECONDS = 15.0
-STARTUP_SECONDS = 120.0  # The start of a server takes long on a busy machine.
-WORK_POOL = "rnnlm"  # The name in prefect.yaml.
-# Types of the states of flow runs.
+STARTUP_SECONDS = 120.0  # A server that starts on a busy machine may take this long to answer.
+WORK_POOL = "rnnlm"  # The work pool has this name in prefect.yaml.
+# Prefect's types of states, for flow runs that have not ended and that have ended.
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
 # Prefect adds this tag to runs that its scheduler has planned. A resumed run keeps the tag.
@@ -27,8 +27,8 @@ SCHEDULED_TAG = "auto-scheduled"
 def health_problem(address: str, *, trust_env: bool = True) -> str:
     """Return why the Prefect API or MLflow server at `address` does not answer, or "" if it does.
 
-    Any status below 500 counts as an answer, because a proxy may protect /health. If `trust_env`, HTTP proxies from the
-    environment are used.
+    Any status below 500 counts as an answer, because a proxy may protect /health. If `trust_env` is True, HTTP proxies
+    from the environment are used.
     """
     if trust_env and (problem := proxy_problem(address, SOCKS_OF_HTTPX)):
         return problem
@@ -76,8 +76,8 @@ def wait_for_server(address: str) -> None:
 class PrefectQuery:
     """Queries to a Prefect server.
 
-    `password` is `user:password`, by default the one of Prefect's own setting. If `trust_env`, HTTP proxies from the
-    environment are used.
+    `password` is `user:password`, by default the one of Prefect's own setting. If `trust_env` is True, HTTP proxies
+    from the environment are used.
     """
 
     def __init__(self, api: str, password: str | None = None, *, trust_env: bool = True) -> None:
@@ -101,7 +101,7 @@ class PrefectQuery:
 
     @functools.cached_property
     def flow_names(self) -> dict[str, str]:
-        """The name of each flow by its id."""
+        """The name of each flow, with the flow's id as key."""
         return {flow["id"]: flow["name"] for flow in self.post("flows/filter")}
 
     def deployments(self) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,7 @@ from rnnlm.runtime.own_origin import LOOPBACK_NAMES, OwnOrigin
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-LINGER_SECONDS = 10.0  # The time to finish running requests after the end of input.
+LINGER_SECONDS = 10.0  # Running requests may take this long after the end of standard input.
 
 
 def guarded_app() -> "ASGIApp":

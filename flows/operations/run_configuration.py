@@ -11,7 +11,7 @@ from rnnlm.config.presets import change_preset, with_choices
 from rnnlm.registry.version_tags import settings_fact
 
 ConfigT = TypeVar("ConfigT", bound=Section)
-# The parameters of a flow that with_choices() applies.
+# The parameters of a flow that change its configuration, through with_choices().
 FORM_FIELDS = ("corpus", "preset", "minutes", "maximum_tokens", "settings", "promote")
 
 

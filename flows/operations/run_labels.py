@@ -18,7 +18,7 @@ from rnnlm.storage.home import find_home
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 
 logger = logging.getLogger(__name__)
-MAIN_FLOW = "pipeline"  # The flow that is left out of the names of its runs.
+MAIN_FLOW = "pipeline"  # The names of runs leave out the name of this flow.
 
 
 def flow_run_label() -> str:
@@ -32,7 +32,7 @@ def flow_run_label() -> str:
     assert context.flow is not None
     flow = context.flow.name
     subject, preset, schedule = "", "", ""
-    with failures_ignored():  # The flow itself reports a wrong configuration.
+    with failures_ignored():  # A wrong configuration is not reported here, because the flow itself reports it.
         subject, preset = subject_of(context.parameters or {})
         schedule = own_schedule(context)
     planned = context.flow_run.expected_start_time if context.flow_run else None
@@ -43,7 +43,7 @@ def flow_run_label() -> str:
     name = run_name(title, preset, planned or datetime.now(UTC))
     with failures_ignored():
         return distinct_name(context, name)
-    return name  # The server did not answer.
+    return name  # The server did not answer, so the run has only a local name.
 
 
 def distinct_name(context: FlowRunContext, name: str) -> str:

@@ -46,7 +46,8 @@ def hold_until_end(home: Home, run_id: UUID) -> None:
     final = lock_file(home, run_id)
     home.make(final.parent)
     partial = unlocked_name(final)
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)  # The descriptor stays open.
+    # The descriptor is never closed, because closing it would release the lock.
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     # Rename the file only after locking it, because an unlocked file with the final name stands for a dead run.
     partial.replace(final)

@@ -1,7 +1,7 @@
 """Compute when a schedule runs next, as Prefect's scheduler does, and refuse schedules that Prefect cannot run.
 
-Prefect accepts schedules that it cannot run: a day that no month has stops its scheduler, and a sixth field means
-seconds.
+Prefect also accepts schedules that it cannot run. For example, a day that no month has stops Prefect's scheduler, and a
+sixth field is read as seconds.
 """
 
 import asyncio

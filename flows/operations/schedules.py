@@ -20,21 +20,21 @@ from rnnlm.tracking.run_names import OWN_SCHEDULE
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-LONGEST_NAME = 100  # In characters. Prefect has no limit, but tables of runs show whole names.
+LONGEST_NAME = 100  # The limit in characters. Prefect has no limit, but tables of runs show whole names.
 NAME = re.compile(rf"\w(?:[\w .-]{{0,{LONGEST_NAME - 2}}}[\w.-])?")
 
 
 class ScheduleRow(Record):
     """A deployment that has a schedule."""
 
-    name: str  # FLOW/NAME.
-    corpus: str  # "" for flows without a corpus.
+    name: str  # The full name, FLOW/NAME.
+    corpus: str  # The name is "" for flows without a corpus.
     cron: str
     timezone: str
     active: bool
     own: bool  # True if the schedule was made by `rnnlm schedule`, False if it comes with rnnlm.
     next_run: datetime | None
-    last_state: str  # "" if it has never run.
+    last_state: str  # The state is "" if the deployment has never run.
     last_run: datetime | None
     last_by_hand: bool  # True if the last run was not started by the schedule.
 
@@ -88,7 +88,8 @@ def other_source(
     """
     if config.registry.model_name:
         return None
-    with suppress(TrackingError):  # Registration checks this again.
+    # Errors of the registry are ignored here, because registration checks the name again.
+    with suppress(TrackingError):
         if owner := other_owner(home, config, registered_name(config.registry, name)):
             return owner
     for deployment in query.deployments().values():

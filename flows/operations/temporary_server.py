@@ -23,7 +23,8 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.subprocess_environment import python_path
 
 logger = logging.getLogger(__name__)
-STARTUP_VARIABLE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"  # Prefect's own setting.
+# Prefect has this setting for its own temporary server. It is applied to rnnlm's as well.
+STARTUP_VARIABLE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 SERVER_STOP_SECONDS = 10.0
 RESTART_SECONDS = 1.0
 SERVER_SETTINGS = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}

@@ -18,13 +18,14 @@ HOST = "127.0.0.1"
 CHECKPOINT_SECONDS = 60.0  # The time in which flow runs may write a checkpoint and end.
 STOP_SECONDS = 15.0  # The time in which a server may end.
 POLL_SECONDS = 0.1
-FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # Prefect's worker sets this variable.
+FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # Prefect's worker sets this variable to the id of the flow run.
 
 
 @dataclass
 class HomeProcesses:
-    services: list[psutil.Process] = field(default_factory=list)  # Servers and workers of `rnnlm up`.
-    flow_runs: dict[str, psutil.Process] = field(default_factory=dict)  # The process of each flow run by the run's id.
+    services: list[psutil.Process] = field(default_factory=list)  # The servers and workers that `rnnlm up` has started.
+    # The process of each flow run, with the run's id as key.
+    flow_runs: dict[str, psutil.Process] = field(default_factory=dict)
 
 
 def find_home_processes(home: Home) -> HomeProcesses:
@@ -128,7 +129,8 @@ def listener(port: int) -> str:
         try:
             connections = process.net_connections("tcp")
             if any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections):
-                command = " ".join(" ".join(process.cmdline()).split())  # In one line.
+                # Line feeds become spaces, because the command is shown in one line.
+                command = " ".join(" ".join(process.cmdline()).split())
                 return f"process {process.pid} listens there ({command[:100]})"
         except psutil.Error:  # The process has ended, or belongs to another user.
             continue

@@ -13,11 +13,11 @@ from pathlib import Path
 from rnnlm.storage.home import Home
 
 SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
-# An environment variable of every process of a service, with the name of the service.
+# Every process of a service has this environment variable, which contains the service's name.
 SERVICE_VARIABLE = "RNNLM_SERVICE"
 LOG_BYTES = 10_000_000  # A longer log is renamed to NAME.log.1, and a new one is begun.
 STABLE_SECONDS = 60.0  # A service that has run for this long is restarted without delay.
-LONGEST_DELAY_SECONDS = 60.0  # The longest delay between two starts of a service that dies at once.
+LONGEST_DELAY_SECONDS = 60.0  # A service that always dies at once is restarted at least this often.
 
 
 class ServiceProcess:
@@ -33,7 +33,7 @@ class ServiceProcess:
         self.log = log_file(home, name)
         self.reader = LogReader(self.log)
         self.process: subprocess.Popen[bytes] | None = None
-        self.started_at = 0.0  # The time on the monotonic clock.
+        self.started_at = 0.0  # The time of the last start on the monotonic clock.
         self.failures = 0  # The number of starts since the service was last stable.
         self.restart_at: float | None = None
 

@@ -29,9 +29,9 @@ from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
 
 RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
-UPKEEP = ["settle"]  # Flows that run often and are not shown.
+UPKEEP = ["settle"]  # These flows run often, so the status does not show them.
 NIGHT = "pipeline"
-# What a run in this state waits for. In other states it waits for the worker.
+# A run in one of these states waits for the named event. In other states it waits for the worker.
 WAITS_FOR = {"AwaitingConcurrencySlot": "the run before it", "AwaitingRetry": "its retry"}
 
 
@@ -39,7 +39,7 @@ class RunStatus(Record):
     name: str
     when: str  # The local time of the start, which may be in the past or in the future.
     state: str
-    note: str = ""  # The run's progress, what it waits for, or why it failed.
+    note: str = ""  # The note describes the run's progress, the reason why it waits, or its error.
     by_hand: bool = False  # True if a person has started the run rather than a schedule.
 
 
@@ -49,7 +49,8 @@ class NightStatus(Record):
     schedule: str
     when: str  # The local time, or "" if it has never run.
     state: str
-    # Scores and decision with the reason, or the whole error. It is "" if Prefect has deleted the event after 7 days.
+    # The scores and the decision with its reason, or the whole error. It is "" if Prefect has deleted the event, which
+    # happens after 7 days.
     outcome: str
     next: str  # The local time, or "" if the schedule is paused.
 
@@ -65,19 +66,19 @@ class ChampionStatus(Record):
 
 class HomeStatus(Record):
     home: str
-    servers: tuple[str, ...] = ()  # One line per server. Empty if `rnnlm up` is not running.
+    servers: tuple[str, ...] = ()  # One line per server, or no line if `rnnlm up` is not running.
     nights: tuple[NightStatus, ...] = ()
     by_hand: tuple[NightStatus, ...] = ()  # Runs of schedules that a person has started after the last nightly run.
     running: tuple[RunStatus, ...] = ()
     waiting: tuple[RunStatus, ...] = ()  # Runs that are due but have not begun.
     next: tuple[RunStatus, ...] = ()
     last: tuple[RunStatus, ...] = ()
-    gates: str = ""  # What the checks before training found in the last nightly run, or "".
+    gates: str = ""  # The findings of the checks before training in the last nightly run, or "" if there are none.
     errors: tuple[RunStatus, ...] = ()
     champions: tuple[ChampionStatus, ...] = ()
     without_champion: tuple[str, ...] = ()  # One line for each model without a champion, with a command that makes one.
     disk_bytes: dict[str, int]
-    free_bytes: int | None = None  # Free bytes on the home's disk. None if there is no home yet.
+    free_bytes: int | None = None  # The free bytes on the home's disk, or None if there is no home yet.
 
 
 def read_status(home: Home) -> HomeStatus:
@@ -297,7 +298,7 @@ def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
 def model_names(home: Home) -> set[str]:
     if not is_embedded(home):
         return {version.name for version in list_models(home)}
-    names = set(local_model_names(home))  # The names also include NAME@ALIAS.
+    names = set(local_model_names(home))  # local_model_names() also returns names with an alias, such as NAME@ALIAS.
     return {name for name in names if name.rpartition("@")[0] not in names}
 
 

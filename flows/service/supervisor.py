@@ -43,10 +43,10 @@ from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 
 START_SECONDS = 180.0  # The time in which a server must answer, which may be long on a busy machine.
 WATCH_SECONDS = 0.5
-# In bytes. Sockets are created in this folder, and their whole paths may have at most 107 bytes.
+# The limit in bytes. Sockets are created in this folder, and their whole paths may have at most 107 bytes.
 LONGEST_TEMPORARY_FOLDER = 70
 DEAD_RUN_SECONDS = 20.0  # Seconds between two checks for flow runs whose process was killed.
-# The message about a dead run by the type of its state. Other states have the message of RUNNING.
+# The message about a dead run depends on the type of its state. States that are not listed have the message of RUNNING.
 WHAT_HAPPENED = {
     "CANCELLING": "it was cancelled",
     "CRASHED": "it was interrupted, and is resumed if it can be",
@@ -56,7 +56,7 @@ RNNLM = [sys.executable, "-m", "flows.command_line"]
 
 
 class StopRequestedError(Exception):
-    """The exception when Ctrl-C or SIGTERM arrives while a server is starting."""
+    """The exception that is raised when Ctrl-C or SIGTERM arrives while a server is starting."""
 
 
 class Supervisor:

@@ -12,7 +12,7 @@ from rnnlm.errors import ConfigError
 from rnnlm.storage.home import Home
 
 UNIT_NAME = "rnnlm.service"
-UNIT_STOP_SECONDS = 180  # The time for writing checkpoints and stopping four servers.
+UNIT_STOP_SECONDS = 180  # Within this time, runs must write their checkpoints and four servers must end.
 UNIT = """\
 # Written by `rnnlm up --install`.
 [Unit]
@@ -50,12 +50,12 @@ def unit_text(home: Home, prefect_port: int, mlflow_port: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape `%`, which would begin a specifier in a unit file."""
+    """Escape `%`, because systemd would interpret it as the beginning of a specifier."""
     return text.replace("%", "%%")
 
 
 def quoted(text: str) -> str:
-    """Quote a word for a unit file. It may contain spaces, quotes and dollar signs."""
+    """Quote a word for a unit file, so that it may contain spaces, quotes and dollar signs."""
     text = escaped(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{text}"' if any(character in text for character in " \\\"'$") else text
 

@@ -15,8 +15,8 @@ from prefect.context import FlowRunContext
 from rnnlm.display.progress import ProgressReport, listening
 
 logger = logging.getLogger("rnnlm.training")
-Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # None marks the end.
-LAST_REPORT_SECONDS = 10.0  # How long the end of training may wait for a slow Prefect server.
+Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # A queue of reports, in which None marks the end.
+LAST_REPORT_SECONDS = 10.0  # The end of training may wait this long for a slow Prefect server.
 
 
 @contextlib.contextmanager
@@ -31,7 +31,8 @@ def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
         return
     link = f" · [MLflow run]({mlflow_url})" if mlflow_url else ""
     reports: Reports = queue.SimpleQueue()
-    context = contextvars.copy_context()  # Prefect finds the task run in the context.
+    # Prefect finds the current task run in a context variable, so the thread needs a copy of the context.
+    context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(publish, key, link, reports), daemon=True)
     thread.start()
     try:

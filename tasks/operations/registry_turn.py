@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from rnnlm.registry.registry_lock import is_shared
 from rnnlm.storage.home import Home
 
-LIMIT = "rnnlm-registry"  # The name in the Prefect UI, under Concurrency.
+LIMIT = "rnnlm-registry"  # The Prefect UI lists the limit under Concurrency with this name.
 LEASE_SECONDS = 60.0  # The shortest lease that Prefect allows.
 
 

@@ -75,7 +75,7 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
 def end_with_parent(parent: Connection) -> None:
     """Initialize a process so that it ends as soon as its parent has closed the pipe or has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent decides when to stop.
-    atexit.register(os._exit, 0)  # Exit without a teardown. The reason is explained in flows/command_line.py.
+    atexit.register(os._exit, 0)  # Exit without a teardown, for the reason that flows/command_line.py explains.
 
     def wait() -> None:
         with contextlib.suppress(EOFError, OSError):
@@ -94,7 +94,7 @@ def ray_cluster(task: Task[..., Any], address: str | None) -> Iterator[Engine]:
     from ray.exceptions import RayError
 
     try:
-        # Prefect already receives the workers' log lines.
+        # Ray does not need to show the workers' log lines, because Prefect already receives them.
         with RayTaskRunner(address, {"log_to_driver": False, "logging_level": logging.WARNING}) as runner:
             yield Engine(submission(runner, task), max(1, int(ray.cluster_resources().get("CPU", 1))))
     except (RayError, ConnectionError) as error:

@@ -91,7 +91,8 @@ def test_a_system_s_refusal_is_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mebibytes", [3, 9, 13])  # This is too little for Prefect, or becomes full during training.
+# A disk of this size is too small for Prefect, or becomes full during training.
+@pytest.mark.parametrize("mebibytes", [3, 9, 13])
 def test_a_full_disk_ends_a_run_that_the_next_resumes(tmp_path: Path, mebibytes: int) -> None:
     disk, text = tmp_path / "disk", tmp_path / "text.txt"
     disk.mkdir()

@@ -16,7 +16,7 @@ from tests.configs import changed, plain_config
 from tests.conftest import home_in, untracked
 
 pytestmark = pytest.mark.long
-LINES = (  # Lines of the training text.
+LINES = (  # The training text consists of these lines.
     "the cat sees the dog near the river .",
     "Кошка видит собаку у реки .",
     "猫看见河边的狗。",
@@ -29,7 +29,7 @@ TEXTS = (
     "猫看见大象。",
     "naïve dogs 👩‍👩‍👧 like 👍🏽",
     "the cat\r\nsees\r\n\r\nthe dog\r\n",
-    "the cat sees the dog near the river . " * 2_600,  # One line of 100 kB.
+    "the cat sees the dog near the river . " * 2_600,  # This line has 100 kB.
 )
 MODELS: dict[str, dict[str, Any]] = {
     "characters in a stream": {"tokenizer.kind": "char", "sequences.mode": "stream", "model.counts": 0},

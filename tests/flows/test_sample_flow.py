@@ -17,4 +17,5 @@ def test_the_champion_writes_samples_on_its_own(
     # The name is set, because the toy corpus is in another folder here.
     config = changed(toy_config, {"registry.model_name": "rnnlm-toy"})
     samples = run_flow(registered.home, sample_flow, config)
-    assert samples.samples == toy_samples.samples  # Model, prompts and seed are the same.
+    # The samples are equal, because model, prompts and seed are the same.
+    assert samples.samples == toy_samples.samples

@@ -34,7 +34,7 @@ PROGRAMS = {
     "rnnlm": [sys.executable, "-m", "flows.command_line"],
 }
 DOMAIN = "example.org"
-CHOSEN = {  # What a person writes to .env.
+CHOSEN = {  # A person writes these settings to .env.
     "RNNLM_DOMAIN": DOMAIN,
     "RNNLM_TLS": "internal",
     "POSTGRES_PASSWORD": "a/database@password:1",

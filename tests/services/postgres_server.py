@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-INSTALLED = Path("/usr/lib/postgresql")  # Debian's folder, which is not on the path.
+INSTALLED = Path("/usr/lib/postgresql")  # Debian installs the programs in this folder, which is not on the path.
 
 
 def server_programs() -> Path | None:

@@ -57,7 +57,7 @@ def test_a_word_vocabulary_has_the_training_words_alone(home: Home, given_splits
 
     tokenizer = learn_tokenizer.fn(corpus, config)
 
-    # Four words, and <pad>, <unk>, <bos> and <eos>.
+    # The vocabulary has four words, and <pad>, <unk>, <bos> and <eos>.
     assert (tokenizer.kind, tokenizer.vocabulary_size) == ("word", 4 + 4)
     assert tokenizer.folder.parent == home.tokenizers
     loaded = load_tokenizer(tokenizer.folder)

@@ -14,8 +14,8 @@ from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.evaluation import evaluate_perplexity, log_results, measure_model, sample_run
 
-PREDICTABLE = 15  # The tokens of the toy vocabulary without <pad> and <bos>.
-TEST_TOKENS = 400  # 40 lines of nine words and <eos>.
+PREDICTABLE = 15  # The toy vocabulary has this many tokens besides <pad> and <bos>.
+TEST_TOKENS = 400  # The test split has 40 lines of nine words and <eos>.
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def test_gradients_are_stored_reported_and_logged_once(
     assert log_probe.fn(again, TrackingConfig(experiment="probes")) == url  # Logging again updates the same run.
     ((parameters, metrics),) = tracked(tracked_home, "probes")
     assert (parameters["hidden_size"], parameters["dataset_id"]) == ("4", toy_dataset.dataset_id)
-    assert len(metrics) == 8  # tanh and relu with four initializations each.
+    assert len(metrics) == 8  # There is one metric for tanh and relu with each of four initializations.
     assert metrics["relative_norm/tanh_xavier"] == [(k, pytest.approx(norms[k] / norms[0])) for k in range(6)]
     assert url is not None
     logged = artifacts(tracked_home, url, tmp_path)

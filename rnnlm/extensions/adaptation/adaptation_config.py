@@ -11,9 +11,11 @@ from rnnlm.config.bounds import NonNegativeFloat, Size
 class DynamicConfig(Section):
     """Settings of dynamic evaluation, in which the model learns from the text that it scores."""
 
-    rate: NonNegativeFloat = Field(0.03, description="Learning rate of the step after each segment. 0: no learning.")
+    rate: NonNegativeFloat = Field(
+        0.03, description="Learning rate of the step after each segment. If 0, the model does not learn."
+    )
     decay: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.01, description="Fraction of the way back to the trained weights, after each step of learning."
+        0.01, description="Fraction by which the weights move back to the trained weights after each step of learning."
     )
     segment_length: Size = Field(
         20, description="Number of tokens in a segment. The model learns from each segment after scoring it."
@@ -26,6 +28,9 @@ class CacheConfig(Section):
 
     size: Size = Field(500, description="Number of preceding tokens that the cache holds.")
     theta: NonNegativeFloat = Field(
-        0.3, description="Sharpness of the weights of similar hidden states. 0 weighs all states equally."
+        0.3,
+        description="Factor of the dot product of two hidden states. The larger it is, the more weight similar "
+        "states "
+        "have. If 0, all states have the same weight.",
     )
     share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(0.15, description="Weight of the cache in the mixture.")

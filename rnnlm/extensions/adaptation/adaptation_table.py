@@ -53,7 +53,7 @@ DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 SIZES = (500, 1_000, 2_000)
 TUNING_TOKENS = 20_000  # Number of validation tokens on which rates and caches are compared.
-# Decays are compared on more tokens: with too weak a decay the weights drift slowly, as only a long text reveals.
+# Decays are compared on more tokens. If a decay is too weak, the weights drift slowly, which only a long text shows.
 DECAY_TOKENS = 100_000
 
 
@@ -83,8 +83,8 @@ class Variant(Record):
 class AdaptationTable(Record):
     split: str
     tokens: int
-    variants: tuple[Variant, ...]  # The plain model comes first.
-    seen_share: float | None = None  # See SplitScore.seen_share.
+    variants: tuple[Variant, ...]  # The rows of the table, beginning with the plain model.
+    seen_share: float | None = None  # The field is explained at SplitScore.seen_share.
 
     @property
     def rows(self) -> TableRows:
@@ -133,7 +133,7 @@ def measure_adaptations(
     reader = choose_settings(model, dataset, wanted)
     dynamic, cache = reader.dynamic, reader.cache
     static = reader.score_static(split)
-    # The cache leaves the network unchanged, so the rows with and without a cache share these scores.
+    # The cache does not change the network, so its scores are the same with and without a cache.
     adapted = reader.score(split) if dynamic else static
     rows = [variant("static", static.model, {})]
     if dynamic:

@@ -22,7 +22,8 @@ from rnnlm.sequences.batches import Batch
 STATISTICS_SEGMENTS = 500  # Number of segments of the training text on which gradients are measured.
 SMOOTHING = 0.1  # This is added to r, so that the step of a weight without gradients is at most ten times as long.
 
-GradientRms = list[Tensor]  # The values r, in the shapes of trainable(model). Their mean over all weights is 1.
+# The type of the values r, one tensor for each one of trainable(model). Their mean over all weights is 1.
+GradientRms = list[Tensor]
 
 
 class DynamicModel:

@@ -15,14 +15,14 @@ from rnnlm.sequences.batches import Batch, RowSource, chunks, cut_stream, stream
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import shifted
 
-SEGMENT_LENGTH = 128  # Tokens per segment without dynamic evaluation. The length affects only rounding.
+SEGMENT_LENGTH = 128  # The number of tokens per segment without dynamic evaluation. It affects only rounding.
 
 
 class SequentialScores(NamedTuple):
     """Natural log-probabilities of the predicted tokens, (tokens,) float64, in the order of the text."""
 
     model: np.ndarray  # The log-probabilities of the network's softmax.
-    cache: np.ndarray  # The log-probabilities of the cache alone. Empty if there is no cache.
+    cache: np.ndarray  # The log-probabilities of the cache alone, or an empty array if there is no cache.
 
 
 def score_in_order(
@@ -50,9 +50,9 @@ def score_in_order(
 
 
 class ScoredSegment(NamedTuple):
-    states: Tensor  # The input of the output layer, (t, H or E).
-    words: Tensor  # The tokens that follow the states, (t,).
-    log_probabilities: Tensor  # The network's log-probabilities of `words`, (t,).
+    states: Tensor  # The input of the output layer, of shape (t, H) or (t, E).
+    words: Tensor  # The tokens that follow the states, of shape (t,).
+    log_probabilities: Tensor  # The network's log-probabilities of `words`, of shape (t,).
 
 
 def read_in_order(
@@ -115,8 +115,9 @@ class NeuralCache:
     def __init__(self, size: int, theta: float) -> None:
         self.size = size
         self.theta = theta
-        self.states: Tensor | None = None  # (n, H), the oldest state first. None before the first segment.
-        self.words = torch.zeros(0, dtype=torch.int64)  # (n,), the word that followed each state.
+        # A tensor of shape (n, H) with the oldest state first, or None before the first segment.
+        self.states: Tensor | None = None
+        self.words = torch.zeros(0, dtype=torch.int64)  # The word that followed each state, of shape (n,).
 
     def log_probabilities(self, states: Tensor, words: Tensor, otherwise: Tensor) -> Tensor:
         """Return the cache's log-probabilities of a segment's words, (t,), and add the segment to the cache.

@@ -26,25 +26,26 @@ class CompareConfig(Section):
     )
     budget: PositiveInt | None = setting(
         None,
-        "Number of parameters, trained tokens or seconds for each model. null: taken from the pipeline's settings.",
+        "Number of parameters, trained tokens or seconds for each model. If null, it is taken from the "
+        "pipeline's settings.",
     )
     seeds: Size = setting(3, "Number of runs of each model. Their seeds count up from training.seed.")
     trials: NonNegativeInt = setting(
         0,
-        "Number of tuning trials of each model. The first has the configured learning rate and dropout, the "
-        "others random ones. The two trials with the best validation perplexity are trained on all tokens, and "
-        "the better one is chosen. 0: no tuning.",
+        "Number of tuning trials of each model. The first trial has the configured learning rate and "
+        "dropout, the others have random ones. The two trials with the best validation perplexity are "
+        "trained on all tokens, and the better one is chosen. If 0, models are not tuned.",
     )
     trial_share: Annotated[float, Field(gt=0.0, le=1.0)] = setting(
         0.25, "Fraction of the tokens that a tuning trial is trained on."
     )
     target_perplexity: PositiveFloat | None = setting(
         None,
-        "The report has the training time of each model to this validation perplexity. null: the highest "
-        "final perplexity of the models.",
+        "The report has the training time in which each model reaches this validation perplexity. If null, "
+        "the perplexity is the highest final one of all models.",
     )
     cost_seconds: PositiveFloat = setting(
-        4.0, "Seconds of training in which the speed of each model is measured, in each of two rounds."
+        4.0, "Time in seconds for which each model is trained to measure its speed. There are two such rounds."
     )
 
     @property

@@ -35,7 +35,7 @@ KIND_COLOURS: dict[str, str] = {
     "transformer": BLUE,
     "kneser-ney": GREY,
 }
-OWN_KIND_COLOUR = "#2a9d8f"  # The colour of models that have no colour of their own.
+OWN_KIND_COLOUR = "#2a9d8f"  # Models that have no colour of their own are drawn in this colour.
 SMALLEST_GRADIENT = 1e-6  # The lower end of the axis of relative gradient norms.
 
 

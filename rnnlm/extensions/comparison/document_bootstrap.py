@@ -39,7 +39,7 @@ class Documents:
     """The documents of a split, as arrays of shape (documents,)."""
 
     first_tokens: np.ndarray  # The index of each document's first token among the split's predicted tokens.
-    last_tokens: np.ndarray  # The index after each document's last token.
+    last_tokens: np.ndarray  # The index after each document's last token, in the same numbering.
     byte_counts: np.ndarray
     restoration_nats: np.ndarray
 

@@ -36,7 +36,7 @@ from rnnlm.storage.stages import stage, stage_key
 from rnnlm.training.history import HISTORY, read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64
-STATE_BYTES = 4  # Bytes of a float32.
+STATE_BYTES = 4  # The state is counted in float32, which has 4 bytes per number.
 
 
 class TrainedModel(Record):
@@ -50,14 +50,14 @@ class TrainedModel(Record):
 
 
 class ModelComparison(StageRecord):
-    key: str  # The digest of everything that the comparison depends on.
+    key: str  # A digest of all inputs and settings of the comparison. It changes if any of them changes.
     folder: Path
     corpus_name: str
     dataset_id: str
     settings: dict[str, Any]
     vocabulary_size: int
     test_tokens: int
-    models: tuple[ModelResult, ...]  # The best model comes first.
+    models: tuple[ModelResult, ...]  # The results of all models, the best model first.
     pairs: tuple[PairDifference, ...]
     # The validation perplexity whose training time is reported. None if only the n-gram model is compared.
     target_perplexity: float | None

@@ -13,7 +13,8 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.result_records import SplitScore
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 
-POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # The first position of each bucket.
+# Each number is the first position of a bucket. A bucket ends before the next number.
+POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)
 
 
 class Trial(Record):
@@ -47,20 +48,20 @@ class RunResult(Record):
     trained_tokens: int
     validation: SplitScore
     test: SplitScore
-    curve: tuple[tuple[float, float], ...]  # Pairs of trained tokens and validation perplexity.
+    curve: tuple[tuple[float, float], ...]  # The learning curve as pairs of trained tokens and validation perplexity.
     mlflow_run_id: str | None = None
 
 
 class ModelResult(Record):
     """The results of one model of a comparison. A figure that the model does not have is None."""
 
-    model: str  # One of comparison_config.ALL_MODELS.
+    model: str  # The name of the model, one of comparison_config.ALL_MODELS.
     settings: TunedSettings | None = None  # The settings chosen by the tuning trials.
     trials: tuple[Trial, ...] = ()
     hidden_size: int | None = None
-    parameters: int  # For a count-based model, the number of stored n-grams.
+    parameters: int  # The number of parameters, or of stored n-grams for a count-based model.
     embedding_parameters: int | None = None
-    state_bytes: int  # The bytes of the recurrent state for one text.
+    state_bytes: int  # The size of the recurrent state for one text in bytes.
     training_flops_per_token: int | None = None
     costs: TrainingCosts | None = None
     runs: tuple[RunResult, ...]
@@ -78,7 +79,7 @@ class ModelResult(Record):
 
     @property
     def perplexity_margin(self) -> float | None:
-        """Half the width of the confidence interval of the mean over seeds, or None with one run."""
+        """Half the width of the confidence interval of the mean over seeds, or None if there is only one run."""
         return mean_margin([run.test.perplexity for run in self.runs])
 
     @property
@@ -122,7 +123,7 @@ def loss_by_position(source: RowSource, nll_nats: np.ndarray) -> tuple[float | N
     or `<eos>` has position 0.
     """
     sums, counts = np.zeros(len(POSITIONS)), np.zeros(len(POSITIONS), np.int64)
-    since = 0  # Tokens of the current sentence in earlier chunks.
+    since = 0  # The number of tokens of the current sentence that were in earlier chunks.
     for part in token_losses(source, nll_nats):
         begins = np.isin(part["previous_token_id"], (BOS, EOS))
         places = np.arange(len(part))

@@ -22,9 +22,9 @@ from rnnlm.storage.result_records import SplitScore
 
 
 class RegisteredComparison(Record):
-    split: str  # The name of the scored split, or `all`.
+    split: str  # The name of the scored split, or `all` for the whole text.
     documents: int
-    scores: dict[str, SplitScore]  # The score of each model, the best first.
+    scores: dict[str, SplitScore]  # The score of each model, in order from the best to the worst.
     pairs: tuple[PairDifference, ...]
     score_warnings: tuple[str, ...] = ()  # Warnings of text copied between splits, which makes the scores misleading.
 

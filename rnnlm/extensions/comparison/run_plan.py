@@ -14,8 +14,9 @@ from rnnlm.extensions.comparison.comparison_config import CompareConfig
 from rnnlm.models.parameter_count import count_parameters, nearest_size
 from rnnlm.storage.records import DatasetRecord, Record
 
-PARAMETER_TOLERANCE = 0.02  # The largest relative deviation from the budget of parameters.
-RATE_FACTOR = 4.0  # Trials draw learning rates between the configured one divided and multiplied by this factor.
+PARAMETER_TOLERANCE = 0.02  # The number of parameters may differ from the budget by this fraction.
+# The learning rate of a trial is between the configured rate divided by this factor and the rate times this factor.
+RATE_FACTOR = 4.0
 CURVE_POINTS = 10  # The minimum number of validations in each run.
 DROPOUTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 

@@ -39,13 +39,13 @@ BACKWARD_AND_FORWARD = 3
 class TrainingCosts(Record):
     """The costs of one model on one machine, each from the best of ROUNDS rounds."""
 
-    tokens_per_second: float  # The speed of training.
+    tokens_per_second: float  # The training speed in trained tokens per second.
     peak_mebibytes: float  # The peak resident memory of the process, including the interpreter and torch.
-    milliseconds_per_token: float  # The time to generate a token, with one text at a time.
+    milliseconds_per_token: float  # The time in which one token is generated when only one text is generated at a time.
 
 
 def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord, seconds: float) -> list[TrainingCosts]:
-    """Measure the costs of each configuration, in their order. Each round trains for `seconds`."""
+    """Measure the costs of each configuration, and return them in the same order. Each round trains for `seconds`."""
     spawn = multiprocessing.get_context("spawn")
     threads = torch.get_num_threads()
     rounds = []
@@ -88,7 +88,7 @@ def peak_mebibytes() -> float:
     if LINUX_STATUS.exists():
         (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", LINUX_STATUS.read_text(), flags=re.MULTILINE)
         return int(peak) / 1024
-    unit = 1 if sys.platform == "darwin" else 1024  # The unit of ru_maxrss in bytes.
+    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes on macOS, and in KiB on other systems.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 

@@ -34,7 +34,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 DRAWS_PER_TOKEN = 8
-ROWS_AT_ONCE = 64  # Number of sentences in a batch of the teacher.
+ROWS_AT_ONCE = 64  # The teacher computes the targets of this many sentences at once.
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ class TeacherConfig(Section):
 
     run: str | None = setting(
         None,
-        "Id of the finished run to learn from, a network or an ensemble trained on the same dataset (rnnlm runs). "
-        "null: learn from the text alone.",
+        "Id of the finished run to learn from, as listed by rnnlm runs. It must be a network or an ensemble "
+        "that was trained on the same dataset. If null, the network learns from the text alone.",
         min_length=1,
     )
     share: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
-        0.5, "Weight of the teacher's probabilities in the loss; the text has the rest."
+        0.5, "Weight of the teacher's probabilities in the loss. The text has the remaining weight."
     )
 
     def check_with(self, whole: "PipelineConfig") -> None:

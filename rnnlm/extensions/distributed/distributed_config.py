@@ -22,19 +22,20 @@ class DistributedConfig(Section):
     processes_at_start: Size | None = setting(
         None,
         "Number of processes with which an unfinished run was started, if it continues with another number. "
-        "`rnnlm train --resume RUN` sets it. null: the same number.",
+        "`rnnlm train --resume RUN` sets it. If null, the number has not changed.",
         changes_results=False,
     )
     launcher: Literal["torchrun", "ray"] = setting(
         "torchrun",
-        "How the processes are started. torchrun: on this machine, or on several `nodes`. ray: by Ray Train on "
-        "the cluster that RAY_ADDRESS names. Its machines must share the rnnlm home. Needs the extra `ray`.",
+        "Program that starts the processes. torchrun starts them on this machine, or on several `nodes`. "
+        "With ray, Ray Train starts them on the cluster that RAY_ADDRESS names. Its machines must share the "
+        "rnnlm home. It needs the extra `ray`.",
         changes_results=False,
     )
     nodes: Size = setting(1, "Number of machines. Start the others by hand with `rnnlm join`.", changes_results=False)
     rendezvous: str | None = setting(
         None,
-        "host:port of this machine, at which the other nodes join.",
+        "Address host:port of this machine, to which the other nodes connect.",
         pattern=r"^[^\s:]+:[0-9]+$",
         changes_results=False,
     )

@@ -41,14 +41,15 @@ logger = logging.getLogger(__name__)
 
 # If this environment variable is set, a process exits at the end of its standard input, because its launcher has ended.
 WATCH_STDIN = "RNNLM_WATCH_STDIN"
-LOG_MARK = "@rnnlm "  # The prefix of a worker's log record in JSON.
-JOB_FILE, RESULT_FILE = "job.json", "result.json"  # Files in the folder PROCESSES of a run.
+LOG_MARK = "@rnnlm "  # A worker prints its log records as JSON after this prefix.
+JOB_FILE, RESULT_FILE = "job.json", "result.json"  # These files are in the folder PROCESSES of a run.
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
-STOP_TIMEOUT_SECONDS = 25.0  # The time for writing a checkpoint. Prefect kills a process 30 s after its first signal.
+# Within this time, workers must write a checkpoint. Prefect kills a process 30 s after its first signal.
+STOP_TIMEOUT_SECONDS = 25.0
 # Ray puts the worker's name and process id before each line of its output.
 RAY_PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\) ")
-# The line that torchrun prints for a failed process.
+# Matches the line that torchrun prints for a failed process.
 FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 
 
@@ -62,7 +63,7 @@ class Launch:
     restarts: int = 0
     nodes: int = 1
     rendezvous: str | None = None  # host:port of the first node, if there are several nodes.
-    first: bool = True  # True on the first node.
+    first: bool = True  # True if this is the first node.
     name: str = "rnnlm"  # A name that all nodes of this launch share, and no other launch has.
 
     def command(self, stores: Path) -> list[str]:
@@ -112,7 +113,7 @@ class RayLaunch(Launch):
         return [sys.executable, *self.program]
 
     def environment(self, stores: Path) -> dict[str, str]:
-        # Ray prints all lines of the workers, with a plain prefix.
+        # With these settings, Ray prints all lines of the workers, and begins each with a prefix without colour.
         output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}
         return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
 
@@ -168,7 +169,7 @@ class Output:
     """The output of the launcher and its workers, read in a thread. Log records are logged, other lines are kept."""
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=50))
-    # Pairs of exit code and local rank, as torchrun prints them.
+    # Pairs of exit code and local rank, in the order in which torchrun prints them.
     exit_codes: list[tuple[int, int]] = field(default_factory=list)
 
     def read(self, stream: "subprocess.Popen[str]") -> None:

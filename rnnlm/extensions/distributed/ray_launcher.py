@@ -60,7 +60,8 @@ def run_workers(path: Path, lease: Lease) -> None:
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     training = job.training
     resources = connect()
-    signal.signal(signal.SIGTERM, lambda number, frame: stop(lease))  # This replaces Ray's handler.
+    # The handler replaces the one that Ray has installed.
+    signal.signal(signal.SIGTERM, lambda number, frame: stop(lease))
     distributed = DistributedConfig.of(training)
     processes = distributed.processes
     use_gpu = choose_gpu(training.device, processes, resources)

@@ -108,7 +108,7 @@ def wait_for_launcher(folder: Path) -> None:
     """
     time.sleep(2 * WATCH_INTERVAL_SECONDS)  # Other ranks often fail as a consequence before the first error is written.
     if any(error["is_rnnlm_error"] for error in read_worker_errors(folder)):
-        time.sleep(STOP_TIMEOUT_SECONDS)  # The launcher's SIGTERM arrives earlier.
+        time.sleep(STOP_TIMEOUT_SECONDS)  # The launcher's SIGTERM ends this process before the time is over.
 
 
 class JsonFormatter(logging.Formatter):

@@ -23,7 +23,8 @@ class DocumentProcess:
     def __init__(self, module: str) -> None:
         self.module = module
         self.process: subprocess.Popen[bytes] | None = None
-        # The id of the process that started the child. After a fork, the two processes would read each other's replies.
+        # The id of the process that started the child. A forked process must not use the same child, because it would
+        # read replies that are meant for its parent.
         self.owner = 0
         self.lock = threading.Lock()
 

@@ -24,14 +24,15 @@ from rnnlm.runtime.extras import missing_packages
 # Each document is read into memory as a whole. The limit for rst is lower, because docutils reads only about 200 kB a
 # second.
 MAXIMUM_BYTES = {"rst": 4 << 20} | dict.fromkeys(("markdown", "html", "pdf", "docx", "epub"), 32 << 20)
-MAXIMUM_UNPACKED_BYTES = 64 << 20  # The limit for the XML in a docx or epub.
-MAXIMUM_PAGES = 20_000  # The limit for a PDF.
+MAXIMUM_UNPACKED_BYTES = 64 << 20  # The limit for the XML in a docx or epub after unpacking.
+MAXIMUM_PAGES = 20_000  # A PDF with more pages is refused.
 # The limit counts computing time rather than wall-clock time, so that a busy machine leaves out the same documents.
 SECONDS = 10.0
 LEAST_SECONDS = {"pdf": 60.0}  # A small PDF may have a thousand pages.
 SECONDS_PER_MEGABYTE = 10.0  # This is added to SECONDS. For usual text docutils, the slowest parser, needs half of it.
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")  # Matches :func:`name <target>`.
+# Matches a role such as :func:`name <target>`.
+ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")
 # Matches a DOCTYPE that defines its own entities.
 DOCTYPE = re.compile(r"<!DOCTYPE[^>\[]*\[.*?\]\s*>", re.IGNORECASE | re.DOTALL)
 DECLARED_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
@@ -71,7 +72,7 @@ def parsed_prose(kind: str, data: bytes, text: str) -> str:
         prose = BINARY_KINDS[kind](data) if kind in BINARY_KINDS else READERS[kind](text)
     except DocumentError:
         raise
-    except Exception as error:  # The libraries raise many types of errors for damaged documents.
+    except Exception as error:  # For damaged documents, the libraries raise many different types of errors.
         reason = str(error).partition("\n")[0][:80]
         raise DocumentError(f"damaged {kind} ({type(error).__name__}{f': {reason}' if reason else ''})") from error
     prose = prose.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,8 @@
 """Export a model's n-gram counts to an ARPA file, which KenLM, SRILM, Kaldi and pyctcdecode can read.
 
 Each n-gram is listed with log₁₀ of its interpolated probability. An n-gram that is also a context has log₁₀ of its
-gamma as back-off weight. A program that reads the file therefore computes the same probabilities as count_model.py:
+interpolation weight gamma as back-off weight. A program that reads the file therefore computes the same probabilities
+as count_model.py:
 
     p(w | context) = the listed one, else gamma(context) p(w | shorter context); gamma of an unknown context is 1.
 """
@@ -21,7 +22,7 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 
-NEVER = -99.0  # By convention, this stands for log₁₀ of a probability of 0.
+NEVER = -99.0  # In ARPA files, this number stands for the logarithm of a probability of 0.
 SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 UNKNOWN_IN_CAPITALS = "<UNK>"  # KenLM reads this word as <unk>.
 NGRAMS_AT_ONCE = 1 << 18
@@ -32,7 +33,7 @@ class ArpaRecord(Record):
 
     file: Path
     file_bytes: int
-    ngrams: tuple[int, ...]  # The number of n-grams of each order, from order 1.
+    ngrams: tuple[int, ...]  # The number of n-grams of each order, beginning with order 1.
     without_network: bool  # True if the model also has a network, which the file lacks.
 
 

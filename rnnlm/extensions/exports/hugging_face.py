@@ -31,13 +31,13 @@ class RnnlmConfig(PretrainedConfig):
     kind: str = "elman"
     vocab_size: int = 16
     hidden_size: int = 16
-    embedding_size: int | None = None  # None means hidden_size.
+    embedding_size: int | None = None  # If this is None, the embedding has hidden_size components.
     num_hidden_layers: int = 1
     nonlinearity: Nonlinearity = "tanh"
     backend: Backend = "fused"
     diagonal: bool = False  # True if the recurrent matrix U is diagonal and stored as a vector.
     residual: bool = False  # True if there are pre-norm residual connections between layers.
-    branch_scale: float = 1.0  # The factor of a residual layer's output.
+    branch_scale: float = 1.0  # The output of a residual layer is multiplied by this factor.
     tie_word_embeddings: bool = False
     one_hot: bool = False  # True if the embedding is the identity matrix and not trained.
     heads: int | None = None  # The number of heads of a Transformer or an xLSTM.
@@ -150,7 +150,8 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         before = self.language_model.head.bias.clone()
         embedding = super().resize_token_embeddings(*arguments, **settings)
         self.language_model.head.bias[len(before) :] = before.mean()
-        self._init_weights(self.language_model)  # This resizes never_predicted.
+        # _init_weights also adapts never_predicted to the new number of tokens.
+        self._init_weights(self.language_model)
         return embedding
 
     def forward(
@@ -189,7 +190,8 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         logits = self.language_model.logits(hidden[:, -logits_to_keep:])
         loss = None
         if shift_labels is None and labels is not None:
-            shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]  # Shifted as in transformers.
+            # The labels are shifted in the same way as in transformers.
+            shift_labels = nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]
         if shift_labels is not None:
             # The loss ignores <pad> as well as -100, with which transformers pads.
             targets = shift_labels.masked_fill(shift_labels == self.config.pad_token_id, -100).flatten()

@@ -27,10 +27,11 @@ from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 
 TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"  # These files are written to the same folder.
-LARGEST_BYTES = 1 << 30  # The limit for the weights. The exporter would write larger ones partly to a second file.
+# Larger models are refused, because the exporter would write a part of their weights to a second file.
+LARGEST_BYTES = 1 << 30
 CHECKED_STEPS, CHECKED_LANES = 64, 2
-# The largest difference of logits. It is relative to the largest logit if that is above 1, because states of relu may
-# grow.
+# The largest difference of logits that is allowed. It is relative to the largest logit if that is above 1, because
+# states of relu may grow.
 LOGITS_TOLERANCE = 1e-4
 
 
@@ -46,7 +47,7 @@ class ExportRecord(Record):
 
 
 class OneStep(nn.Module):
-    """The function that the ONNX graph computes."""
+    """The function that the ONNX graph computes, which is one time step."""
 
     def __init__(self, model: LanguageModel) -> None:
         super().__init__()
@@ -132,7 +133,7 @@ def build_program(model: LanguageModel) -> Any:
     batch = {0: torch.export.Dim("batch")}
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # The exporter prints a warning for every graph.
+    logger.setLevel(logging.ERROR)  # The level is raised, because the exporter prints a warning for every graph.
     try:
         # torch warns that both inputs share the batch axis, which is intended.
         with warnings.catch_warnings(action="ignore"):

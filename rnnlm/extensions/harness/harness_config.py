@@ -17,7 +17,7 @@ class HarnessConfig(Section):
         None, description="number of documents per task, or a fraction of them if below 1"
     )
     fewshot: NonNegativeInt | None = Field(
-        None, description="number of examples before each question; default: as the task says"
+        None, description="number of examples before each question; by default, the task decides"
     )
     batch_size: Size = Field(64, description="number of texts per batch")
 

@@ -15,7 +15,7 @@ from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, Record
 
-FEWSHOT_SEED = 1234  # The default of the harness.
+FEWSHOT_SEED = 1234  # The harness uses the same seed by default.
 BOOTSTRAP_RESAMPLES = 1_000  # Bootstrap resamples for metrics whose standard error has no formula.
 
 
@@ -26,7 +26,7 @@ class HarnessMetric(Record):
     metric: str
     filter: str  # The filter that the harness applied to the answers, or `none`.
     value: float
-    standard_error: float | None  # None if the harness does not report it.
+    standard_error: float | None  # The standard error is None if the harness does not report one.
     documents: int
 
 
@@ -56,7 +56,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
         for name, task in loaded["tasks"].items():
             refuse_unsupported(name, task)
             own = task.get_config("num_fewshot")
-            if own != 0:  # A task with 0 few-shot examples does not support any.
+            if own != 0:  # A task that sets 0 few-shot examples itself supports no other number.
                 task.set_config("num_fewshot", config.fewshot if config.fewshot is not None else (own or 0))
             task.set_fewshot_seed(FEWSHOT_SEED)
         # simple_evaluate is not used, because it loads the tasks itself and spends seconds on collecting data about the
@@ -90,11 +90,12 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
     """
     task = {
         "task": f"file-{corpus.name}",
-        "dataset_path": "text",  # The reader of text files in `datasets`.
+        "dataset_path": "text",  # `datasets` reads text files with the loader of this name.
         "dataset_kwargs": {
             "data_files": {"test": str(corpus.folder / corpus.files["text"])},
             "sample_by": "document",
-            "cache_dir": str(scratch / "datasets"),  # Do not use the user's cache.
+            # The data are stored in a temporary folder instead of the user's cache.
+            "cache_dir": str(scratch / "datasets"),
         },
         "output_type": "loglikelihood_rolling",
         "test_split": "test",

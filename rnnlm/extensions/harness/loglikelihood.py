@@ -108,7 +108,8 @@ def score_continuations(
     rows = join_rows([one.rows for one in continuations])
     counts = np.concatenate([np.zeros(0, np.int64), *(one.counts for one in continuations)])
     places_left = np.repeat(np.cumsum(rows.predicted), rows.predicted) - np.arange(rows.predicted_count)
-    counted = places_left <= np.repeat(counts, rows.predicted)  # True for tokens of a continuation, (tokens,).
+    # A mask of shape (tokens,), which is True for tokens of a continuation.
+    counted = places_left <= np.repeat(counts, rows.predicted)
     before, _ = contexts(rows, model.context_length)
     nats, misses = np.zeros((2, len(counted)))
     for places, hidden, target_ids in hidden_states(model, rows, batch_size):

@@ -23,7 +23,7 @@ from rnnlm.storage.home import find_home
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 DEFAULT_BATCH_SIZE = 64
-DEFAULT_ANSWER_TOKENS = 256  # The limit for tasks that set none.
+DEFAULT_ANSWER_TOKENS = 256  # This limit applies to tasks that do not set one.
 
 
 @register_model("rnnlm")

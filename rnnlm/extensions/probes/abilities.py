@@ -20,8 +20,8 @@ DIAGONAL = "elman-diagonal"
 TEST_ROWS, CHECK_ROWS = 512, 128
 CHECK_STEPS = 200  # Number of optimizer steps between two checks of whether the task is solved.
 SOLVED_NATS = 1e-3  # A task counts as solved below this mean loss per target.
-# Every kind of model accepts multiples of this number as hidden_size. A Transformer needs them for 4 heads with pairs
-# of units.
+# Every kind of model accepts a multiple of this number as hidden_size. A Transformer has 4 heads, each with pairs of
+# units.
 SIZE_STEP = 8
 
 

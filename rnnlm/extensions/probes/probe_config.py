@@ -19,10 +19,10 @@ class GradientProbeConfig(Section):
     steps: int = setting(
         60, "Largest number of time steps back from the loss. Sentences may be shorter.", ge=1, le=10_000
     )
-    rows: int = setting(64, "Number of windows of validation text.", ge=1, le=4_096)
-    factor: PositiveFloat = setting(1.2, "Factor of the scaled identity matrix.")
+    rows: int = setting(64, "Number of windows of validation text on which gradients are measured.", ge=1, le=4_096)
+    factor: PositiveFloat = setting(1.2, "Factor of the identity matrix as an initial recurrent matrix.")
     trained_steps: NonNegativeInt = setting(
-        0, "Number of optimizer steps before a second measurement. 0: no second measurement."
+        0, "Number of optimizer steps before a second measurement. If 0, there is no second measurement."
     )
     batch_size: Size = setting(32, "Number of sequences or lanes per step.")
     learning_rate: PositiveFloat = setting(4e-3, "Learning rate.")
@@ -48,7 +48,9 @@ class EchoConfig(Section):
 class AbilitiesConfig(EngineConfig):
     kinds: tuple[ModelKind, ...] = setting(get_args(ModelKind), "Kinds of model to compare.", min_length=1)
     diagonal: bool = setting(True, "Also compare Elman networks with a diagonal recurrent matrix.")
-    tasks: tuple[SyntheticTaskName, ...] = setting(get_args(SyntheticTaskName), "Tasks to learn.", min_length=1)
+    tasks: tuple[SyntheticTaskName, ...] = setting(
+        get_args(SyntheticTaskName), "Synthetic tasks that the networks learn.", min_length=1
+    )
     trained_length: RowLength = setting(24, "Length of the longest row in training, in tokens.")
     lengths: tuple[RowLength, ...] = setting(
         (24, 48, 96, 192), "Lengths of the rows in tests, in tokens.", min_length=1

@@ -9,7 +9,8 @@ from rnnlm.config import Nonlinearity, RecurrentInitialization
 from rnnlm.storage.records import Record, StageRecord
 from rnnlm.tracking.comparison_runs import MetricSeries
 
-LayerNorms = tuple[tuple[float, ...], ...]  # Gradient norms by layer and distance back.
+# The gradient norms of each layer by distance in time steps back from the loss.
+LayerNorms = tuple[tuple[float, ...], ...]
 LEARNED = 0.99  # A task counts as learned from this accuracy on.
 
 
@@ -102,7 +103,7 @@ class AbilityCell(Record):
 class ProbeComparison(StageRecord):
     """A comparison of networks, stored in home.probes as a JSON file with settings and figures, and a plot."""
 
-    key: str  # The digest of everything that the comparison depends on.
+    key: str  # A digest of all inputs and settings of the comparison. It changes if any of them changes.
     settings: dict[str, Any]
     picture: Path
 
@@ -112,13 +113,13 @@ class ProbeComparison(StageRecord):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that are logged to MLflow."""
+        """The files of this result that are logged to MLflow."""
         return self.figures, self.picture
 
     @property
     @abstractmethod
     def series(self) -> MetricSeries:
-        """The metrics that are logged to MLflow."""
+        """The metrics of this result that are logged to MLflow."""
 
 
 class GradientComparison(ProbeComparison):

@@ -92,7 +92,8 @@ def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_toke
     Rows start from a state of zeros. `<eos>` is neither predicted nor scored, because the length of a row does not test
     memory.
     """
-    # A tensor (3, t) per batch, with the numbers of rows, right predictions and exact continuations.
+    # Each tensor belongs to a batch and has the shape (3, t), for the numbers of rows, right predictions and exact
+    # continuations.
     counts: list[Tensor] = []
     for batch in batches:
         counted = batch.mask & (batch.target_ids != EOS)  # The targets that are scored, (b, t).

@@ -16,9 +16,9 @@ from rnnlm.tokenizers.text_tokenizer import EOS, PAD
 
 FIRST_SYMBOL = 4  # The ids below are those of <pad>, <unk>, <bos> and <eos>.
 MODULUS = 3
-DYCK_DEPTH = 4  # The largest number of open brackets.
+DYCK_DEPTH = 4  # The largest number of brackets that are open at the same time.
 COPIED_SYMBOLS, ECHO_SYMBOLS = 16, 8
-KEYS, VALUES = 64, 16  # Keys and values of associative recall. Each key occurs at most once in a row.
+KEYS, VALUES = 64, 16  # The numbers of keys and values in associative recall. Each key occurs at most once in a row.
 
 
 class SyntheticTask(NamedTuple):
@@ -54,14 +54,13 @@ def counting_rows(count: int, length: int, modulus: int, generator: torch.Genera
 def dyck_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw nested brackets of two types, at most DYCK_DEPTH of them open at the same time.
 
-    The target after a closing bracket is the bracket that may be closed next, or `<eos>` if none is open. In ( [ ] ) [
-    ], the target after the first ] is ), and after the other closing brackets it is `<eos>`. There is no target after
-    an opening bracket, because it would simply be the closing bracket of its own type. The ids are in the order ( [ )
-    ].
+    The target after a closing bracket is the bracket that may be closed next, or `<eos>` if none is open. In `([])[]`,
+    the target after the first `]` is `)`, and after the other closing brackets it is `<eos>`. There is no target after
+    an opening bracket, because it would simply be the closing bracket of its own type. The ids are in the order `([)]`.
     """
     is_opened = torch.rand(count, length, generator=generator) < 0.5
     types = torch.randint(2, (count, length), generator=generator)
-    # The types of the open brackets from column 1 on. Column 0 is used when no bracket is open.
+    # A stack of the types of open brackets, which begins in column 1. Column 0 is used when no bracket is open.
     stack = torch.zeros(count, DYCK_DEPTH + 1, dtype=torch.int64)
     depth = torch.zeros(count, dtype=torch.int64)
     rows = torch.arange(count)
@@ -115,7 +114,8 @@ def recall_rows(count: int, length: int, generator: torch.Generator) -> tuple[Te
     keys = torch.rand(count, KEYS, generator=generator).argsort(dim=1)[:, :pairs] + FIRST_SYMBOL
     values = torch.randint(FIRST_SYMBOL + KEYS, FIRST_SYMBOL + KEYS + VALUES, (count, pairs), generator=generator)
     order = torch.rand(count, pairs, generator=generator).argsort(dim=1)
-    told = torch.stack([keys, values], dim=2).flatten(1)  # The keys and values, (count, 2 · pairs).
+    # The keys and values in alternation, of shape (count, 2 · pairs).
+    told = torch.stack([keys, values], dim=2).flatten(1)
     input_ids = torch.cat([told, keys.gather(1, order)], dim=1)
     return input_ids, torch.cat([torch.full_like(told, PAD), values.gather(1, order)], dim=1)
 

@@ -2,7 +2,7 @@
 
 from rnnlm.extension_points import Extension
 
-SCORES_DRIFTED = "rnnlm.scores.drifted"  # The name of the event for drifted scores.
+SCORES_DRIFTED = "rnnlm.scores.drifted"  # The event with this name is emitted when the scores have drifted.
 
 EXTENSION = Extension(
     measurements=("rnnlm.extensions.scoring.reference_scores:REFERENCE_SCORES",),

@@ -42,12 +42,13 @@ from rnnlm.storage.records import LeftOut, Record, StageRecord
 from rnnlm.storage.stages import STAGE_VERSIONS, stage
 
 logger = logging.getLogger(__name__)
-# Input bytes that justify a further process. A process needs 5 to 10 s to start, and scores less than 1 MB per second.
+# One process is used for this many input bytes. A process needs 5 to 10 s to start, and scores less than 1 MB per
+# second.
 SCORED_BYTES_A_PROCESS = 16 << 20
-# Fields of ScoringConfig that affect the scores. The other fields are about input, output and reporting.
+# These fields of ScoringConfig affect the scores. The other fields are about input, output and reporting.
 CHANGES_THE_SCORES = {
     *("query", "column", "id_column", "encoding", "quoting", "document", "keep_text", "surprising_tokens"),
-    *("batch_size", "shard_documents"),  # These fields affect only rounding.
+    *("batch_size", "shard_documents"),  # The fields batch_size and shard_documents affect only rounding.
 }
 
 
@@ -57,8 +58,8 @@ class Totals(Record):
     documents: int = 0
     tokens: int = 0
     bytes: int = 0
-    log_probability: float = 0.0  # The natural logarithm.
-    perplexity: float | None = None  # None if there were no tokens to predict.
+    log_probability: float = 0.0  # The sum of the natural log-probabilities of all tokens.
+    perplexity: float | None = None  # The perplexity is None if there were no tokens to predict.
     bits_per_byte: float | None = None
     unknown_rate: float | None = None
 
@@ -70,12 +71,12 @@ class ScoringRecord(StageRecord):
     """
 
     input_files: int
-    left_out: tuple[LeftOut, ...] = ()  # Files that were left out, or read with changes.
+    left_out: tuple[LeftOut, ...] = ()  # The files that were left out or were read with changes.
     key: str = ""
-    model: str = ""  # The reference as completed by full_reference(), such as models:/NAME@champion.
+    model: str = ""  # The reference in the complete form that full_reference() returns, such as models:/NAME@champion.
     model_folder: Path = Path()
     model_digest: str = ""
-    output: Path | None = None  # None if there was nothing to score.
+    output: Path | None = None  # The path is None if there was nothing to score.
     totals: Totals = Totals()
 
 

@@ -28,28 +28,29 @@ SHARD_CHARACTERS = 2 << 20  # A shard ends with the document that reaches this s
 LARGEST_GROWTH = 16
 TABLE_ROWS_AT_ONCE = 1_024
 COLUMN_HINT = "give the text column as scoring.column (--column), the id column as scoring.id_column (--id-column)"
-# Settings of DuckDB. With a single thread, rows arrive in the table's order, and torch can use the other cores.
+# These are settings of DuckDB. With a single thread, rows arrive in the table's order, and torch can use the other
+# cores.
 READ_SETTINGS: dict[str, Any] = {
     "memory_limit": "512MiB",
     "threads": 1,
     "preserve_insertion_order": True,
-    "autoinstall_known_extensions": False,  # Do not download extensions.
+    "autoinstall_known_extensions": False,  # DuckDB must not download extensions.
     "autoload_known_extensions": False,
 }
 
 
 class InputDocument(NamedTuple):
-    number: int  # Number over all inputs, from 0.
-    source: str  # The file that has the document.
-    place: int  # Number of the line, paragraph or row within the file, from 0.
+    number: int  # The number of the document over all inputs, from 0.
+    source: str  # The file that contains the document.
+    place: int  # The number of the line, paragraph or row within the file, from 0.
     id: str | None
-    text: str | None  # None for a null in the table.
+    text: str | None  # The text is None for a null in the table.
 
 
-INPUT_SCHEMA = pa.schema(  # The columns of InputDocument.
+INPUT_SCHEMA = pa.schema(  # The columns are the fields of InputDocument.
     [("number", pa.int64()), ("source", pa.string()), ("place", pa.int64()), ("id", pa.string()), ("text", pa.string())]
 )
-Cell = tuple[str | None, str | None]  # A pair of id and text.
+Cell = tuple[str | None, str | None]  # A cell is a pair of id and text.
 
 
 def read_documents(files: Iterable[InputFile], config: ScoringConfig) -> Iterator[InputDocument]:
@@ -138,7 +139,7 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
     """
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     with open_database(file.path) as connection:
-        assert config.query is not None  # ScoringConfig has validated this.
+        assert config.query is not None  # The query cannot be None here, because ScoringConfig has checked this.
         found = run_query(connection, config.query)
         for column in wanted:
             if column not in found.columns:
@@ -165,10 +166,9 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
 def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRelation:
     """Return the result of a query, which must be a single select on tables of this database.
 
-    Otherwise raise CorpusError.
-
-    The database's configuration is locked before the query runs. The query cannot read files other than a dataset's
-    parts, nor use the network, extensions or this program's Python variables.
+    Raise CorpusError if the query is anything else. The database's configuration is locked before the query runs. The
+    query cannot read files other than a dataset's parts, nor use the network, extensions or this program's Python
+    variables.
     """
     for name in ("scoring/lock_replacements", "scoring/lock_access", "scoring/lock_configuration"):
         connection.execute(statement(name))
@@ -198,6 +198,6 @@ def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         ):
             allow_parts(connection, path.resolve().parent)
             yield connection
-    except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow passes errors of DuckDB on as its own.
+    except (duckdb.Error, pa.ArrowException, OSError) as error:  # Arrow raises errors of DuckDB as errors of its own.
         cause = str(error).strip().splitlines()[0][:300]
         raise CorpusError(f"{path}: the query failed: {cause};\ncorrect scoring.query (--query)") from error

@@ -20,21 +20,21 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 TOKEN_TYPE = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
 # Parquet's own field name, so that the type stays the same when a file is read back.
 TOKENS_TYPE = pa.list_(pa.field("element", TOKEN_TYPE))
-# One row per document, in the order of the inputs.
+# The table has one row per document, in the order of the inputs.
 SCORES_SCHEMA = pa.schema(
     [
-        ("document", pa.int64()),  # Number over all inputs, from 0.
-        ("source", pa.string()),  # The file that has the document.
-        ("place", pa.int64()),  # Number of the line, paragraph or row within the file, from 0.
+        ("document", pa.int64()),  # The number of the document over all inputs, from 0.
+        ("source", pa.string()),  # The file that contains the document.
+        ("place", pa.int64()),  # The number of the line, paragraph or row within the file, from 0.
         ("id", pa.string()),  # The value of the input's id column, or null without one.
         ("tokens", pa.int64()),  # The number of predicted tokens, including an <eos> per line.
-        ("bytes", pa.int64()),  # UTF-8 bytes, including all line ends and the last one.
-        ("log_probability", pa.float64()),  # The natural logarithm for all tokens together.
+        ("bytes", pa.int64()),  # The number of UTF-8 bytes, including all line ends and the last one.
+        ("log_probability", pa.float64()),  # The sum of the natural log-probabilities of all tokens.
         ("perplexity", pa.float64()),  # Perplexity per token, or null if there are no tokens.
         # For a word outside the vocabulary, 8 bits per byte are added to the loss of its <unk>.
         ("bits_per_byte", pa.float64()),
         ("unknown_rate", pa.float64()),  # The fraction of tokens that stand for a word outside the vocabulary.
-        # Tokens with the highest loss first. Their `place` counts the document's tokens from 0.
+        # The tokens with the highest loss, in falling order. Their `place` counts the document's tokens from 0.
         ("surprising", TOKENS_TYPE),
         ("text", pa.string()),  # The text without its last line end, or null if texts are not kept.
     ]
@@ -93,7 +93,7 @@ def surprising(losses: DocumentLosses, pieces: pa.Array, count: int) -> pa.Array
     owners = np.repeat(np.arange(len(losses)), losses.tokens)
     # Adding 0 turns -0.0 into 0.0. The bit patterns of floats that are not negative have the same order as the floats.
     nats = np.maximum(losses.nll_nats, 0) + np.float32(0)
-    # Sorted by document and then by loss, the highest first.
+    # The tokens are sorted by document, and within a document by falling loss.
     dearest = np.argsort((owners << 32) - nats.view(np.int32), kind="stable")
     chosen = dearest[np.arange(len(dearest)) - firsts[owners] < count]
     tokens = pa.StructArray.from_arrays(

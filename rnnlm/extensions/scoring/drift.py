@@ -19,7 +19,7 @@ from rnnlm.storage.records import NightEvent, Record
 from rnnlm.storage.sql_statements import literal, statement
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
-PLOTTED_LEVELS = [0.005, 0.995]  # The quantiles at the two ends of the plot.
+PLOTTED_LEVELS = [0.005, 0.995]  # The plot extends from the first to the second of these quantiles.
 BINS = 40
 CHANCE = 0.001  # The probability that two samples of the same distribution are farther apart than `noise`.
 
@@ -32,16 +32,16 @@ class Distributions(Record):
     # The Kolmogorov-Smirnov distance, from 0 for equal distributions to 1 for distributions without overlap.
     distance: float
     noise: float  # The distance that samples of these sizes may reach by chance.
-    quantiles: TableRows  # The columns level, scored and reference.
-    bins: TableRows  # The columns bin, low, scored and reference.
+    quantiles: TableRows  # The rows have the columns level, scored and reference.
+    bins: TableRows  # The rows have the columns bin, low, scored and reference.
     bin_width: float
 
 
 class Drift(Record):
     drifted: bool = False
     threshold: float
-    distributions: Distributions | None = None  # None if the scores were not compared.
-    reason: str = ""  # Why the scores were not compared.
+    distributions: Distributions | None = None  # The field is None if the scores were not compared.
+    reason: str = ""  # The reason why the scores were not compared, or "".
     picture: Path | None = None
 
 

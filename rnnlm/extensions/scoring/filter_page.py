@@ -5,7 +5,7 @@ from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.text_filter import FilterRecord
 from rnnlm.reports.page import Page, left_out_tables
 
-BAR_WIDTH = 36  # The length of the longest bar in characters.
+BAR_WIDTH = 36  # The longest bar has this many characters.
 EXAMPLE_WIDTH = 60
 
 

@@ -41,8 +41,8 @@ from rnnlm.storage.home import atomic_file, digest_of, expanded
 SCORE, REASON = (
     "bits_per_byte",
     "reason",
-)  # Columns that are added to the output. If the input has columns of these names, their values are replaced.
-SCORE_DIGITS = 6  # Digits of the score in text formats.
+)  # These columns are added to the output. If the input has columns of these names, their values are replaced.
+SCORE_DIGITS = 6  # Text formats show the score with this many digits after the decimal point.
 ADDED = (pa.field(SCORE, pa.float64()), pa.field(REASON, pa.string()))
 json_of = json.JSONEncoder().encode  # The JSON is pure ASCII, which all encodings of JSON files can represent.
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Verdict(NamedTuple):
         return {SCORE: score} if self.reason is None else {SCORE: score, REASON: self.reason}
 
 
-Verdicts = Iterator[Verdict]  # The verdicts on the documents of one file, in order.
+Verdicts = Iterator[Verdict]  # The verdicts on the documents of one file, in the order of the file.
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class OutputFolder:
     """An output folder that gets one file for each input file."""
 
     folder: Path
-    above: Path  # The deepest folder that has all input files.
+    above: Path  # The deepest folder that contains all input files.
 
     def target(self, file: InputFile, *, as_json: bool = False) -> Path:
         """Return the path of the output for a file, in the same subfolder.
 
-        If `as_json`, the name becomes NAME.jsonl, with the suffix of the same compression. If that name is too long for
-        the file system, it is shortened to its beginning and a digest.
+        If `as_json` is True, the name becomes NAME.jsonl, with the suffix of the same compression. If that name is too
+        long for the file system, it is shortened to its beginning and a digest.
         """
         path = self.folder / file.path.resolve().relative_to(self.above)
         if as_json:

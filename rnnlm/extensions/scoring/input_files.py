@@ -32,19 +32,19 @@ BEGINNING_BYTES = 64 << 10  # The number of bytes from which the kind of a file 
 class InputFile:
     path: Path
     kind: Kind
-    encoding: str = "utf-8"  # The encoding of a text, as detected from its beginning.
+    encoding: str = "utf-8"  # The encoding of a text file, which is detected from the beginning of the file.
     dialect: Dialect | None = None  # The dialect of a csv or tsv file.
 
     @property
     def label(self) -> str:
-        """The path as shown in messages and in the output."""
+        """The path in the form in which messages and the output show it."""
         return readable_path(self.path)
 
 
 @dataclass(frozen=True)
 class Inputs:
     files: tuple[InputFile, ...]  # The files, sorted by name.
-    left_out: tuple[LeftOut, ...] = ()  # Files that are left out, or read with changes.
+    left_out: tuple[LeftOut, ...] = ()  # The files that were left out or were read with changes.
 
 
 def find_inputs(config: ScoringConfig) -> Inputs:

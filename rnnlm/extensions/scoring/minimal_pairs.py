@@ -17,7 +17,8 @@ from rnnlm.extensions.scoring.input_files import InputFile, readable_inputs, tab
 from rnnlm.storage.records import Record
 
 PAIRS_AT_ONCE = 2_048
-# Columns of BLiMP. The first one that a file has gives the group. Without any, the file's name does.
+# These columns of BLiMP name the group of a pair. The first one that a file has is used. If a file has none, its name
+# is the group.
 GROUP_COLUMNS = ("UID", "field", "linguistics_term")
 NORMAL_95 = 1.959964  # The 0.975 quantile of the normal distribution.
 
@@ -33,17 +34,17 @@ class PairAccuracy(Record):
 
     group: str
     pairs: int
-    right: int  # Pairs whose good sentence is more probable. Ties are wrong.
+    right: int  # The number of pairs whose good sentence is more probable. A tie counts as an error.
     accuracy: float
-    low: float  # The bounds of the 95 % interval (Wilson 1927).
+    low: float  # The lower bound of the 95 % confidence interval (Wilson 1927).
     high: float
-    shorter_right: int  # Pairs whose good sentence has fewer bytes, as a baseline.
+    shorter_right: int  # The number of pairs whose good sentence has fewer bytes. It serves as a baseline.
 
 
 class PairScores(Record):
     model: str
     total: PairAccuracy
-    groups: tuple[PairAccuracy, ...]  # Sorted by name.
+    groups: tuple[PairAccuracy, ...]  # The results of the groups, sorted by name.
 
 
 def score_pairs(scorer: BatchScorer, source: str, good: str, bad: str, group: str | None) -> PairScores:

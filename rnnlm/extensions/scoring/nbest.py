@@ -19,9 +19,9 @@ HYPOTHESES_AT_ONCE = 4_096
 
 
 class Hypothesis(NamedTuple):
-    id: str  # The id of the n-best list.
+    id: str  # All hypotheses of an n-best list have the same id.
     text: str
-    score: float  # The recognizer's score in nats. Higher is better.
+    score: float  # The recognizer's score in nats. A higher score is better.
 
 
 class RescoredText(Record):
@@ -29,10 +29,10 @@ class RescoredText(Record):
 
     id: str
     text: str
-    score: float  # The recognizer's score.
-    log_probability: float  # The natural logarithm of the model's probability.
-    total: float  # The sum score + weight * log_probability.
-    first: str  # The text with the best score of the recognizer alone.
+    score: float  # The score from the recognizer.
+    log_probability: float  # The natural logarithm of the text's probability under the model.
+    total: float  # The combined score, which is score + weight * log_probability.
+    first: str  # The text that the recognizer's score alone would have chosen.
 
 
 def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[RescoredText]:

@@ -22,9 +22,9 @@ from rnnlm.storage.contained_paths import LONGEST_PART_BYTES
 from rnnlm.storage.home import atomic_file, expanded, partial_beginning, remove_partials
 from rnnlm.storage.sql_statements import literal, statement
 
-PROVENANCE = b"rnnlm"  # The key of the provenance in a Parquet file's metadata.
+PROVENANCE = b"rnnlm"  # The metadata of a Parquet file contains the provenance under this key.
 SCORES_SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
-# Columns with many repeated values, which Parquet encodes with a dictionary.
+# These columns have many repeated values, so Parquet encodes them with a dictionary.
 REPEATED_TEXTS = ["source", "surprising.list.element.token"]
 Provenance = dict[str, Any]
 

@@ -17,7 +17,8 @@ class ScoringConfig(EngineConfig):
     output: str | None = Field(
         None,
         pattern=r"\.(parquet|duckdb)$",
-        description="A .parquet file, or a .duckdb file that gets a table `scores`; default: a file in the home.",
+        description="A .parquet file, or a .duckdb file in which a table `scores` is created. Default: a file in the "
+        "home.",
     )
     model: str | None = Field(
         None,
@@ -39,11 +40,11 @@ class ScoringConfig(EngineConfig):
     )
     quoting: Literal["auto", "doubled", "backslash", "none"] = Field(
         "auto",
-        description="How csv and tsv files quote cells that have delimiters, as in corpus.quoting. auto: detected from "
-        "the file.",
+        description="Quoting of cells with delimiters in csv and tsv files, as in corpus.quoting. With auto, it is "
+        "detected from the file.",
     )
     document: Literal["line", "paragraph"] = Field(
-        "line", description="What counts as a document, in text files and in the validation text for drift."
+        "line", description="Unit of text that is a document, in text files and in the validation text for drift."
     )
     keep_text: bool = Field(True, description="Store the texts in the output. --no-text leaves them out.")
     surprising_tokens: int = Field(
@@ -51,7 +52,7 @@ class ScoringConfig(EngineConfig):
     )
     top: int = Field(0, ge=0, le=1_000, description="Number of the strangest documents to list.")
     batch_size: int = Field(
-        SCORED_ROWS, ge=1, le=65_536, description="Number of rows per batch. It affects only rounding."
+        SCORED_ROWS, ge=1, le=65_536, description="Number of rows per batch. It changes the scores only by rounding."
     )
     shard_documents: int = Field(
         SHARD_DOCUMENTS,
@@ -61,11 +62,14 @@ class ScoringConfig(EngineConfig):
         "for an input of 1 GiB or more.",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        "auto", description="Where to compute. auto: a GPU if there is one, but on Ray the CPU."
+        "auto",
+        description="Device for the computation. With auto, it is a GPU if there is one, but on Ray it is the CPU.",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="Precision of matrix products with rare classes. auto: bfloat16 if the processor supports it.",
+        description="Precision of matrix products with rare classes. With auto, it is bfloat16 if the processor "
+        "supports "
+        "it.",
     )
     drift_threshold: float = Field(
         0.2,

@@ -18,7 +18,7 @@ from rnnlm.tokenizers.text_tokenizer import SETTINGS_FILE, load_tokenizer
 class FoundModel:
     """A model that was found but is not loaded yet."""
 
-    reference: str  # The reference as completed by full_reference(), such as models:/NAME@champion.
+    reference: str  # The reference in the complete form that full_reference() returns, such as models:/NAME@champion.
     folder: Path
     digest: str  # The sha256 of the model, its tokenizer, and the settings that cut text into rows.
     origin: TrainingProvenance

@@ -15,7 +15,7 @@ DISTANCE_NOTE = (
 )
 
 
-EXCERPT_WIDTH = 48  # Characters per excerpt.
+EXCERPT_WIDTH = 48  # An excerpt has at most this many characters.
 
 
 def scoring_page(config: ScoringConfig, scored: ScoredRecord) -> Page:

@@ -26,8 +26,8 @@ JSON_SPACE = " \t\r\n"
 class Script(NamedTuple):
     """The codec that maps a file's bytes to text and back, and the byte-order mark as such text."""
 
-    encoding: str  # The encoding of the file.
-    codec: str  # The codec that maps the bytes to text.
+    encoding: str  # The encoding in which the file is written.
+    codec: str  # The codec that decodes the file's bytes and encodes the output.
     errors: str
     mark: str = ""
 
@@ -64,7 +64,7 @@ def script_of(file: InputFile, head: bytes) -> Script:
     wide = re.fullmatch(r"utf-(?:16|32)(?:-[lb]e)?", codecs.lookup(file.encoding).name)
     if wide:
         codec = wide[0]
-        if not codec.endswith("e"):  # The byte-order mark shows the byte order.
+        if not codec.endswith("e"):  # The byte order need not be named, because the byte-order mark shows it.
             codec += "-be" if mark in (codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE) else "-le"
         return Script(file.encoding, codec, "surrogatepass", (mark * count).decode(codec))
     # With utf-8-sig, each encoded cell would begin with a byte-order mark.
@@ -80,7 +80,7 @@ def with_members(line: str, members: Mapping[str, str]) -> str:
     The values of `members` are JSON.
     """
     added = dict(members)
-    # Otherwise the object cannot have members of these names.
+    # If the line contains neither the names nor a \u escape, the object cannot have these members.
     if any(name in line for name in members) or "\\u" in line:
         parts, end = [], 0
         for name, start, stop in member_values(line):

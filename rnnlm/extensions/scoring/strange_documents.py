@@ -27,7 +27,7 @@ MARKED_SHARE = 0.5  # Tokens with more than this fraction of the highest token l
 class UnusualNumber(Record):
     """A number far from the usual size of the numbers in the same field."""
 
-    number: str  # The number as written in the text.
+    number: str  # The number in the spelling of the text.
     field: str  # The words around the number, with digits and identifiers masked.
     usual: float  # The median of the field's numbers.
 
@@ -36,13 +36,13 @@ class StrangeDocument(Record):
     """A document that represents all documents that are strange in the same way."""
 
     source: str
-    place: int  # Number of the line, paragraph or row within the source, from 0.
+    place: int  # The number of the line, paragraph or row within the source, from 0.
     id: str | None
     text: str
     bits_per_byte: float
     deviations: float  # The deviation of the bits per byte, or of the number.
     documents: int  # The number of documents that are strange in this way.
-    number: UnusualNumber | None  # None if the wording is strange.
+    number: UnusualNumber | None  # The field is None if the wording of the document is strange rather than a number.
     # Ranges (start, end) in the text, in order: those of the number, or of the words with the highest loss.
     marks: tuple[tuple[int, int], ...]
 

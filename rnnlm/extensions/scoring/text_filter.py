@@ -34,7 +34,7 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import literal, statement
 
 HISTOGRAM_BINS = 40
-EXAMPLES_A_SIDE = 10  # The number of examples on each side of the threshold.
+EXAMPLES_A_SIDE = 10  # The report shows this many examples on each side of the threshold.
 NOTHING_TO_SCORE = "nothing to score"
 VERDICTS_AT_ONCE = 10_000
 NO_VERDICTS: tuple[str, Iterator[Verdict]] = ("", iter(()))
@@ -44,13 +44,14 @@ class FilterRecord(Record):
     """The result of a filter."""
 
     scoring: ScoringRecord
-    output: Path | None = None  # None if there was nothing to filter.
+    output: Path | None = None  # The path is None if there was nothing to filter.
     dropped: Path | None = None
     rules: tuple[str, ...] = ()  # SQL conditions, all of which hold for a kept document.
-    counts: TableRows = []  # The columns reason (None if kept), documents and bytes.
-    kept_examples: TableRows = []  # The columns source, place, bits_per_byte, reason and text.
+    counts: TableRows = []  # The rows have the columns reason (None for kept documents), documents and bytes.
+    kept_examples: TableRows = []  # The rows have the columns source, place, bits_per_byte, reason and text.
     dropped_examples: TableRows = []
-    bins: TableRows = []  # The columns bin, low, scored (kept) and reference (dropped).
+    # The rows have the columns bin, low, scored (kept documents) and reference (dropped documents).
+    bins: TableRows = []
     picture: Path | None = None
 
 

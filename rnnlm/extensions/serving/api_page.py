@@ -7,9 +7,10 @@ from typing import Any
 
 from rnnlm.display.templates import render
 
-TOKEN_HEADER = "Authorization: Bearer $RNNLM_SERVE_TOKEN"  # The shell replaces the variable with the token.
+# The shell replaces the variable in the example command with the token.
+TOKEN_HEADER = "Authorization: Bearer $RNNLM_SERVE_TOKEN"
 JSON_HEADER = "Content-Type: application/json"
-BOUND_WORDS = {  # Keywords of a JSON schema, and the words for them on the page.
+BOUND_WORDS = {  # The page shows these words for keywords of a JSON schema.
     "minimum": "at least",
     "exclusiveMinimum": "more than",
     "maximum": "at most",

@@ -71,7 +71,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "body too large"},
     503: {"model": Problem, "description": "too busy; retry after Retry-After seconds"},
 }
-# Example requests by title, for the OpenAPI document. The API page shows them as commands.
+# The OpenAPI document contains these example requests with their titles. The API page shows them as commands.
 GENERATE_EXAMPLES: dict[str, Any] = {
     "a text": {"value": {"prompt": "the", "maximum_tokens": 20, "temperature": 0.8, "seed": 1}},
     "token by token": {"value": {"prompt": "the", "stream": True}},
@@ -102,10 +102,11 @@ def build_app(service: Service) -> FastAPI:
         title="rnnlm",
         description="Continue, score and explain text with a recurrent language model.",
         version=importlib.metadata.version("rnnlm"),
-        docs_url=None,  # The pages of FastAPI load scripts from a CDN. The service's own page also works offline.
+        # FastAPI's own pages are disabled, because they load scripts from a CDN. The service's page also works offline.
+        docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
-        # This only declares the token in the OpenAPI document.
+        # The dependency only declares the token in the OpenAPI document, and does not check it.
         dependencies=[Depends(HTTPBearer(auto_error=False))] if config.token else [],
     )
     metrics = Metrics(service)

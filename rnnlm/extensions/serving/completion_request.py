@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from rnnlm.config import Seed, Temperature, TopP
 from rnnlm.extensions.serving.messages import MAXIMUM_PROMPT, MAXIMUM_TOKENS
 
-MAXIMUM_CHOICES = 128  # The limit for one request.
+MAXIMUM_CHOICES = 128  # One request may ask for at most this many choices.
 
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAXIMUM_PROMPT)]
 TextPrompt = Annotated[str, Field(max_length=MAXIMUM_PROMPT)]
@@ -46,17 +46,21 @@ class StreamOptions(FieldsOrDefaults):
 class CompletionRequest(FieldsOrDefaults):
     """A request of OpenAI's completions API."""
 
-    model: str = Field("", description="the served model's label or registered name; empty: the served one")
+    model: str = Field("", description="label or registered name of the served model; it may be empty")
     prompt: TextPrompt | TokenIds | Annotated[list[TextPrompt], Field(min_length=1)] | list[TokenIds] = ""
-    max_tokens: int = Field(16, ge=0, le=MAXIMUM_TOKENS, description="0: only score the echoed prompt")
+    max_tokens: int = Field(
+        16, ge=0, le=MAXIMUM_TOKENS, description="number of tokens to generate; if 0, only the echoed prompt is scored"
+    )
     temperature: Temperature = 1.0
     top_p: TopP = 1.0
     n: int = Field(1, ge=1, le=MAXIMUM_CHOICES)
-    seed: Seed | None = Field(None, description="null: a different text each time")
+    seed: Seed | None = Field(None, description="if null, each request gives a different text")
     stop: str | list[str] | None = Field(None, description="strings before which the text ends")
     stream: bool = False
     echo: bool = Field(False, description="begin the text with the prompt")
-    logprobs: int | None = Field(None, ge=0, le=10, description="most probable tokens to list with each token")
+    logprobs: int | None = Field(
+        None, ge=0, le=10, description="number of most probable tokens to list with each token"
+    )
     stream_options: StreamOptions = StreamOptions()
     best_of: int = Field(1, ge=1, le=1)
     frequency_penalty: Zero = 0

@@ -112,8 +112,8 @@ class ChoiceWriter:
                 raise HTTPException(422, f"token ids must be below {loaded.tokenizer.vocabulary_size}")
             self.prompt_ids = [token_id for token_id in prompt if token_id != loaded.tokenizer.bos_id]
         self.prompt = prompt if isinstance(prompt, str) else loaded.tokenizer.decode(self.prompt_ids)
-        self.written = 0  # Number of generated tokens.
-        self.length = 0  # Number of characters of all tokens so far.
+        self.written = 0  # The number of tokens generated so far.
+        self.length = 0  # The number of characters of all tokens so far.
         seed = secrets.randbelow(SEEDS) if request.seed is None else request.seed
         self.stream: GenerationStream | None = None
         if request.max_tokens:

@@ -6,16 +6,18 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature, TopK, TopP
 
-MAXIMUM_PROMPT = 20_000  # The limit in characters.
-MAXIMUM_TEXT = 100_000  # The limit in characters for all texts of a request together.
-# The limit for one request. Even short texts need an answer each, so characters alone do not limit the work.
+MAXIMUM_PROMPT = 20_000  # A prompt may have at most this many characters.
+MAXIMUM_TEXT = 100_000  # All texts of a request together may have at most this many characters.
+# A request may have at most this many texts. Even short texts need an answer each, so a limit of characters is not
+# enough.
 MAXIMUM_TEXTS = 1_000
-MAXIMUM_EXPLAINED = 500  # The limit in characters. It is low, because each step has a long answer.
-UNITS_SHOWN = 64  # The number of units of the state in an explanation.
-MAXIMUM_TOKENS = 2_000  # The limit of generated tokens for one prompt.
+# A text to explain may have at most this many characters. The limit is low, because each step has a long answer.
+MAXIMUM_EXPLAINED = 500
+UNITS_SHOWN = 64  # An explanation contains at most this many units of the state.
+MAXIMUM_TOKENS = 2_000  # At most this many tokens are generated for one prompt.
 SAMPLING_DEFAULTS = GenerationConfig()
 
-Alternatives = Annotated[int, Field(ge=0, le=10, description="most probable tokens to list with each token")]
+Alternatives = Annotated[int, Field(ge=0, le=10, description="number of most probable tokens to list with each token")]
 
 
 class Message(BaseModel):
@@ -26,13 +28,15 @@ class Message(BaseModel):
 class GenerateRequest(Message):
     """A prompt to continue. The same request gives the same text, independent of other requests."""
 
-    prompt: str = Field("", max_length=MAXIMUM_PROMPT, description="empty: start a new sequence")
+    prompt: str = Field(
+        "", max_length=MAXIMUM_PROMPT, description="the text to continue; if it is empty, a new sequence is started"
+    )
     maximum_tokens: int = Field(SAMPLING_DEFAULTS.maximum_tokens, ge=1, le=MAXIMUM_TOKENS)
     temperature: Temperature = Field(
         SAMPLING_DEFAULTS.temperature, description=f"0 (greedy) or at least {LOWEST_TEMPERATURE}"
     )
-    top_k: TopK = Field(SAMPLING_DEFAULTS.top_k, description="0: off")
-    top_p: TopP = Field(SAMPLING_DEFAULTS.top_p, description="1: off")
+    top_k: TopK = Field(SAMPLING_DEFAULTS.top_k, description="if 0, all tokens may be drawn")
+    top_p: TopP = Field(SAMPLING_DEFAULTS.top_p, description="if 1, all tokens may be drawn")
     seed: Seed = SAMPLING_DEFAULTS.seed
     unknown: bool = Field(SAMPLING_DEFAULTS.unknown, description="whether the text may contain <unk>")
     alternatives: Alternatives = 0
@@ -108,14 +112,14 @@ Finish = Literal["end", "length", "time"]  # The reasons are <eos>, maximum_toke
 class Span(Message):
     """A range of characters in a text."""
 
-    start: int = Field(description="index of its first character, in code points")
+    start: int = Field(description="index of the first character, in code points")
     end: int = Field(description="index after its last character")
 
 
 class Generated(Message):
     """The continuation, without the prompt."""
 
-    model: str = Field(description="the model that wrote it, such as models:/NAME/3")
+    model: str = Field(description="the model that generated the text, such as models:/NAME/3")
     text: str
     finish: Finish
     unknown_words: list[str] = Field(description="words of the prompt that the model does not know and reads as <unk>")
@@ -124,7 +128,7 @@ class Generated(Message):
 
 
 class ScoredToken(Token):
-    start: int = Field(description="index of its first character in the text, in code points")
+    start: int = Field(description="index of the token's first character in the text, in code points")
     end: int = Field(description="index after its last character")
 
 
@@ -135,7 +139,7 @@ class TextSums(Message):
     bits_per_byte: float | None = Field(
         description="for an unknown word, 8 bits per byte are added to the loss of its <unk>"
     )
-    byte_count: int = Field(description="UTF-8 bytes of the text, including one for the end of its last line")
+    byte_count: int = Field(description="number of UTF-8 bytes of the text, including one for the end of its last line")
     unknown_tokens: int
 
 
@@ -148,7 +152,7 @@ class Scored(TextSums):
 class ScoredTexts(Message):
     """The answer to a list of texts. Each text has the same score as if it had been sent alone."""
 
-    texts: list[Scored] = Field(description="in the order of the request")
+    texts: list[Scored] = Field(description="the scores of the texts, in the order of the request")
 
 
 class ExplainedToken(ScoredToken):
@@ -162,7 +166,7 @@ class ExplainedToken(ScoredToken):
     starts_row: bool = Field(description="whether the state before the input is zero")
     rank: int = Field(description="rank of the predicted token; 1 is the most probable token")
     unknown: bool = Field(description="whether the predicted token is an unknown word, read as <unk>")
-    spelling_bits: float = Field(description="bits for the spelling of an unknown word, in addition to the surprisal")
+    spelling_bits: float = Field(description="bits that are added to the surprisal for the spelling of an unknown word")
     state: list[list[float]] = Field(
         description="the state after the input, as the values of `units` in each layer, bottom first"
     )
@@ -171,7 +175,7 @@ class ExplainedToken(ScoredToken):
 class Explained(TextSums):
     """The scores of a whole text, as in Scored, and each step."""
 
-    hidden_size: int = Field(description="units of each layer's state")
+    hidden_size: int = Field(description="number of units of each layer's state")
     units: list[int] = Field(description=f"units shown of each layer's state; at most {UNITS_SHOWN} in all layers")
     steps: list[ExplainedToken]
 
@@ -182,10 +186,10 @@ class ModelFacts(Message):
     model: str
     corpus: str | None = Field(description="name of the training corpus")
     corpus_bytes: int | None
-    tokenizer: str = Field(description="word, char, bpe, unigram or pretrained")
+    tokenizer: str = Field(description="kind of tokenizer, which is word, char, bpe, unigram or pretrained")
     vocabulary_size: int
     layers: int
-    hidden_size: int = Field(description="units per layer")
+    hidden_size: int = Field(description="number of units per layer")
     weights: int = Field(description="number of trained weights")
     perplexity: float | None = Field(description="perplexity on the test split of the corpus")
     bits_per_byte: float | None = Field(description="bits per byte on the test split of the corpus")

@@ -18,11 +18,11 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
 
 
-@dataclass(frozen=True, eq=False)  # Models are compared by identity.
+@dataclass(frozen=True, eq=False)  # Two loaded models are equal only if they are the same object.
 class LoadedModel:
     """A loaded model, which never changes. A request keeps the model with which it started."""
 
-    label: str  # models:/NAME/3, or the folder.
+    label: str  # The name of the version, such as models:/NAME/3, or the folder.
     model: LanguageModel
     tokenizer: TextTokenizer
     cut: SequencesConfig  # How the training text was split into rows. Texts to score are split in the same way.
@@ -55,7 +55,7 @@ class ModelReference:
 
 def resolve_reference(home: Home, wanted: str | None) -> ModelReference:
     """Find the model that full_reference() names. Raise ModelError if no model or more than one matches."""
-    if wanted is not None and expanded(wanted).is_dir():  # For a folder, no registry is needed.
+    if wanted is not None and expanded(wanted).is_dir():  # A folder is loaded directly, so no registry is needed.
         return ModelReference(home, folder=model_folder(home, wanted))
     reference = full_reference(home, wanted)
     if reference.startswith("models:/") and "@" in reference:

@@ -27,18 +27,20 @@ class ModelReloader:
         self._thread = threading.Thread(target=self._watch, name="rnnlm-reloader", daemon=True)
 
     def start(self) -> None:
-        if self.reference.folder is None:  # A folder does not change.
+        # A model that is given by its folder does not change, so nothing has to be checked.
+        if self.reference.folder is None:
             self._thread.start()
 
     @property
     def is_alive(self) -> bool:
-        """False if the thread should be watching the alias but has died."""
+        """False if the thread should be watching the alias but is not running any more."""
         return self.reference.folder is not None or self._thread.is_alive()
 
     def stop(self) -> None:
         self._stopped.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=5)  # Do not wait longer, since the registry may not answer.
+            # The thread may be waiting for a registry that does not answer, so the wait is limited.
+            self._thread.join(timeout=5)
 
     def check(self) -> bool:
         """Load the model that the alias names, if it has changed, and return True in that case."""
@@ -52,7 +54,7 @@ class ModelReloader:
         return True
 
     def _watch(self) -> None:
-        failures = 0  # The number of failures in a row.
+        failures = 0  # The number of failed checks in a row.
         while not self._stopped.wait(self.poll_seconds):
             try:
                 self.check()

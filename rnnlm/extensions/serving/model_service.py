@@ -171,7 +171,8 @@ class GenerationStream:
             raise BusyError(f"not started within {self.maximum_seconds:g} s; retry later")
         yield Generated(
             model=self.loaded.label,
-            text=self.loaded.tokenizer.decode(ids).strip(),  # The same text as `rnnlm generate` prints.
+            # The text is the same as the one that `rnnlm generate` prints.
+            text=self.loaded.tokenizer.decode(ids).strip(),
             finish=event,
             unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),
             unknown_spans=unknown_spans(self.loaded.tokenizer, self.prompt),

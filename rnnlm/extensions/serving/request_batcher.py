@@ -33,7 +33,7 @@ class SampledToken:
 
 
 class BusyError(Exception):
-    """The error when the queue is full, the time is over, or the service is shutting down."""
+    """The exception that is raised if the queue is full, the time is over, or the service is shutting down."""
 
 
 class GenerationJob:
@@ -48,7 +48,7 @@ class GenerationJob:
         prompt_ids: list[int],  # The ids begin with <bos>.
         sampling: Sampling,
         alternatives: int,
-        deadline: float,  # A time of time.monotonic.
+        deadline: float,  # The deadline is a time of time.monotonic.
         on_event: Callable[[SampledToken | Finish | Exception], None],
     ) -> None:
         self.loaded, self.alternatives, self.deadline, self.on_event = loaded, alternatives, deadline, on_event
@@ -79,8 +79,8 @@ class Batcher:
         self.maximum_running, self.maximum_waiting = maximum_running, maximum_waiting
         self.waiting: deque[GenerationJob] = deque()
         self.running: list[GenerationJob] = []
-        self.steps = self.tokens = 0  # The numbers of model calls that sampled tokens, and of sampled tokens.
-        # The prompts by model. After a reload, two models are in use for a while.
+        self.steps = self.tokens = 0  # The number of model calls that sampled tokens, and the number of sampled tokens.
+        # The prompts are grouped by model. After a reload, two models are in use for a while.
         self._batches: dict[LoadedModel, Continuations] = {}
         self._closed = False
         self._changed = threading.Condition()

@@ -38,11 +38,12 @@ def uvicorn_server(service: Service) -> uvicorn.Server:
         uvicorn.Config(
             build_app(service),
             http=protocol,
-            log_config=None,  # Keep the logging of this process.
+            log_config=None,  # The logging of this process is not changed.
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=config.maximum_connections,  # Further connections get status 503.
+            # When this limit is reached, further connections get status 503.
+            limit_concurrency=config.maximum_connections,
             timeout_graceful_shutdown=config.drain_seconds,
         )
     )

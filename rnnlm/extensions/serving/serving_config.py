@@ -22,7 +22,7 @@ class ServingConfig(Section):
     host: str = Field(
         "127.0.0.1", min_length=1, description="Address to listen on. All addresses except loopback need a token."
     )
-    port: int = Field(8000, ge=0, le=65_535, description="Port to listen on. 0: any free port.")
+    port: int = Field(8000, ge=0, le=65_535, description="Port to listen on. If 0, a free port is chosen.")
     token: Annotated[SecretStr, Field(min_length=16)] | None = Field(
         None,
         description="Bearer token that requests must send. RNNLM_SERVE_TOKEN is safer, because other users can see "
@@ -44,8 +44,10 @@ class ServingConfig(Section):
     maximum_header_seconds: PositiveFloat = Field(
         10.0, description="Seconds after which a connection that has not sent a request's headers is closed."
     )
-    poll_seconds: PositiveFloat = Field(2.0, description="Seconds between checks for a new champion.")
-    drain_seconds: PositiveInt = Field(30, description="Seconds for running requests to finish after SIGTERM.")
+    poll_seconds: PositiveFloat = Field(2.0, description="Time in seconds between two checks for a new champion.")
+    drain_seconds: PositiveInt = Field(
+        30, description="Time in seconds in which running requests may finish after SIGTERM."
+    )
 
     @model_validator(mode="after")
     def non_loopback_needs_a_token(self) -> "ServingConfig":

@@ -23,7 +23,8 @@ from rnnlm.storage.stages import stage_key, write_once
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 SPLIT: Split = "test"
-# The approximate limit of stored tokens, about 100 MB. Of a larger split, a sample of whole sentences is stored.
+# At most about this many tokens are stored, which are 100 MB. Of a larger split, a random sample of whole sentences is
+# stored.
 STORED_TOKENS = 10_000_000
 SENTENCES_SHOWN = 10
 MINIMUM_TOKENS = 5  # The length of the shortest sentence that may be listed among the worst.
@@ -34,7 +35,7 @@ class SurpriseTables(Record):
 
     share: float = 1.0  # The fraction of sentences that were analysed. Below 1, all tables are about a random sample.
     tokens: int
-    nll_nats: float  # The sum over all tokens.
+    nll_nats: float  # The sum of the losses of all tokens.
     perplexity: float
     worst_sentences: TableRows
     by_position: TableRows
@@ -43,7 +44,7 @@ class SurpriseTables(Record):
 
 
 class Surprise(Record):
-    """The contents of RUN/losses."""
+    """A description of the files in the folder `losses` of a run."""
 
     run_id: str
     folder: Path  # The folder with tokens.parquet and sequences.parquet.

@@ -17,28 +17,28 @@ from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 TOKENS, SEQUENCES = "tokens.parquet", "sequences.parquet"
 TEXT_TOKENS = 512  # The text of a longer sentence is cut off, but its losses are complete.
-# One row per predicted token, in the order of the text.
+# The table has one row per predicted token, in the order of the text.
 TOKENS_SCHEMA = pa.schema(
     [
         ("split", pa.string()),
-        ("sequence_id", pa.int64()),  # The token's row in shifted_sequences.
-        ("sentence_id", pa.int64()),  # From 0 within the split.
-        ("position", pa.int64()),  # From 0 within the sentence.
+        ("sequence_id", pa.int64()),  # The id of the row in shifted_sequences that contains the token.
+        ("sentence_id", pa.int64()),  # The number of the sentence within the split, from 0.
+        ("position", pa.int64()),  # The position of the token within the sentence, from 0.
         ("token_id", pa.int32()),
         ("previous_token_id", pa.int32()),
         ("training_count", pa.int64()),  # The token's number of occurrences as a target in the training split.
         ("nll_nats", pa.float32()),
     ]
 )
-# One row per sentence.
+# The table has one row per sentence.
 SEQUENCES_SCHEMA = pa.schema(
     [
         ("split", pa.string()),
         ("sentence_id", pa.int64()),
-        ("sequence_id", pa.int64()),  # The row in shifted_sequences in which the sentence begins.
+        ("sequence_id", pa.int64()),  # The id of the row in shifted_sequences in which the sentence begins.
         ("tokens", pa.int64()),  # The number of predicted tokens, including <eos>.
-        ("nll_nats", pa.float64()),  # The sum over these tokens.
-        ("perplexity", pa.float64()),  # Perplexity per token.
+        ("nll_nats", pa.float64()),  # The sum of the losses of the sentence's tokens.
+        ("perplexity", pa.float64()),  # The perplexity per token of the sentence.
         ("text", pa.string()),
     ]
 )

@@ -17,17 +17,17 @@ from rnnlm.storage.contained_paths import problem_of
 from rnnlm.tracking.stored_locations import LOCATIONS
 
 MLFLOW_DATABASE, PREFECT_DATABASE = "mlflow.db", "prefect/prefect.db"
-# Folders of a home that backup.py includes.
+# These folders of a home are included by backup.py.
 FOLDERS = ("artifacts", "corpora", "datasets", "descriptions", "runs", "starts")
-LONGEST_PATH_BYTES = 4_095  # The limit on Linux.
-HEADER_BYTES = 512  # The size of tar's header before each file.
+LONGEST_PATH_BYTES = 4_095  # Linux allows paths of at most this length.
+HEADER_BYTES = 512  # tar writes a header of this size before each file.
 DIGEST = re.compile("[0-9a-f]{64}")
-MLFLOW_TRIGGER = re.compile(  # The only trigger that MLflow creates.
+MLFLOW_TRIGGER = re.compile(  # Matches the only trigger that MLflow creates.
     r"create trigger prevent_secrets_aad_mutation before update on secrets for each row when [\w.!= ]+ "
     r"begin select raise\(abort, '[\w ()=]+'\); end;?"
 )
 PREFECT_TABLES = ("flow", "flow_run", "deployment")
-DATABASE_SECONDS = 600  # The time limit for one check. A malicious schema can make checks arbitrarily slow.
+DATABASE_SECONDS = 600  # One check may take at most this long. A malicious schema can make checks arbitrarily slow.
 
 
 def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:

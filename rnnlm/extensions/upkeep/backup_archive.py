@@ -24,27 +24,27 @@ SUFFIX = ".rnnlm-backup.tar"
 TRAILER = re.compile(rb"rnnlm-backup (\d{20}) (\d{20}) (\d{20}) ([0-9a-f]{64})\n")
 TRAILER_COPIES = 4
 READ_BYTES = 1 << 20
-LARGEST_MANIFEST_BYTES = 1 << 28  # Enough for a million files.
+LARGEST_MANIFEST_BYTES = 1 << 28  # A manifest of this size can describe a million files.
 
 
 class DamagedFileError(HomeError):
-    """The error when a file of an archive differs from its sha256 or cannot be read."""
+    """The exception that is raised if a file of an archive differs from its sha256 or cannot be read."""
 
 
 class BackedUpFile(Record):
     sha256: str
     bytes: int
-    offset: int  # The position of the first byte in the archive.
+    offset: int  # The position of the file's first byte in the archive.
 
 
 class Manifest(Record):
     format: int
     homes: tuple[Path, ...]  # The paths of the home, with which paths in the databases begin.
-    made: str  # The time in ISO 8601, UTC.
-    rnnlm: str  # The version of rnnlm.
-    versions: tuple[str, ...]  # Registered versions such as NAME/3.
-    damaged: tuple[str, ...]  # Damage that the home's files already had.
-    files: dict[str, BackedUpFile]  # The files by their paths in the home.
+    made: str  # The time of the backup in ISO 8601, UTC.
+    rnnlm: str  # The version of rnnlm that made the backup.
+    versions: tuple[str, ...]  # The registered versions, such as NAME/3.
+    damaged: tuple[str, ...]  # The damage that the home's files already had when they were backed up.
+    files: dict[str, BackedUpFile]  # The files, with their paths in the home as keys.
 
 
 class HashingReader:

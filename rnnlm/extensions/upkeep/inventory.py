@@ -13,11 +13,11 @@ from rnnlm.storage.stages import COMPLETE
 from rnnlm.training.history import STARTED, TRACKING
 
 DERIVED = ("tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download")
-# Kinds of items in the order of their removal. An item is removed before the items that it needs, so that an
+# The kinds of items are in the order of their removal. An item is removed before the items that it needs, so that an
 # interruption leaves no item without them.
 ITEM_KINDS = (
     "version",
-    "model",  # The files of a version in artifacts/.
+    "model",  # This kind has the files of a registered version, in artifacts/.
     "run",
     "mlflow-run",
     "dataset",
@@ -25,8 +25,8 @@ ITEM_KINDS = (
     "start",  # For warm starts: copies of models, and decisions about the model with which a dataset's training begins.
     "note",
     "corpus",
-    *DERIVED,  # Items that can be computed or downloaded again.
-    "leftover",  # Files that a killed process left.
+    *DERIVED,  # These items can be computed or downloaded again.
+    "leftover",  # These are files that a killed process has left.
     "lock",
 )
 NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
@@ -35,7 +35,7 @@ NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
 class Inventory(Record):
     items: dict[Key, Item]
     versions: tuple[RegistryVersion, ...] = ()
-    pruned_runs: frozenset[str] = frozenset()  # See StoredModels.
+    pruned_runs: frozenset[str] = frozenset()  # The field is explained at StoredModels.
 
 
 def take_inventory(home: Home) -> Inventory:
@@ -156,6 +156,6 @@ def last_used(path: Path) -> float:
     for place in (path, *entries(path)):
         try:
             times.append(place.stat().st_mtime)
-        except FileNotFoundError:  # Another process is writing here.
+        except FileNotFoundError:  # The file has disappeared, because another process is writing to this folder.
             times.append(time.time())
     return max(times)

@@ -43,7 +43,7 @@ class PruneRecord(Record):
     dry_run: bool
     totals: tuple[KindTotal, ...]
     removed: tuple[Item, ...]
-    kept: dict[str, str]  # The kept versions and why they are kept.
+    kept: dict[str, str]  # The kept versions, each with the reason why it is kept.
     database_bytes: dict[str, int]  # The sizes of mlflow.db and prefect.db after the removal.
     seconds: float
 
@@ -158,7 +158,8 @@ def remove_unused(path: Path, used: float) -> bool:
     """Delete a file or folder, unless it was used after the time `used`."""
     if last_used(path) > used:
         return False
-    aside = partial_path(path)  # After an interruption, remove_partials or the next prune finds and deletes this path.
+    # The path is first renamed. If this process is killed, remove_partials or the next prune deletes the renamed path.
+    aside = partial_path(path)
     try:
         path.replace(aside)
     except FileNotFoundError:
@@ -191,7 +192,7 @@ def remove_leftover(home: Home, path: Path) -> bool:
             return False
         if path == replaced_path(final) and not (final / COMPLETE).exists():
             if final.exists():
-                return False  # Another process is making a replacement of the item.
+                return False  # The item is kept for now, because another process is making a replacement of it.
             path.replace(final)
             return True
         delete(path)

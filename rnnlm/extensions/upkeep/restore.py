@@ -33,8 +33,8 @@ class RestoreRecord(Record):
     made: str  # The time when the backup was made.
     files: int
     bytes: int
-    left_out: tuple[str, ...]  # Files that are damaged in the archive.
-    damaged: tuple[str, ...]  # Damage that the home already had when it was backed up.
+    left_out: tuple[str, ...]  # These files are damaged in the archive, and were not restored.
+    damaged: tuple[str, ...]  # These files were already damaged in the home when it was backed up.
 
 
 def restore_home(home: Home, archive: Path) -> RestoreRecord:
@@ -85,7 +85,7 @@ def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
             copy = Path(temporary) / "database"
             try:
                 write_pieces(archive, file, copy)
-            except DamagedFileError:  # A damaged file is left out later.
+            except DamagedFileError:  # The damage is reported later, and the file is then left out.
                 continue
             check_database(copy, name)
 

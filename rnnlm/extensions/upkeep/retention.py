@@ -21,8 +21,8 @@ AGED = ("mlflow-run", *DERIVED, "lock")
 
 
 class RetentionPlan(Record):
-    kept: dict[Key, str]  # The kept items, and why they are kept.
-    removed: tuple[Item, ...]  # The removed items in the order of their removal.
+    kept: dict[Key, str]  # The kept items, each with the reason why it is kept.
+    removed: tuple[Item, ...]  # The items to remove, in the order of their removal.
 
 
 def plan_retention(

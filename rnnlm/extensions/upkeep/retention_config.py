@@ -23,9 +23,10 @@ class RetentionConfig(Section):
         HISTORY_DAYS,
         ge=0,
         le=36_500,
-        description="Days to keep histories of MLflow and Prefect, runs without a version, and caches.",
+        description="Number of days for which histories of MLflow and Prefect, runs without a version, and caches are "
+        "kept.",
     )
     recent_hours: float = Field(
-        24.0, ge=0.0, le=876_000.0, description="Keep everything that was used in this number of last hours."
+        24.0, ge=0.0, le=876_000.0, description="Keep everything that was used within this number of hours."
     )
     dry_run: bool = Field(False, description="Only report what would be removed, without removing it.")

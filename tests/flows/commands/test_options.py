@@ -16,7 +16,8 @@ SHORT_OPTIONS = {
     "train": {*SHORT_SETTINGS, "force", "verify", "resume"},  # This command trains once, so it has no seeds.
     # A scheduled run does not force or verify anything each time.
     "schedule": {*SHORT_SETTINGS, "name", "cron", "timezone"},
-    "prepare": {"engine", "ray_address", "force", "verify"},  # Nothing is trained.
+    # This command trains nothing, so it has none of the training options.
+    "prepare": {"engine", "ray_address", "force", "verify"},
     "compare": {  # --match seconds --budget replaces minutes, and nothing is registered that could be promoted.
         *SHORT_SETTINGS.keys() - {"minutes", "promote"},
         *("force", "models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity"),

@@ -157,7 +157,8 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
 
     capsys.readouterr()
     assert main(["status"]) == 0
-    told = " ".join(capsys.readouterr().out.split())  # The output without line breaks.
+    # The line breaks depend on the width of the terminal, so they are removed.
+    told = " ".join(capsys.readouterr().out.split())
     assert f"gates {finished['name']} warned: " in told
     assert "% of the training rows repeat another; expected at most 0.0%" in told
 
@@ -204,7 +205,7 @@ def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deploy
     from prefect.client.orchestration import get_client  # This import reads the environment, which the fixture sets.
 
     secret = {"HF_TOKEN": "{{ prefect.blocks.secret.hub-token }}"}
-    # The first one is from Prefect's own template.
+    # The first value is the one from Prefect's own template.
     for given in ({"type": "object"}, {"type": "object", "default": secret}):
         template = server.get("/work_pools/rnnlm").json()["base_job_template"]
         template["job_configuration"] |= {"env": "{{ env }}", "command": "{{ command }}"}

@@ -104,7 +104,7 @@ def test_what_the_user_has_set_wins(home: Home, monkeypatch: pytest.MonkeyPatch)
 def test_a_proxy_is_not_asked_for_the_servers_of_the_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "example.org")
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # Nothing listens there.
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # No proxy listens at this address.
     for _ in range(2):
         set_environment(home)
     assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost,::1"
@@ -115,7 +115,7 @@ def test_a_proxy_is_not_asked_for_the_servers_of_the_home(home: Home, monkeypatc
         server.shutdown()
 
 
-DEAD = "127.0.0.1:9"  # Nothing listens there.
+DEAD = "127.0.0.1:9"  # No process listens at this address.
 PROXIES = [
     {"http_proxy": f"http://{DEAD}", "https_proxy": f"http://{DEAD}"},
     {"ALL_PROXY": f"socks5://{DEAD}"},
@@ -157,7 +157,8 @@ def test_every_library_asks_loopback_without_a_proxy(
                     environment.delenv(name, raising=False)
                 for name, value in (proxies | excepted).items():
                     environment.setenv(name, value)
-                for _ in range(2):  # Once as the command, and once as a process that the command starts.
+                # The loop runs once for the command itself, and once for a process that the command starts.
+                for _ in range(2):
                     set_environment(home)
                 address = f"http://{'localhost' if excepted else '127.0.0.1'}:{server.server_port}"
                 for get in (httpx.get, httpx2.get, requests.get):

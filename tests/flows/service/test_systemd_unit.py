@@ -42,7 +42,7 @@ def test_installing_writes_the_unit_and_says_what_is_left_to_do(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("PATH", "")  # Without systemctl.
+    monkeypatch.setenv("PATH", "")  # With an empty PATH, systemctl cannot be found.
     lines = install_unit(home, 4300, 5100)
     text = unit_file().read_text()
     assert f"RNNLM_HOME={home.root}" in text

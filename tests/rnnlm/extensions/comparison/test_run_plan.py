@@ -52,7 +52,7 @@ def test_trials_are_drawn_around_each_kinds_default_rate() -> None:
     factors = [
         [trial.learning_rate / rate for trial in trial_settings(one, 9)] for one, rate in ((wide, 0.0005), (gru, 0.004))
     ]
-    assert factors[0] == pytest.approx(factors[1], rel=0.05)  # Rates are rounded.
+    assert factors[0] == pytest.approx(factors[1], rel=0.05)  # The factors differ slightly, because rates are rounded.
 
 
 def test_settings_and_seed_reach_training() -> None:

@@ -29,7 +29,7 @@ from tests.configs import new_model, plain_training
 VOCABULARY, ROWS, WINDOW = 40, 7, 5  # With 4 processes, the last one has fewer of the rows than the others.
 STEPS, EPOCHS = 14, 3
 STOP, CHECKPOINT, KILL = 6, 4, 6  # Steps that are done when the run stops, writes its checkpoint, or is killed.
-INTERRUPTED = 128 + signal.SIGTERM  # The exit code.
+INTERRUPTED = 128 + signal.SIGTERM  # A process that SIGTERM interrupts has this exit code.
 SETTINGS = {
     "batch_size": ROWS,
     "window_length": WINDOW,

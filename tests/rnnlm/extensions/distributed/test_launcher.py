@@ -61,7 +61,8 @@ def test_processes_reach_each_other_on_loopback_only(tmp_path: Path) -> None:
     assert [found["largest"] for found in ranks] == [7, 7]
     assert [found["rows"] for found in ranks] == [[0, 1, 2, 3, 4]] * 2
     assert [found["is_main"] for found in ranks] == [True, False]
-    assert {address for found in ranks for address in found["listening"]} == {"127.0.0.1"}  # The addresses of gloo.
+    # The ranks listen on these addresses for gloo's connections.
+    assert {address for found in ranks for address in found["listening"]} == {"127.0.0.1"}
 
 
 class Following(UntrackedRun):

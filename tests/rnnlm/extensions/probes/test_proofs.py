@@ -31,7 +31,7 @@ def test_a_model_overfits_one_batch(home: Home) -> None:
     config = build_config("overfit", ["training.validation.evaluations=1", "training.device=cpu"])
     dataset, run = trained(home, config)
     (batch,) = TrainingBatches(StoredSplit(dataset, "train"), dataset.mode, config.training.batch_size, 35, seed=0)
-    assert batch.predicted_tokens == 145  # 144 words and <eos>.
+    assert batch.predicted_tokens == 145  # The text has 144 words and <eos>.
     beginnings = batch.input_ids[:, :2].tolist()
     assert len({tuple(row) for row in beginnings}) == len(beginnings)  # Otherwise a loss of zero would be impossible.
     _, losses = read_series(run.folder / HISTORY, "train_loss_nats")
@@ -58,7 +58,7 @@ def test_counting_is_learned_and_exact_beyond_the_training_lengths(home: Home, t
     ]
     config = build_config("counting", [*settings, "training.device=cpu"], corpus=str(tmp_path / "thirty"))
     record = measure_positions(home, *trained(home, config), ProbesConfig.of(config))
-    assert record.longest_trained == 14  # Five numbers of two digits and four spaces.
+    assert record.longest_trained == 14  # The longest row has five numbers of two digits and four spaces.
     assert len(record.right) > 3 * record.longest_trained
     assert exact_at(record, record.longest_trained) == 1.0
     assert exact_at(record, 2 * record.longest_trained) == 1.0

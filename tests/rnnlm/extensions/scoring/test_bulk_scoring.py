@@ -115,7 +115,7 @@ def rows_of(database: Path) -> list[tuple[Any, ...]]:
         return connection.execute("select * from scores order by document").fetchall()
 
 
-@pytest.mark.slow  # A process of its own imports everything again.
+@pytest.mark.slow  # This test is slow, because a new process imports everything again.
 def test_what_a_killed_process_has_done_is_not_done_again(
     home: Home, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +144,8 @@ def test_the_same_scoring_is_done_once(score: Score, texts: Path) -> None:
     assert again.totals == first.totals
     assert not score(force=True).skipped
     assert first.output.read_bytes() == before
-    assert not score(surprising_tokens=1).skipped  # This setting differs.
+    # A scoring with another value of this setting is not the same scoring.
+    assert not score(surprising_tokens=1).skipped
     with texts.open("a") as stream:
         stream.write("the cat .\n")
     longer = score()

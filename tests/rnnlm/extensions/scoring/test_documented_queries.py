@@ -52,7 +52,7 @@ def test_the_ranking_begins_with_the_strangest_and_says_why(score: Score, tmp_pa
     ranked = asked(score, tmp_path, ending, "rank")
     costs = [bits for _, bits, _, _ in ranked]
     assert costs == sorted(costs, reverse=True)
-    assert len(ranked) == len(LINES) - 1  # All lines except the blank one.
+    assert len(ranked) == len(LINES) - 1  # All lines except the blank one are ranked.
     assert {document for document, _, _, _ in ranked[:3]} == {
         LINES.index("the zebra likes the cat near the house ."),  # This line has a word that is not in the vocabulary.
         LINES.index("river the the near . fox dog"),

@@ -36,7 +36,7 @@ def arrow_bytes() -> bytes:
     return out.getvalue()
 
 
-READ = {  # The content and the kind of each file name.
+READ = {  # Each file name has its content and the kind that is detected.
     "a.pq": (parquet_of(list(TEXTS)), "parquet"),
     "part-0": (parquet_of(list(TEXTS)), "parquet"),
     "wrong.csv": (parquet_of(list(TEXTS)), "parquet"),
@@ -52,7 +52,7 @@ READ = {  # The content and the kind of each file name.
     "wide.txt": (PLAIN.encode("utf-16"), "text"),
     "a.md": (PLAIN.encode(), "text"),
 }  # fmt: skip
-REFUSED = {  # The content of each file name, and a part of the reason.
+REFUSED = {  # Each file name has its content and a part of the reason why it is refused.
     "a.zip": (zip_of({"a.txt": b"one\n"}), "is an archive"),
     "zipped.txt": (zip_of({"a.txt": b"one\n"}), "is an archive"),
     "a.tar.gz": (gzip.compress(tar_of({"a.txt": b"one\n"})), "is an archive"),

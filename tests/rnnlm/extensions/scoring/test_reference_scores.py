@@ -113,7 +113,7 @@ def test_losses_that_are_known_need_no_bound_of_bytes(
     monkeypatch.setattr(reference_scores, "ENOUGH_DOCUMENTS", 1)
     monkeypatch.setattr(reference_scores, "REFERENCE_BYTES", 1)
     steps = [validation_texts(home, toy_dataset, model, "line", known=known)[1] for known in (False, True)]
-    assert steps == [40, 1]  # One of 40 lines, and all of them.
+    assert steps == [40, 1]  # The steps mean that one of 40 lines is scored, and then all of them.
 
 
 def test_references_are_scores_of_the_validation_lines(

@@ -296,6 +296,6 @@ def test_a_large_csv_cell_is_copied_when_the_scores_exist(
     filtered(tmp_path / "a.csv", keep="tokens > 0")
     # The scores exist already.
     monkeypatch.setattr("rnnlm.extensions.scoring.bulk_scoring.read_documents", pytest.fail)
-    csv.field_size_limit(131_072)  # The limit of a new process.
+    csv.field_size_limit(131_072)  # This is the limit for the size of a cell in a new process.
     filtered(tmp_path / "a.csv", keep="tokens > 1")
     assert len((tmp_path / "kept" / "a.csv").read_text()) > 200_000

@@ -26,7 +26,7 @@ OPTIONS = (
     "--no-first-run",
     "--hide-scrollbars",
     "--window-size=1080,1000",
-    "--remote-debugging-port=0",  # Choose a free port.
+    "--remote-debugging-port=0",  # With port 0, the browser chooses a free port.
 )
 
 

@@ -198,7 +198,8 @@ def test_an_echoed_prompt_is_scored(client: openai.OpenAI, loaded: LoadedModel) 
     answer = client.completions.create(model="", prompt=TEXT, echo=True, logprobs=3, max_tokens=0)
     logprobs = answer.choices[0].logprobs
     assert logprobs is not None
-    expected = [-token.surprisal_nats for token in score_text(loaded, TEXT).tokens[:-1]]  # All tokens except <eos>.
+    # The log-probabilities are those of all tokens except <eos>.
+    expected = [-token.surprisal_nats for token in score_text(loaded, TEXT).tokens[:-1]]
     assert logprobs.token_logprobs == pytest.approx(expected, abs=1e-5)
     assert "".join(logprobs.tokens or []) == TEXT
     assert logprobs.top_logprobs is not None

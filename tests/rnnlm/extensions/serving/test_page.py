@@ -104,7 +104,7 @@ def test_a_text_is_explained_in_the_third_tab(browser: Browser, live: LiveServer
     ]
     assert [row[3] for row in rows] == [f"{step['surprisal_nats']:.2f}" for step in explained["steps"]]
     assert [row[4] for row in rows] == [str(step["rank"]) for step in explained["steps"]]
-    # Once as the predicted token, and once as the token that is read.
+    # The token is shown once as the predicted token, and once as the token that is read.
     assert browser.value("document.querySelectorAll('.steps .unknown').length") == 2
     assert f"perplexity {explained['perplexity']:.2f}" in text_of(browser, "#explain .figures")
     assert "8 bits" in text_of(browser, "#problem")

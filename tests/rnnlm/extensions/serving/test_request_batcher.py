@@ -115,7 +115,7 @@ def test_a_client_that_leaves_makes_room(loaded: LoadedModel, endless: LoadedMod
 def test_a_failure_is_reported_and_the_other_prompts_continue(loaded: LoadedModel) -> None:
     batcher = Batcher(maximum_running=2, maximum_waiting=0)
     broken = Asked(batcher, loaded, "", Sampling())
-    broken.job.continuation.unread = [10**6]  # There is no such token.
+    broken.job.continuation.unread = [10**6]  # The vocabulary has no token with this id, so the step fails.
     one = Asked(batcher, loaded, "the cat", Sampling(maximum_tokens=3))
     batcher.start()
     assert isinstance(broken.all()[-1], IndexError)

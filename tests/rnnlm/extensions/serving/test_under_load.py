@@ -56,7 +56,8 @@ def test_no_request_that_the_openapi_document_suggests_ends_in_a_5xx(toy_model: 
     # With a lower limit, a deep search would find the answer 503, which only means that the machine is busy.
     with serving(toy_model, maximum_seconds=600) as live:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{live.address}/openapi.json"]
-        command += ["--request-timeout", "300"]  # In seconds. 2,000 tokens take long on a busy machine.
+        # The limit in seconds is high, because 2,000 tokens take long on a busy machine.
+        command += ["--request-timeout", "300"]
         command += ["--checks", "not_a_server_error", "--max-examples", "25", "--seed", "1", "--no-color"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-2_000:]

@@ -23,7 +23,7 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 # The stream has two sentences and one of a single token: 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, <eos>.
 TEXT = [5, 1, 6, 3, 5, 5, 5, 5, 6, 3, 3]
 NATS = [1.0, 4.0, 2.0, 1.0, 0.5, 0.5, 1.0, 1.0, 3.0, 1.0, 0.25]
-COUNTS = np.array([0, 1, 0, 3, 4, 70, 0])  # How often the ids 0 … 6 are targets in training.
+COUNTS = np.array([0, 1, 0, 3, 4, 70, 0])  # The ids 0 to 6 are targets in training this many times.
 
 
 @pytest.fixture
@@ -87,7 +87,8 @@ def test_the_tables_equal_those_by_hand(written: Path) -> None:
     assert by_position[0] == (3, pytest.approx((1.0 + 0.5 + 0.25) / 3))
     assert by_position[4] == (1, 3.0)
     by_frequency = {row["first_count"]: row for row in tables.by_frequency}
-    assert list(by_frequency) == [0, 1, 64]  # Training has 6 never, <unk> once, <eos> three times, and 5 seventy times.
+    # In training, the id 6 never occurs, <unk> once, <eos> three times, and the id 5 seventy times.
+    assert list(by_frequency) == [0, 1, 64]
     assert by_frequency[1]["last_count"] == 3
     assert by_frequency[64]["last_count"] == 255
     assert (by_frequency[1]["types"], by_frequency[1]["tokens"]) == (2, 4)

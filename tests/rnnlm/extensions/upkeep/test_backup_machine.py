@@ -30,7 +30,7 @@ from tests.rnnlm.extensions.upkeep.registry_histories import lineage_damage, reg
 @dataclass
 class Archive:
     path: Path
-    content: bytes  # The content as it was written.
+    content: bytes  # The content that was written to the file.
     versions: tuple[str, ...]  # The versions that the home had.
 
 

@@ -86,7 +86,8 @@ def planned(inventory: Inventory, **settings: Any) -> RetentionPlan:
 def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
     """Draw promotions of any version, and rollbacks as roll_back makes them."""
     changes: list[Change] = []
-    for promoted in draw(st.lists(st.sampled_from([None, *numbers]), max_size=10)):  # None is a rollback.
+    # A None in the list stands for a rollback.
+    for promoted in draw(st.lists(st.sampled_from([None, *numbers]), max_size=10)):
         current = changes[-1].version if changes else None
         target = promoted or champion_before(changes, current, set(numbers))
         if target is not None and target != current:

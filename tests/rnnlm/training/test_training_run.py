@@ -177,7 +177,7 @@ def test_a_finished_run_stays_until_its_replacement_is_complete(
         run_training(home, toy_config, toy_dataset, fail, force=force)
     kept = toy_run.folder.with_name(f".{toy_run.run_id}.replaced")
     assert (kept / "model" / "model.safetensors").read_bytes() == weights
-    assert ("history.jsonl differs from its sha256; training again" in caplog.text) is not force
+    assert ("history.jsonl differs from its sha256; the run is trained again" in caplog.text) is not force
     assert not run_training(home, toy_config, toy_dataset, untracked).skipped
     assert not kept.exists()
     assert (toy_run.model_folder / "model.safetensors").read_bytes() == weights

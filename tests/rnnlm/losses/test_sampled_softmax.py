@@ -59,7 +59,7 @@ def test_inclusion_probabilities_fill_the_sample(weights: list[float], size: int
 
 
 def test_a_sample_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="sample of 0 classes"):
+    with pytest.raises(ValueError, match="at least 1 class, found 0"):
         inclusion_probabilities(np.ones(3), 0)
 
 

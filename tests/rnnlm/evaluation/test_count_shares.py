@@ -50,7 +50,7 @@ def test_context_length_is_the_longest_context_seen_in_training(home: Home, toy_
 
 
 def test_each_context_length_has_its_best_share() -> None:
-    """If one model gives each token 0.9 and the other 0.1, the best weight is 0 or 1."""
+    """The best weight is 0 or 1 if one model gives each token 0.9 and the other gives it 0.1."""
     half, high, low = np.full(FEWEST_TOKENS, 0.5), np.full(FEWEST_TOKENS, 0.9), np.full(FEWEST_TOKENS, 0.1)
     network, counts = np.log(np.concatenate([high, low, half[:10]])), np.log(np.concatenate([low, high, half[:10]]))
     lengths = np.repeat([0, 1, 2], [FEWEST_TOKENS, FEWEST_TOKENS, 10])

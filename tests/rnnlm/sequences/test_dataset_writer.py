@@ -153,7 +153,7 @@ def test_a_vocabulary_of_more_than_two_bytes_is_stored_in_four(home: Home, tmp_p
 
 @pytest.mark.long
 def test_golden_output_changes_only_with_the_stage_version(home: Home, tmp_path: Path) -> None:
-    """If this test fails, the stored output has changed. Increase the stage's version, and change the digest here."""
+    """The stored output has changed if this test fails. Increase the stage's version, and change the digest here."""
     digest = hashlib.sha256()
     for mode in ("sentence", "stream"):
         dataset = store(home, tmp_path / "c", mode=mode, context_length=4, block_length=4)

@@ -1,4 +1,4 @@
-"""If the loss is NaN or explodes, training stops with advice, or returns to the last good checkpoint."""
+"""Training whose loss is NaN or explodes stops with advice, or returns to the last good checkpoint."""
 
 import math
 from pathlib import Path

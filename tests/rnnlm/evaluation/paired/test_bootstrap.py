@@ -178,7 +178,7 @@ def is_better(excess: np.ndarray, sizes: np.ndarray, confidence: float, seed: in
 
 @pytest.mark.parametrize("units", [10, 30, 250])
 def test_equal_models_differ_no_more_often_than_promised(units: int) -> None:
-    """Of 600 pairs of models whose units differ only by chance, about 5 % seem to be better."""
+    """About 5 % of 600 candidates whose units differ only by chance seem to be better."""
     draw = np.random.default_rng(0)
     found = 0
     for trial in range(600):
@@ -214,7 +214,7 @@ def test_a_small_but_steady_difference_is_seen() -> None:
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_bounds_widen_with_the_correlation_of_neighbours(correlation: float) -> None:
-    """If neighbouring values have the correlation c, the mean deviates sqrt((1 + c) / (1 - c)) times as much."""
+    """The mean deviates sqrt((1 + c) / (1 - c)) times as much if neighbouring values have the correlation c."""
     draw = np.random.default_rng(0)
     found = []
     for _ in range(200):

@@ -118,7 +118,7 @@ def test_an_option_shows_its_fields_description_bounds_and_default() -> None:
         parameters = build_group().get_command(None, command).params  # type: ignore[union-attr]
         return next(one.help for one in parameters if option in one.opts)  # type: ignore[attr-defined,return-value]
 
-    assert text("serve", "--port") == "Port to listen at; 0: any free port (0 to 65,535; default: 8000)."
+    assert text("serve", "--port") == "Port to listen on. If 0, a free port is chosen (0 to 65,535; default: 8000)."
     assert "above 0.0, at most 1.0; default: 0.2" in text("score", "--drift-threshold")
     pages = help_pages()
     assert "kneser-ney|textbook" in pages["rnnlm ngram"]

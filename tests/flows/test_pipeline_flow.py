@@ -308,7 +308,7 @@ def test_other_seeds_are_trained_scored_and_not_registered(ran: Ran) -> None:
 def test_several_seeds_refuse_to_continue_from_a_champion(ran: Ran) -> None:
     home, config, _ = ran
     warm = config.model_copy(update={"training": config.training.model_copy(update={"start_from": "champion"})})
-    with pytest.raises(ConfigError, match="seeds start from random weights"):
+    with pytest.raises(ConfigError, match="seeds must start from random weights"):
         run_flow(home, pipeline_flow, config=warm, seeds=2)
 
 

@@ -244,8 +244,8 @@ def test_the_newest_launch_holds_the_lease(tmp_path: Path) -> None:
         ("cpu", {"CPU": 8.0, "GPU": 2.0}, False, ""),
         ("auto", {"CPU": 8.0, "GPU": 2.0}, True, ""),
         ("auto", {"CPU": 8.0, "GPU": 1.0}, False, ""),
-        ("cuda", {"CPU": 8.0}, True, "waits until the Ray cluster has 2 GPUs; it has 0"),
-        ("cpu", {"CPU": 1.0}, False, "waits until the Ray cluster has 2 CPUs; it has 1"),
+        ("cuda", {"CPU": 8.0}, True, "waiting until the Ray cluster has 2 GPUs; it has 0"),
+        ("cpu", {"CPU": 1.0}, False, "waiting until the Ray cluster has 2 CPUs; it has 1"),
     ],
 )
 def test_workers_get_gpus_if_asked_or_available(

@@ -190,7 +190,7 @@ def test_a_query_that_is_no_select_is_refused_and_changes_nothing(tmp_path: Path
 
 def test_a_database_and_a_query_are_given_together() -> None:
     for fields in ({"input": "a.duckdb"}, {"input": "a.txt", "query": "select 1"}):
-        with pytest.raises(ValidationError, match="together"):
+        with pytest.raises(ValidationError, match="needs a query"):
             ScoringConfig.model_validate({"output": "x.parquet"} | fields)
 
 

@@ -352,8 +352,8 @@ ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) selec
         ),
         ([f"create view v as {ENDLESS}"], "the view 'v'"),
         (["create virtual table w using fts5(a)"], "virtual table 'w'"),
-        (["drop table model_versions"], "no database of MLflow"),
-        (["alter table runs rename column artifact_uri to elsewhere"], "no database of MLflow"),
+        (["drop table model_versions"], "not a database of MLflow"),
+        (["alter table runs rename column artifact_uri to elsewhere"], "not a database of MLflow"),
     ],
     ids=lambda value: str(value)[:40],
 )

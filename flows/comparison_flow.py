@@ -47,7 +47,6 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
         config: The models, what is matched, the seeds and trials, and the pipeline's settings.
         force: Measure speed and memory again, and write the report again. Finished training runs are kept, but with
             match=seconds another speed means another number of tokens.
-
     """
     config = start_flow_run(config)
     prepared = prepare(config.pipeline)  # This warns of copied text before anything is trained.

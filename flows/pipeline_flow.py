@@ -82,7 +82,6 @@ def pipeline_flow(
         config: Preset and all settings. Fields that are not changed come from the deployment.
         seeds: Number of training runs, with seeds that count up from training.seed. The first model is registered, the
             others show how much the scores depend on the seed.
-
     """
     config = start_flow_run(
         config,
@@ -114,7 +113,6 @@ def prepare_flow(config: PipelineConfig = PipelineConfig()) -> PreparedRecord:
 
     Args:
         config: Preset and settings. Fields that are not changed come from the deployment.
-
     """
     return prepare(start_flow_run(config))
 
@@ -126,7 +124,6 @@ def train_flow(config: PipelineConfig = PipelineConfig(), dataset: DatasetRecord
     Args:
         config: Preset and settings. Fields that are not changed come from the deployment.
         dataset: An existing dataset, which is usually not given.
-
     """
     config = start_flow_run(config)
     score_warnings: tuple[str, ...] = ()

@@ -48,7 +48,6 @@ def train(
         ConfigError: A setting is unknown or out of bounds.
         CorpusError: The source is missing, empty or wrongly encoded.
         RnnlmError: Another error, whose message explains how to fix it.
-
     """
     given = {**({} if minutes is None else {"minutes": minutes}), **(settings or {}), **more}
     config = build_config(preset, corpus=checked_path("source", source), force=force, settings=given)
@@ -80,7 +79,6 @@ def load(model: AnyPath | None = None, *, home: AnyPath | None = None) -> "Model
     Raises:
         ModelError: There is no such model; the message lists the registered ones.
         HomeError: There is no such home.
-
     """
     wanted = None if model is None else checked_path("model", model)
     place = home_of(home)

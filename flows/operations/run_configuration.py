@@ -25,7 +25,6 @@ def configuration_of_run(config: ConfigT, **choices: Any) -> ConfigT:
     Args:
         config: The flow's parameter of this name.
         choices: The flow's parameters among FORM_FIELDS.
-
     """
     context = FlowRunContext.get()
     run = context.flow_run if context else None

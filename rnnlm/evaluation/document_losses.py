@@ -117,7 +117,6 @@ def document_losses(
         batch_size: The number of rows in a batch, which changes the results only by rounding.
         tail_dtype: The precision of products with rare classes; see LogNormalizer.
         known_nll: The losses of the tokens, if they are known already. The model then computes nothing.
-
     """
     documents = [text.removesuffix("\n").split("\n") for text in texts]
     line_texts = list(chain.from_iterable(documents))

@@ -24,7 +24,6 @@ class ChunkedCrossEntropy:
     Args:
         precision: The precision of matrix products.
         text_share: The weight of a token's first target, if it has several; see target_shares.
-
     """
 
     precision: torch.dtype = torch.float32

@@ -24,7 +24,6 @@ class Loss(Protocol):
             target_ids: The target tokens, (b, t), with pad_id where nothing is predicted. With shape (b, t, k), a token
                 has several targets, which are weighted by `target_shares`.
             sample: The sampled classes of a sampled loss, (classes,).
-
         """
         ...
 

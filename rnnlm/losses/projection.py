@@ -24,7 +24,6 @@ class Projection:
         bias: The bias of the head, (V,).
         predicted: A mask, (n,) bool. Rows where it is false do not contribute to any gradient.
         precision: The precision of matrix products; sums are float32.
-
     """
 
     def __init__(self, rows: Tensor, weight: Tensor, bias: Tensor, predicted: Tensor, precision: torch.dtype) -> None:

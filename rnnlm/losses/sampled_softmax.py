@@ -38,7 +38,6 @@ class SampledCrossEntropy:
         classes: The number of classes in each sample.
         precision: The precision of matrix products; sums are float32.
         text_share: The weight of a token's first target, if it has several; see target_shares.
-
     """
 
     def __init__(

@@ -43,7 +43,6 @@ class CountModel:
         discounts: The discounts of the counts 1, 2, and 3 or more for each level, (levels, 3).
         vocabulary_size: The number of token ids.
         predictable: The ids of the tokens that have a probability, (P,).
-
     """
 
     def __init__(
@@ -109,7 +108,6 @@ class CountModel:
         Args:
             contexts: The tokens before each word, (tokens, order - 1). The last one is first; missing ones are 0.
             words: The ids of the words, (tokens,).
-
         """
         # In the order of the tree, each binary search ends close to the next one, which makes the search three times as
         # fast.

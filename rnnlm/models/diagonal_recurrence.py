@@ -42,7 +42,6 @@ def compute_states(a: Tensor, u: Tensor, states: Tensor, nonlinearity: str) -> N
         u: The diagonal, (H,).
         states: The first state on entry, and all states on return, (t + 1, b, H).
         nonlinearity: The name of f.
-
     """
     steps, rows, units = a.shape
     grid = (rows, triton.cdiv(units, UNITS_AT_ONCE))
@@ -58,7 +57,6 @@ def compute_deltas(states_grad: Tensor, u: Tensor, states: Tensor, deltas: Tenso
         states: The result of compute_states(), (t + 1, b, H).
         deltas: The array to fill, (t, b, H).
         nonlinearity: The name of f.
-
     """
     steps, rows, units = deltas.shape
     grid = (rows, triton.cdiv(units, UNITS_AT_ONCE))

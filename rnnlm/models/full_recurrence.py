@@ -119,7 +119,6 @@ def compute_deltas(
         states: The result of compute_states(), (t + 1, b, H).
         deltas: The array to fill, (t, b, H).
         nonlinearity: The name of f.
-
     """
     steps, rows, units = deltas.shape
     states_grad = states_grad if states_grad.stride(2) == 1 else states_grad.contiguous()

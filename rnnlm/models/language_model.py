@@ -169,7 +169,6 @@ class LanguageModel(nn.Module):
             hidden: The results of hidden() for n positions, (n, H or E).
             contexts: The context_length tokens that were read last at each position, the last one first; see
                 histories().
-
         """
         logits = self.logits(hidden)
         return logits if self.mixture is None else self.mixture.log_probabilities(logits, contexts)

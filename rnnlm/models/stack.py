@@ -97,7 +97,6 @@ class Stack(nn.Module):
             state: The initial state, (b, L, S). If None, the state is zero.
             mask: The mask, (b, t), is 0 at padding, where the state does not change.
             between: Dropout masks, (b, 1, H), for the inputs of layers above the first. If empty, nothing is dropped.
-
         """
         if mask is not None and bool(mask.all()):
             mask = None

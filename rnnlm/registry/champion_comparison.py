@@ -87,7 +87,6 @@ class Contest:
             candidate: The candidate.
             folder: An empty folder for temporary files.
             by_hand: The command that promotes the candidate.
-
         """
         self.versions, self.home, self.candidate, self.folder, self.by_hand = versions, home, candidate, folder, by_hand
         self.device = str(evaluation_device(candidate.config.training.device))

@@ -46,7 +46,6 @@ def decide(
         called: The word for the earlier version in the reason.
         must_be_better: The reason why this candidate has to be better whatever the policy is, such as "it has read the
             same text". If "", there is none.
-
     """
     figures = evidence_in_words(evidence, version, called)
     if config.promote == "never":

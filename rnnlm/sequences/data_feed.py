@@ -38,7 +38,6 @@ class TrainingBatches(IterableDataset[Batch]):
         device: The device that holds the whole split and every batch. If None, batches are read from disk to the CPU.
         drawn_targets: A file with additional targets. They follow the text's target in target_ids, which then has the
             shape (b, t, k) instead of (b, t).
-
     """
 
     source: RowSource

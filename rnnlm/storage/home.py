@@ -37,7 +37,6 @@ class Below:
         lock: The name of the lock that an entry's writers hold, with {} for the name of the entry. If "", there is no
             lock. By default it begins with the folder's name.
         stored: Whether finished entries are copied to RNNLM_STORAGE.
-
     """
 
     def __init__(self, name: str, kind: str = "", *, lock: str | None = None, stored: bool = False) -> None:

@@ -190,7 +190,6 @@ class TextTokenizer:
             unknown_count: The number of these ids that are `<unk>`.
             unknown_words: The result of `unknown_words` for the line. Any other `<unk>` is the corpus's own literal.
             blank_is_dropped: Whether a blank line has no sequence.
-
         """
         if not token_count and blank_is_dropped:
             return SPELLED_BYTE_BITS * (2 + utf8_bytes(line))

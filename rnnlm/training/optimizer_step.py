@@ -67,7 +67,6 @@ class BatchLoss(nn.Module):
             target_ids: The target token ids, (b, t) or (b, t, k) int64.
             state: The initial state, (b, L, S). If None, the state is zero.
             draws: The dropout masks and the sampled classes.
-
         """
         if not len(input_ids):
             zero = sum(((parameter * 0.0).sum() for parameter in self.model.parameters()), torch.zeros(()))
@@ -127,7 +126,6 @@ class Updater:
         mean_tokens: The mean number of predicted tokens in a batch. A batch's gradient is multiplied by its own number
             of tokens relative to this mean, so that every token has the same weight. If None, every batch has the same
             weight.
-
     """
 
     batch_loss: nn.Module

@@ -107,7 +107,6 @@ def apply_adamw(group: dict[str, Any], updates: list[tuple[Tensor, ...]]) -> Non
     Args:
         group: A parameter group of the optimizer, with its settings.
         updates: The weight, gradient, first moment, second moment and step count of each parameter.
-
     """
     if not updates:
         return

@@ -52,7 +52,6 @@ class TrainingLoop:
         widths_vary: Whether the widths of batches vary; see CapturedUpdater.
         pace: A timer that may change total_steps. If it is None, total_steps is final.
         loss_limit: Training has diverged if the loss exceeds this number of nats per token.
-
     """
 
     model: LanguageModel

@@ -97,7 +97,6 @@ def run_training(
             random.
         force: Whether to train again even if the run is complete.
         samples: Whether to write samples at each validation.
-
     """
     train_elsewhere = elsewhere(config.training)
     run_id = name_run(config, dataset, start)

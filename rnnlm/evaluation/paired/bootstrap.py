@@ -50,7 +50,6 @@ def measure_evidence(
         comparison: The number of this comparison among those with the same champion, from 1 on.
         must_be_better: Whether the candidate must be shown to be better; see evidence_from().
         only_lines: The digests of the lines to use, (lines,) uint64. If None, all lines are used.
-
     """
     digests = None if only_lines is None else only_lines.tolist()
     parameters = {"losses": literal(losses), "only_lines": digests}
@@ -209,7 +208,6 @@ def confidence_bounds(
         widening: The factor by which correlation increases the standard error.
         skewness: The skewness of the sum of independent units. It widens the bound on the side of the long tail (the
             first term of the Cornish-Fisher expansion), and narrows neither bound.
-
     """
     sizes = byte_counts.astype(np.float64)
     worth = float((sizes**2).sum() ** 2 / (sizes**4).sum()) / widening**2

@@ -57,7 +57,6 @@ def judging_documents(
             repeats its lines, such as a log, has no others.
         lines_are_known: Whether the files list the lines that were seen. If not, only whole paragraphs are compared,
             because the files have their fingerprints.
-
     """
     documents = holdout_documents(dataset, seen, maximum, seed)
     if not lines_are_known:

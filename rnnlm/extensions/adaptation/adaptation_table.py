@@ -204,7 +204,6 @@ def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]
         on_valid: Log-probabilities of the validation tokens by network, cache and n-gram model, (tokens,) each. Those
             of the cache are empty if there is none.
         here: The same for the tokens of the scored split.
-
     """
     there = [place for place, part in enumerate(here) if len(part)]
     shares = best_shares(-np.stack([on_valid[place] for place in there]))

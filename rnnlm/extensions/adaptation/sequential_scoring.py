@@ -129,7 +129,6 @@ class NeuralCache:
             states: Hidden states of the segment, (t, H).
             words: The word that follows each state, (t,).
             otherwise: Log-probabilities to return while the cache is empty, at the first token of a text, (t,).
-
         """
         known = len(self.words)
         self.states = states if self.states is None else torch.cat([self.states, states])

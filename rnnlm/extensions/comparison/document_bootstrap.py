@@ -69,7 +69,6 @@ def pair_differences(nats: dict[str, np.ndarray], byte_counts: np.ndarray, seed:
         nats: Total loss of each document in nats by model, (documents,) each.
         byte_counts: Number of bytes of each document, (documents,).
         seed: Seed of the bootstrap's resampling.
-
     """
     return tuple(
         pair_difference(first, second, nats[first] - nats[second], byte_counts, seed)

@@ -182,7 +182,6 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
             use_cache: If False, no state is returned.
             return_dict: Ignored, as transformers may pass it.
             **kwargs: Ignored, as transformers may pass further arguments.
-
         """
         assert input_ids is not None, "the model reads input_ids"
         mask = None if attention_mask is None else attention_mask[:, -input_ids.shape[1] :]

@@ -14,7 +14,7 @@ from flows.operations.temporary_server import drain_prefect_workers, temporary_s
 from rnnlm.errors import ConfigError
 from rnnlm.storage.disk_errors import refuse_damaged_database
 from rnnlm.storage.home import Home
-from rnnlm.tracking.mlflow_store import check_addresses
+from rnnlm.tracking.mlflow_store import check_addresses, import_mlflow
 
 logger = logging.getLogger(__name__)
 FlowResult = TypeVar("FlowResult")
@@ -61,8 +61,7 @@ def run_flow(
 
 def load_flow(flow: Callable[..., FlowResult] | str, detail: Detail) -> Callable[..., FlowResult]:
     """Return the flow, which is imported if its place is given. MLflow is imported too, because every flow needs it."""
-    import mlflow.tracking.client  # noqa: F401
-
+    import_mlflow()
     found = pkgutil.resolve_name(flow) if isinstance(flow, str) else flow
     set_up_console(detail)  # The import of Prefect's flows has set up logging as Prefect does.
     show_library_lines()

@@ -80,6 +80,14 @@ def registry_uri(home: Home) -> str:
     return os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri(home)
 
 
+def import_mlflow() -> None:
+    """Import MLflow and its store, which takes 2 s. Call this where the process would wait for something else."""
+    from mlflow import MlflowClient  # noqa: F401
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # noqa: F401
+
+    settle_mlflow()  # Importing MLflow has configured its own logging.
+
+
 def check_addresses() -> None:
     """Raise ConfigError if MLflow cannot use the address in MLFLOW_TRACKING_URI or MLFLOW_REGISTRY_URI.
 

@@ -1,5 +1,8 @@
 """A failed check of a bundle says what to do. Successful checks are tested by every registration."""
 
+import os
+import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -26,3 +29,42 @@ def test_a_failed_check_says_what_to_do(
         bundle_check.check_bundle(tmp_path)
     assert message in str(caught.value)
     assert "the trained model is kept" in str(caught.value)
+
+
+READS_FOLDER = "import sys; sys.exit(sys.stdin.buffer.read().decode())"  # The exit message is the folder.
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_process_that_was_started_early_makes_the_check(
+    killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the early process was killed in the meantime, another process makes the check."""
+    monkeypatch.setattr(bundle_check, "SCRIPT", READS_FOLDER)
+    monkeypatch.setattr(bundle_check.CheckProcess, "waiting", None)
+    bundle_check.CheckProcess.start_early()
+    bundle_check.CheckProcess.start_early()
+    early = bundle_check.CheckProcess.waiting
+    assert early is not None
+    assert early.process.poll() is None
+    if killed:
+        early.stop()
+    with pytest.raises(ModelError, match=re.escape(str(tmp_path))):
+        bundle_check.check_bundle(tmp_path)
+    assert bundle_check.CheckProcess.waiting is None
+    assert early.process.poll() == (-signal.SIGKILL if killed else 1)
+
+
+def test_a_waiting_process_ends_with_the_process_that_started_it() -> None:
+    process = bundle_check.CheckProcess()
+    assert process.process.stdin is not None
+    process.process.stdin.close()  # The operating system does this when a process is killed.
+    assert process.process.wait(60) == 0
+
+
+def test_folders_of_any_name_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle_check, "CHECKED", set())
+    monkeypatch.setattr(bundle_check, "SCRIPT", "import sys, os; sys.exit(not os.path.isdir(sys.stdin.buffer.read()))")
+    for name in ("two words", "line\nbreak", "größe", os.fsdecode(b"not\xffutf-8")):
+        (tmp_path / name / "artifacts").mkdir(parents=True)
+        (tmp_path / name / "artifacts" / "file").write_text(str(len(name)))
+        bundle_check.check_bundle(tmp_path / name)

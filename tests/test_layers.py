@@ -91,6 +91,14 @@ def test_flow_files_cannot_shadow_a_library() -> None:
 
 
 @pytest.mark.slow
+def test_no_file_of_the_spine_is_long() -> None:
+    """A file outside the extensions has at most 300 lines."""
+    spine = [path for path in FILES if path.parts[len(ROOT.parts)] == "rnnlm" and "extensions" not in path.parts]
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in spine}
+    assert len(lengths) > 200
+    assert {path: length for path, length in lengths.items() if length > 300} == {}
+
+
 def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
     lacking = {ROOT / place for place, package in NEEDS_EXTRA.items() if importlib.util.find_spec(package) is None}
     importable = [path for path in FILES if path.stem != "served_model" and path not in lacking]

@@ -132,7 +132,9 @@ class ModelConfig(Section):
             step = f"{units} * heads={units * self.heads}" if units > 1 else f"heads={self.heads}"
             raise ValueError(f"hidden_size={self.units} needs to be a multiple of {step}")
         if not self.has_network and not self.counts:
-            raise ValueError("kind=kneser-ney needs counts from 1 to 5, the number of tokens in its longest n-gram")
+            raise ValueError(
+                "kind=kneser-ney needs model.counts from 1 to 5, which is the number of tokens in the longest n-gram"
+            )
         return self
 
     @model_validator(mode="after")

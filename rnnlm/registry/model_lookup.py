@@ -176,8 +176,8 @@ def registered_folder(home: Home, reference: str) -> Path:
     if "model_sha256" in version.facts and (damage := find_bundle_damage(version, artifacts, (EVIDENCE,))):
         raise ModelError(
             f"{reference}: {artifacts}: {damage}.\n"
-            f"Run `rnnlm run` with its settings to write it again if its run is in this home; else roll back to\n"
-            f"another version (rnnlm rollback {version.name})."
+            "If the run that trained it is in this home, `rnnlm run` with that run's settings writes the files\n"
+            f"again. Otherwise, roll back to another version: rnnlm rollback {version.name}"
         )
     if not is_embedded(home) and "model_sha256" in version.facts:
         # A bundle on a server that the user has named is trusted. The home's own registry is not, because it may have

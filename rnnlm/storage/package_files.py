@@ -18,4 +18,4 @@ def package_file(name: str) -> Path:
     for folder in (PACKAGE, PACKAGE.parent):
         if (folder / name).exists():
             return folder / name
-    raise FileNotFoundError(f"{name}: expected in {PACKAGE} (a wheel) or {PACKAGE.parent} (a checkout)")
+    raise FileNotFoundError(f"{name}: found neither in {PACKAGE} (a wheel) nor in {PACKAGE.parent} (a checkout)")

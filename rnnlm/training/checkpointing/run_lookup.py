@@ -94,5 +94,5 @@ def find_run(home: Home, name: str) -> Path:
         all_runs = (path.parent for path in home.runs.glob(f"*/{STARTED}"))
         unfinished = sorted(run.name for run in all_runs if find_run_damage(home, run) is not None)
         known = f"unfinished: {', '.join(unfinished[:8])}" if unfinished else "no run is unfinished"
-        raise ModelError(f"{name}: no such run in {home.runs};\n{known}; rnnlm runs lists all")
+        raise ModelError(f"{name}: no such run in {home.runs};\n{known}; all runs: rnnlm runs")
     return found[0]

@@ -43,7 +43,7 @@ def main() -> None:
             imports.append(timed(IMPORTS, Path(folder), Path())["total"])
             for checkout in options.checkouts:
                 home = Path(folder) / f"home-{options.checkouts.index(checkout)}"
-                for name, arguments in commands(texts).items():
+                for name, arguments in commands(texts, home).items():
                     found[name, checkout].append(timed([*PROGRAM, *arguments], home, checkout))
     print(f"imports of torch, Prefect, MLflow and transformers: {median(imports):.1f} s\n")
     print(
@@ -61,7 +61,7 @@ def write_texts(source: Path, folder: Path) -> list[Path]:
     return texts
 
 
-def commands(texts: list[Path]) -> dict[str, list[str]]:
+def commands(texts: list[Path], home: Path) -> dict[str, list[str]]:
     """Return the measured commands in their order. Each of them needs the results of those before it."""
     first, second, lines = map(str, texts)
     run, model = ["run", "--minutes", "0.1", "--corpus"], "rnnlm-second"
@@ -69,7 +69,15 @@ def commands(texts: list[Path]) -> dict[str, list[str]]:
         "first run": [*run, first],
         "second text": [*run, second],
         "nothing to do": [*run, second],
-        f"score of {SCORED_LINES:,} lines": ["score", model, "--input", lines, "--output", f"{lines}.parquet"],
+        f"score of {SCORED_LINES:,} lines": [
+            "score",
+            "--model",
+            model,
+            "--input",
+            lines,
+            "--output",
+            f"{home}.parquet",
+        ],
         "generate": ["generate", model],
         "models": ["models"],
     }

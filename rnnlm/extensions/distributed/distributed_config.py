@@ -66,7 +66,7 @@ class DistributedConfig(Section):
             )
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes and processes_at_start, which is None if the new number of processes equals the first one."""
+        """Return the changes, with processes_at_start or None if the new number of processes equals it."""
         at_start = self.processes_at_start or self.processes
         same = changes.get("processes", self.processes) == at_start
         return {**changes, "processes_at_start": None if same else at_start}

@@ -25,7 +25,7 @@ NONLINEARITIES: tuple[Nonlinearity, ...] = ("tanh", "relu")
 
 
 def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
-    """Measure untrained networks with each nonlinearity and initialization.
+    """Measure the gradient norms of untrained networks with each nonlinearity and initialization.
 
     If configured, measure them again after some training steps. `window_length` is the number of predicted tokens per
     window of a training batch in stream mode.

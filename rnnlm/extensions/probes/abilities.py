@@ -88,7 +88,7 @@ def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) ->
 
 
 def second_half(target_ids: Tensor) -> Tensor:
-    """Return the targets with the first half of each row replaced by `<pad>`, since it is as easy in long rows as in short ones."""
+    """Return the targets with `<pad>` in the first half of each row, where long rows are no harder."""
     later = target_ids.clone()
     later[:, : target_ids.shape[1] // 2] = PAD
     return later

@@ -18,7 +18,7 @@ from rnnlm.storage.home import find_home
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 
 logger = logging.getLogger(__name__)
-MAIN_FLOW = "pipeline"  # The names of runs leave out the name of this flow.
+MAIN_FLOW = "pipeline"  # The flow whose name is left out of its runs' names.
 
 
 def flow_run_label() -> str:
@@ -43,7 +43,7 @@ def flow_run_label() -> str:
     name = run_name(title, preset, planned or datetime.now(UTC))
     with failures_ignored():
         return distinct_name(context, name)
-    return name  # The server did not answer, so the run has only a local name.
+    return name  # The server did not answer, so the name is only local and may not be unique.
 
 
 def distinct_name(context: FlowRunContext, name: str) -> str:

@@ -14,7 +14,7 @@ BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 
 
 class ServiceMetrics(Collector):
-    """Metrics that are read from the service on request, so that the batcher's thread never waits for a counter's lock."""
+    """Metrics that are read from the service on request, so that sampling never waits for a counter's lock."""
 
     def __init__(self, service: Service) -> None:
         self.service = service

@@ -168,7 +168,7 @@ class CommandParameters:
         )
 
     def arguments(self, session: Session, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the command's function, computed from the values of the single options without the flags."""
+        """Return the arguments of the command's function, computed from the values of single options."""
         arguments: dict[str, Any] = {self.session: session}
         for name, group in self.options.items():
             kind = self.kinds[name]

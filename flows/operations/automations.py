@@ -56,7 +56,7 @@ def event_trigger(*expect: str, **labels: str) -> dict[str, Any]:
 
 
 def absence(hours: float, after: set[str]) -> dict[str, Any]:
-    """Return settings of a trigger that fires if its expected event does not follow an event in `after` within `hours`."""
+    """Return settings of a trigger that fires if no expected event follows one of `after` within `hours`."""
     return {"posture": "Proactive", "after": after, "within": timedelta(hours=hours), "threshold": 1}
 
 

@@ -84,7 +84,7 @@ def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
 
 
 def settle_in_home() -> None:
-    """Make the rnnlm home the current folder, to which a deployment's relative paths refer, and end the process silently."""
+    """Make the rnnlm home the current folder for a deployment's relative paths, and end the process silently."""
     os.chdir(find_home().root)
     atexit.register(silence_stderr)
 

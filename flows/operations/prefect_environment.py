@@ -123,7 +123,7 @@ class PrefectLoader(SourceFileLoader):
 
 
 def keep_loopback_from_proxy() -> None:
-    """Exclude the rnnlm home's own servers from the machine's proxy, for this process, its children and all libraries."""
+    """Exclude the rnnlm home's servers from the machine's proxy, for all libraries of this process and its children."""
     if not getproxies():
         return
     known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""

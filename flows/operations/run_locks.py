@@ -94,7 +94,7 @@ def oldest_living_run(home: Home) -> float | None:
 
 
 def lock_restored_runs(home: Home) -> int:
-    """Create an unlocked lock file for each unfinished flow run of a restored database, so that the run counts as dead."""
+    """Create an unlocked lock file for each unfinished run of a restored database, so that it counts as dead."""
     database = home.prefect / "prefect.db"
     if not database.exists():
         return 0

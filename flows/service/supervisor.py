@@ -293,7 +293,7 @@ def worker_command(running: RunningHome) -> list[str]:
 
 
 def worker_name(running: RunningHome) -> str:
-    """Return a name for the worker that differs for each `rnnlm up`, because Prefect lists a killed worker for a minute."""
+    """Return another worker name for each `rnnlm up`, because Prefect lists a killed worker for a minute."""
     return f"{socket.gethostname()}-{running.pid}"
 
 

@@ -1,4 +1,4 @@
-"""The scoring model is found even if no model is named."""
+"""If no model is named, the champion of the only registered model scores the texts."""
 
 import pytest
 

@@ -52,7 +52,7 @@ def result_of(*perplexities: float, gradients: tuple[float, ...] = (1.0, 0.5, 0.
 
 
 def test_the_interval_over_seeds_is_student_s() -> None:
-    """The interval over three runs is ± 4.303 · 2 / √3, because t = 4.303 for 2 degrees of freedom and the deviation is 2."""
+    """The interval over three runs with a deviation of 2 is ± 4.303 · 2 / √3 (t of 2 degrees of freedom)."""
     result = result_of(98.0, 100.0, 102.0)
     assert result.test_perplexity == 100.0
     assert result.perplexity_margin == pytest.approx(4.303 * 2 / math.sqrt(3), rel=1e-3)
@@ -82,14 +82,14 @@ def test_time_to_a_perplexity_is_read_off_the_curve() -> None:
 
 
 def test_the_last_model_reaches_the_highest_final_perplexity() -> None:
-    """The target perplexity of a comparison is reached even by a model whose first run ends above the mean of its runs."""
+    """A model reaches the final perplexity of its first run, even if the mean of its runs is lower."""
     runs = tuple(run_of(1.0).model_copy(update={"curve": ((100.0, 80.0), (200.0, end))}) for end in (22.0, 18.0))
     result = result_of(1.0).model_copy(update={"runs": runs})
     assert result.seconds_to(result.final_validation_perplexity) == pytest.approx(20.0)
 
 
 def test_loss_by_position_counts_from_the_beginning_of_each_sentence() -> None:
-    """Positions begin again with each sentence: a row of two sentences has positions 0 1 2 0 1, another row has 0 1 2 3."""
+    """Positions begin again with each sentence: the first row has the positions 0 1 2 0 1, the second 0 1 2 3."""
     rows = rows_from_lists([[BOS, 5, 6, EOS, 7, EOS], [BOS, 5, 6, 7, EOS]])
     losses = loss_by_position(rows, np.array([1, 2, 3, 3, 4, 5, 6, 7, 8], np.float32))
     assert losses[:3] == (pytest.approx(3.0), pytest.approx(4.0), pytest.approx(5.0))

@@ -54,7 +54,7 @@ def all_end(processes: list[int], seconds: float = 20) -> bool:
 
 @pytest.mark.slow
 def test_processes_reach_each_other_on_loopback_only(tmp_path: Path) -> None:
-    """The processes listen only on loopback, because anyone who can connect could send a pickle and run arbitrary code."""
+    """The processes listen only on loopback, because a pickle from anyone else could run arbitrary code."""
     run_processes(launched(tmp_path, "talk"), lambda: None)
     assert all_end(pids(tmp_path))
     ranks = [json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2)]
@@ -207,7 +207,7 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_stopping_the_launch_stops_the_processes(tmp_path: Path) -> None:
-    """If `poll` raises, as for a cancelled flow run, the processes get SIGTERM and time to write a checkpoint."""
+    """The processes get SIGTERM and time to write a checkpoint if `poll` raises, as for a cancelled flow run."""
 
     class CancelledError(BaseException): ...
 

@@ -69,7 +69,7 @@ def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int
 def test_an_interrupted_run_of_two_processes_ends_bit_identical(
     home: Home, toy_config: PipelineConfig, stream: DatasetRecord, tmp_path: Path
 ) -> None:
-    """An interrupted stream run of two processes gives the same bits, with each lane's state read from the checkpoint."""
+    """An interrupted stream run of two processes ends bit-identical, because each lane's state is restored."""
     settings = {
         "training.epochs": 12,
         "training.batch_size": 6,

@@ -1,4 +1,4 @@
-"""The weights of an ensemble's networks are optimal, an existing ensemble is reused, and unsuitable runs are refused."""
+"""An ensemble's weights are optimal, an existing ensemble is reused, and unsuitable runs are refused."""
 
 import shutil
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_network_that_is_always_worse_gets_no_share() -> None:
 def members_of(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> tuple[list[Member], DatasetRecord]:
-    """Return two members: the toy run, and a run of another kind of model that learned from the toy run on the same dataset."""
+    """Return two members: the toy run, and a run of another kind of model with the toy run as its teacher."""
     settings = {"model.kind": "min-gru", "training.teacher.run": run.run_id}
     other = run_training(home, changed(config, settings), dataset, untracked)
     return find_members(home, [other.model_folder, run.model_folder])

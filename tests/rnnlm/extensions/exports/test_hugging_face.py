@@ -1,4 +1,4 @@
-"""The exported model works like one of transformers: it can be saved, loaded, and generate text with a carried state."""
+"""The exported model can be saved and loaded by transformers, and generates text with a carried state."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def test_labels_are_shifted_and_shift_labels_are_not() -> None:
 
 
 def test_shares_of_batches_add_up_to_one_loss() -> None:
-    """The losses of batches, each divided by the number of targets in all batches, add up to the loss of one large batch.
+    """Losses divided by the number of targets in all batches add up to the loss of one large batch.
 
     Trainer adds up losses in this way if it accumulates gradients.
     """

@@ -140,7 +140,7 @@ PROCESSORS: dict[str, Any] = {
 def test_processors_see_the_whole_text_with_a_carried_state(
     model: RnnlmForCausalLM, prompts: list[list[int]], names: list[str]
 ) -> None:
-    """With a carried state, logits processors see the whole text, so the scores equal those without a cache.
+    """Logits processors see the whole text even with a carried state, so the scores equal those without a cache.
 
     Without a cache, every step reads all tokens. The scores depend on the processor.
     """

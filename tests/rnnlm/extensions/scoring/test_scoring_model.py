@@ -1,4 +1,4 @@
-"""If no model is named, the champion of the only registered model scores the texts."""
+"""The champion of the only registered model scores the texts if no model is named."""
 
 import pytest
 

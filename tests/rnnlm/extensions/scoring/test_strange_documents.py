@@ -110,7 +110,7 @@ def test_the_list_fits_a_terminal(home: Home, configure: Configure, tmp_path: Pa
 
 
 def test_numbers_beyond_a_double_are_ranked_by_their_digits(strangest: Find) -> None:
-    """Numbers too large for a float are ranked by their digits, and every figure of the result can be written as JSON."""
+    """Numbers too large for a float are ranked by their digits, and all figures can be written as JSON."""
     lines = usual_lines()
     lines[100] = lines[100].replace("took ", f"took {'9' * 320}")
     lines[200] = lines[200].replace("took ", f"took {'9' * 900}")

@@ -280,7 +280,7 @@ def test_a_wrong_filter_is_refused_before_anything_is_scored(
 
 
 def test_an_empty_inbox_needs_no_model(filtered: Filter, tmp_path: Path) -> None:
-    """If there are no files to filter, no model is needed. Scheduled runs in a new rnnlm home begin in this way."""
+    """No model is needed if there are no files to filter. Scheduled runs in a new rnnlm home begin in this way."""
     for model in (None, "models:/rnnlm-missing@champion"):
         found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True, model=model)
         assert found.output is None

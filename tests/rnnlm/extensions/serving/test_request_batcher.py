@@ -55,7 +55,7 @@ def samplings(count: int) -> list[Sampling]:
 
 
 def test_more_alternatives_than_tokens_are_all_tokens(loaded: LoadedModel, batcher: Batcher) -> None:
-    """If more alternatives are requested than the vocabulary has tokens, all tokens are returned.
+    """All tokens are returned if more alternatives are requested than the vocabulary has tokens.
 
     An error would end all generations in the batch.
     """

@@ -65,7 +65,7 @@ def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) 
 
 
 def test_more_alternatives_than_tokens_are_all_tokens(cut_model: LoadedModel) -> None:
-    """If more alternatives are requested than the vocabulary has tokens, all tokens are returned."""
+    """All tokens are returned if more alternatives are requested than the vocabulary has tokens."""
     everything = cut_model.tokenizer.vocabulary_size
     for count in (everything + 1, everything):
         assert all(len(one.top) == everything for one in predicted_tokens(cut_model, "the cat", count))

@@ -1,4 +1,4 @@
-"""If files of two rnnlm homes are lost or damaged between backups, a backup with exit code 0 still lacks no version."""
+"""A backup with exit code 0 lacks no version, even if files of the rnnlm homes were lost or damaged before it."""
 
 import os
 import shutil

@@ -175,7 +175,7 @@ def test_the_database_shrinks(tracked_home: Home) -> None:
 
 
 def test_a_stage_that_skipped_during_the_prune_keeps_its_output(home: Home) -> None:
-    """If a stage finds its output during a prune and is skipped, the output is kept, although the inventory found it unused."""
+    """An output that a skipped stage uses during a prune is kept, although the inventory found it unused."""
     final = home.corpora / ("c" * 16)
     write_once(home, final, lambda partial: write_json(partial / "corpus.json", {}))
     make_older(final, 50)
@@ -205,7 +205,7 @@ def test_what_its_writer_locks_stays(home: Home) -> None:
 
 
 def test_what_a_refused_item_needs_stays_too(home: Home) -> None:
-    """If a dataset cannot be removed because a process has locked it, its corpus is kept too."""
+    """The corpus of a dataset is kept if the dataset cannot be removed because a process has locked it."""
     write_folder(home.datasets / "d1", 50, dataset={"corpus_name": "a", "corpus_digest": "c" * 64})
     write_folder(home.datasets / "d2", 40, dataset={"corpus_name": "a", "corpus_digest": "e" * 64})
     write_folder(home.corpora / ("c" * 16), 50, corpus={})
@@ -249,7 +249,7 @@ prune_home(home, STRICT)
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [1, 8, 14])
 def test_the_next_run_finishes_what_a_killed_one_began(tracked_home: Home, changes: int) -> None:
-    """A prune that was killed at its n-th removal or renaming of a file loses nothing, and the next prune completes it."""
+    """A prune killed at its n-th removal or renaming loses nothing, and the next prune completes it."""
     random_history(tracked_home, seed=5, nights=7)
     held, before = check_aliases(tracked_home), chains(tracked_home)
     done = subprocess.run([sys.executable, "-c", KILLED, str(tracked_home.root), str(changes)], env=os.environ)

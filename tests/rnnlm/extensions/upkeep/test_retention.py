@@ -100,7 +100,7 @@ def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> Inventory:
-    """Draw registered models with promotions and rollbacks in any order, some by hand, and with shared runs and datasets."""
+    """Draw registered models that share runs and datasets, with promotions and rollbacks in any order."""
     versions: list[RegistryVersion] = []
     for name in draw(st.lists(st.sampled_from(["rnnlm-a", "rnnlm-b", "other"]), min_size=1, max_size=3, unique=True)):
         numbers = draw(st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True).map(sorted))

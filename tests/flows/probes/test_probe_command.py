@@ -1,4 +1,4 @@
-"""`rnnlm probe` prints, shows and logs its results, on a real Prefect server with a real MLflow store."""
+"""`rnnlm probe` prints its results, and shows them in Prefect and MLflow, with a real server and a real store."""
 
 import json
 from pathlib import Path

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names: str) -> None:
-    """Assert that the command ends with code 2, prints no output, and reports `names` in at most three lines of error."""
+    """Assert that the command ends with code 2, no output, and at most three lines of error with `names`."""
     capsys.readouterr()
     assert main(arguments) == 2
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Signals to `rnnlm run` and its Prefect server lose no work, and leave no process and no run in the state `Running`."""
+"""Signals to `rnnlm run` and its Prefect server lose no work, and leave no process and no `Running` run."""
 
 import contextlib
 import json

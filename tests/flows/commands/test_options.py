@@ -1,4 +1,4 @@
-"""Commands that run the pipeline or a part of it share their short options, and the form in the UI has the same names."""
+"""Commands that run the pipeline or a part of it share their short options, as does the form in the UI."""
 
 import inspect
 from typing import Any

@@ -46,7 +46,7 @@ def test_it_shows_what_is_on_each_side_of_the_line(
 
 @pytest.mark.long
 def test_the_flow_refuses_what_the_command_refuses(toy_run: RunRecord, tmp_path: Path, prefect_server: None) -> None:
-    """The flow checks its input as the command does, because a run of a deployment does not pass through the command."""
+    """The flow checks its input as the command does, because runs of a deployment do not use the command."""
     (tmp_path / "list.json").write_text('[{"text": "one"}]\n')
     config = {"input": str(tmp_path), "output": str(tmp_path / "kept"), "keep": "tokens > 1", "model": toy_run.run_id}
     with pytest.raises(ConfigError, match="one object per line"):

@@ -112,7 +112,7 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
 
 
 def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens: int, seed: int) -> tuple[float, float]:
-    """Return the seconds per step of the train task in a flow run, and the fraction of these seconds outside of take_step.
+    """Return the seconds per step of the train task in a flow run, and their fraction outside of take_step.
 
     The seconds are computed from the run's history, as the time between measurements without pauses.
     """

@@ -28,7 +28,7 @@ def two_nodes() -> Iterator[str]:
 
 
 def workers_that_run(name: str) -> list[psutil.Process]:
-    """Return the processes of this test's cluster that run `name`, a function or class after which Ray names a process."""
+    """Return the processes of this test's cluster that run the function or class `name`."""
     return [process for process in psutil.Process().children(recursive=True) if name in program_name(process)]
 
 

@@ -9,7 +9,7 @@ from rnnlm.models.language_model import LanguageModel
 
 
 def log_probabilities_of(model: LanguageModel, token_ids: Sequence[int]) -> torch.Tensor:
-    """Return the natural log-probabilities of the token after each position, (t, V), for a row from its beginning, (t,)."""
+    """Return the natural log-probabilities of the token after each position, (t, V), for a row, (t,)."""
     with torch.no_grad():
         probabilities = model(torch.tensor([list(token_ids)]))[0][0].double().softmax(-1).numpy()
     if model.mixture is not None:

@@ -96,7 +96,7 @@ UV = INTERPRETER.replace('if [ "$1" = -c ]', 'if [ "$1" = --version ]; then echo
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Make a folder with the files that `make setup` reads, and a folder `bin` with the programs it calls except Python."""
+    """Make a folder with the files that `make setup` reads, and a folder `bin` with all programs except Python."""
     folder = tmp_path / "checkout"
     (folder / "bin").mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):

@@ -20,7 +20,7 @@ def server_programs() -> Path | None:
 
 
 def unprivileged() -> dict[str, Any]:
-    """Return arguments with which Popen changes to another user if this one is root, as whom PostgreSQL refuses to run."""
+    """Return arguments of Popen that change the user if it is root, because PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
     account = pwd.getpwnam("postgres")

@@ -193,7 +193,7 @@ def test_status_and_links_work_through_authentication_and_the_proxys_names(train
 
 
 def test_a_pool_of_another_type_keeps_its_type_and_template(trained: Team) -> None:
-    """A work pool of another type keeps its type and template when `rnnlm deploy` runs, as with the Kubernetes manifests."""
+    """A work pool of another type, such as Kubernetes, keeps its type and template when `rnnlm deploy` runs."""
     template = trained.prefect("GET", "work_pools/rnnlm")["base_job_template"]
     trained.run("deploy")
     assert trained.prefect("GET", "work_pools/rnnlm")["base_job_template"] == template

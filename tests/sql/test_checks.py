@@ -1,4 +1,4 @@
-"""Every check in sql/checks finds the fault for which it is meant, and every SQL file is one statement with a header."""
+"""Every check in sql/checks finds the fault that it is meant to find. Every SQL file is one statement with a header."""
 
 from pathlib import Path
 

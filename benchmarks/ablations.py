@@ -89,7 +89,7 @@ def main() -> None:
     for name in options.only:
         config = build_config(options.preset, [*shared, *ABLATIONS[name]], options.corpus)
         if config == preset and ABLATIONS[name]:
-            continue  # The preset already has this change.
+            continue  # The preset already has the changes of this row.
         valid, test, minutes = measure(Home(options.home), config)
         first = first or valid
         print(f"| {name} | {valid:.2f} | {test:.2f} | {valid / first:.3f} | {minutes:.1f} |", flush=True)

@@ -118,7 +118,7 @@ def log(path: Path, sentences: Sentences) -> None:
 
 
 def code(path: Path, sentences: Sentences) -> None:
-    """Write as many lines of this Python's standard library."""
+    """Write as many lines of Python's standard library as there are sentences."""
     found: Sentences = []
     for file in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         found += file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)

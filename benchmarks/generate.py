@@ -33,7 +33,7 @@ def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
     """Return a loop that only computes x W, h U and the product of h and the output matrix for each token."""
     network = model.language_model
     weights = [(cell.W.detach(), cell.U.detach()) for cell in network.stack.cells]
-    # Contiguous weights are faster. rnnlm's loop uses them, too.
+    # The weights are made contiguous, which is faster, as in rnnlm's loop.
     head = network.head.weight.detach().t().contiguous()
     inputs = [torch.randn(1, len(W)) for W, _ in weights]
     hidden = torch.randn(1, len(head))

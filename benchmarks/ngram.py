@@ -111,7 +111,7 @@ def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
     """Return the row of the table for a text of `tokens` tokens."""
     text, model = folder / "text.duckdb", NgramRecord(folder=folder, config=config)
     write_text(text, tokens)
-    watch = Watch(Path(f"{model.database}.tmp"))  # DuckDB spills to this folder when memory is short.
+    watch = Watch(Path(f"{model.database}.tmp"))  # The folder to which DuckDB spills when memory is short.
     watch.start()
     start, start_cpu = time.perf_counter(), time.process_time()
     with open_database(model.database, config, text) as connection:

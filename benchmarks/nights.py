@@ -155,7 +155,7 @@ class Nights:
 
         def ended() -> bool:
             states[:] = self.states(deployment)
-            # A crashed run will be started again.
+            # A crashed run has not ended, because it will be started again.
             return states != [] and set(states) <= FINAL and states[0] != "CRASHED"
 
         self.wait(ended, f"end of {deployment}")

@@ -248,7 +248,7 @@ def bytes_a_token(dataset: DatasetRecord) -> float:
 
 
 def padding(options: argparse.Namespace, scratch: Path) -> None:
-    """Print the fraction of padding in the batches of the text itself."""
+    """Print the fraction of padding in batches of the text's own rows."""
     from rnnlm.sequences.data_feed import TrainingBatches
 
     table(["text", "batch", "padding"])
@@ -285,7 +285,7 @@ def memory(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def worker(home: Home, action: str, text: Path) -> None:
-    """Run one action in this process, and print the number of tokens."""
+    """Run `action` in this process, and print the number of tokens."""
     corpus, config = corpus_of(home, text)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
     if action == "tokenizer":

@@ -74,7 +74,7 @@ def raise_events(events: tuple[NightEvent, ...]) -> int:
         )
         emitted += sent is not None
     if emitted:
-        # Suppress this logger's warnings about waiting.
+        # Suppress warnings that Prefect waits for events to be sent.
         logging.getLogger("EventsWorker").setLevel(logging.ERROR)
         EventsWorker.instance().drain()  # Wait until the events are sent, because the process may end soon.
     return emitted

@@ -6,7 +6,7 @@ care of registers.
 
 import os
 
-os.environ["TRITON_INTERPRET"] = "0"  # This must be set before Triton is imported.
+os.environ["TRITON_INTERPRET"] = "0"  # Triton reads TRITON_INTERPRET when it is imported.
 
 import triton
 from triton.backends.compiler import GPUTarget

@@ -27,10 +27,10 @@ from tests.registrar import Registrar
 settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
 settings.load_profile("deterministic")
 
-# This must be set before torch is imported. Threads that wait for each other are slow on a busy machine, where a toy
-# training would take 16 s instead of 0.6 s.
+# torch reads OMP_NUM_THREADS when it is imported. Threads that wait for each other are slow on a busy machine, where a
+# toy training would take 16 s instead of 0.6 s.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# This must be set before Triton is imported. Without a GPU, Triton's interpreter runs the kernels.
+# Triton reads TRITON_INTERPRET when it is imported. Without a GPU, Triton's interpreter runs the kernels.
 if not (Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi")):
     os.environ.setdefault("TRITON_INTERPRET", "1")
 USER_SETTINGS = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "PREFECT_API_URL", "PREFECT_HOME", "PREFECT_PROFILE")

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes, both on this machine."""
+"""Start a Ray cluster of two nodes, both on this machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

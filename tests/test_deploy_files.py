@@ -139,7 +139,7 @@ def test_only_the_proxy_can_be_reached() -> None:
     sites = dict(re.findall(r"^(\S+) \{\n\timport tls\n\treverse_proxy (\S+)\n\}", text, re.MULTILINE))
     guarded = {"prefect": "prefect:4200", "mlflow": "mlflow:5000", "rnnlm": "serve:8000"}
     assert sites == {f"{name}.{{$RNNLM_DOMAIN}}": server for name, server in guarded.items()}
-    assert text.count("reverse_proxy") == len(sites)  # There is no further site, such as one for any host name.
+    assert text.count("reverse_proxy") == len(sites)  # The file has no further site, such as one for any host name.
 
     documents = [one for path in MANIFESTS for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
     assert {one["spec"].get("type", "ClusterIP") for one in documents if one["kind"] == "Service"} == {"ClusterIP"}
@@ -165,7 +165,7 @@ def test_each_server_asks_for_its_secret_and_answers_no_other_site() -> None:
 
 def test_a_kubernetes_flow_run_cannot_change_its_job() -> None:
     template = json.loads((DEPLOY / "work-pool.json").read_text(encoding="utf-8"))
-    # Otherwise Prefect would merge a run's own `env` into the template's.
+    # With `env` in the template, Prefect would merge a run's own `env` into it.
     assert "env" not in template["job_configuration"]
     assert {"command", "env", "args", "image", "namespace"}.isdisjoint(template["variables"]["properties"])
     placeholders = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))

@@ -32,7 +32,7 @@ class Guide(NamedTuple):
     """The requirements of a page: the files that its reader has, and the values that differ between machines."""
 
     write: Callable[[Path], None]  # A function that writes the files which the page expects its reader to have.
-    before: tuple[str, ...] = ()  # Commands of other pages that must run before the commands of this page.
+    before: tuple[str, ...] = ()  # The commands of other pages that must run first.
     replaced: tuple[tuple[str, str], ...] = ()  # Replacements in the page's lines, in their order.
     # Lines that contain one of these texts are left out, because they need other servers or an interrupted run.
     left_out: tuple[str, ...] = ()

@@ -79,7 +79,7 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Indexes]:
 
 
 def set_driver(folder: Path, program: str | None) -> None:
-    """Make a folder `bin`. If `program` is given, write it there as nvidia-smi."""
+    """Make a folder `bin`. If `program` is given, write it to `bin` as nvidia-smi."""
     shutil.rmtree(folder / "bin", ignore_errors=True)
     (folder / "bin").mkdir()
     if program is not None:
@@ -170,7 +170,7 @@ def test_the_build_comes_from_the_index_that_has_it(machine: Machine, driver: st
 @pytest.mark.parametrize("place", ["a closed port", "nothing there", "other versions", "no answer"])
 def test_without_pytorchs_index_the_package_index_is_taken(machine: Machine, place: str) -> None:
     set_driver(machine.folder, None)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # This server accepts connections, but never answers.
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # A server that accepts connections, but never answers.
         with socket.create_server(("127.0.0.1", 0)) as closed:
             port = closed.getsockname()[1]
         index = {

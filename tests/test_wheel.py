@@ -22,8 +22,8 @@ LAST_RELEASE = "7f730348"  # The commit of rnnlm 0.3.0.
 def make_environment(folder: Path) -> tuple[Path, Path]:
     """Make an environment with all packages of this one except rnnlm. Return its bin folder and its packages."""
     venv.create(folder, with_pip=False, symlinks=True)
-    # This checkout's editable install has no effect there, because its .pth file is not read in a folder that another
-    # .pth file adds.
+    # The editable install of this checkout has no effect in the environment, because its .pth file is not read in a
+    # folder that another .pth file adds.
     site_packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     return folder / "bin", site_packages

@@ -39,7 +39,7 @@ class TrackingServer:
             )
         try:
             self.wait_until_it_answers()
-        except BaseException:  # Also stops the server if the test is interrupted.
+        except BaseException:  # Stop the server even if the test is interrupted.
             self.stop()
             raise
 

@@ -71,7 +71,7 @@ class FlowSession(Session):
         The flow runs on the configured Prefect server or on a temporary one.
         """
         check_space(self.home.root)
-        if not self.quiet:  # This line is printed first, because imports and a temporary Prefect server take seconds.
+        if not self.quiet:  # The line is printed before the imports and a temporary Prefect server, which take seconds.
             name = place.rpartition(":")[2].removesuffix("_flow")
             print(f"starting {name} …", file=sys.stderr, flush=True)
         from flows.operations.console import Detail

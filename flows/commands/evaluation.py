@@ -1,4 +1,4 @@
-"""Measure how well a model predicts text, and show how it reads one: the commands evaluate and explain."""
+"""Measure how well a model predicts text with `rnnlm evaluate`, and show how it reads one with `rnnlm explain`."""
 
 import json
 from pathlib import Path

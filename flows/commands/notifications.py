@@ -1,4 +1,4 @@
-"""Choose where the automations send their messages: the command notify."""
+"""Choose with `rnnlm notify` where the automations send their messages."""
 
 from typing import TYPE_CHECKING, Annotated
 

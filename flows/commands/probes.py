@@ -1,4 +1,4 @@
-"""Small experiments on gradients, memory and learning: the commands probe gradients, probe echo and probe abilities."""
+"""Run small experiments on gradients, memory and learning with `rnnlm probe`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""List training runs, and compare some of them: the command runs."""
+"""List training runs with `rnnlm runs`, and compare some of them."""
 
 import math
 import textwrap

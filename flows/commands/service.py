@@ -1,4 +1,4 @@
-"""Run Prefect, MLflow and a worker on this machine: the commands up, down, status and logs."""
+"""Run Prefect, MLflow and a worker on this machine with `rnnlm up`, `down`, `status` and `logs`."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""List the fields of the pipeline's configuration: the command settings."""
+"""List the fields of the pipeline's configuration with `rnnlm settings`."""
 
 import json
 import textwrap

@@ -34,7 +34,7 @@ class AgainIfBusy:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body = (await receive()).get("body", b"")  # This is the whole body, because BoundedBody has read it.
+        body = (await receive()).get("body", b"")  # BoundedBody has read the whole body, so it is a single message.
         for _ in range(TRIES - 1):
             if await self.is_answered(scope, replayed(body, receive), send):
                 return

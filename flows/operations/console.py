@@ -113,7 +113,7 @@ def set_up_console(detail: Detail) -> None:
         handler.setFormatter(TerminalFormatter(line))
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # Otherwise the handler that sends to Prefect's API would print an error for every line that it cannot send.
+    # Do not print an error for every line that the handler for Prefect's API cannot send.
     logging.raiseExceptions = False
 
 

@@ -43,7 +43,7 @@ def run_flow(
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )
-    if problem:  # The address is that of `rnnlm env`, and no server was started there.
+    if problem:  # `rnnlm env` has set the address, but no server was started there.
         logger.warning("no Prefect server answers at %s (%s); the run uses a temporary one", server, problem)
     elif server:
         try:

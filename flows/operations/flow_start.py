@@ -74,7 +74,7 @@ def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameter
 
 def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
     """Lock the run's file and return the run's configuration. The arguments are those of configuration_of_run."""
-    show_library_lines()  # The process of a worker has not called this function yet.
+    show_library_lines()  # Called again, because the process of a worker has only Prefect's settings of logging.
     shorten_own_errors()
     hold_run_lock()
     check_addresses()  # Checked now, because a trained model could not be registered at a wrong address.
@@ -108,7 +108,7 @@ def hold_run_lock() -> None:
 
 
 def link_to_mlflow(run_url: str | None) -> None:
-    """Show the URL of an MLflow run on the flow run's page, if there is one."""
+    """Show the URL of the MLflow run on the flow run's page. None shows nothing."""
     if run_url:
         create_link_artifact(
             run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"

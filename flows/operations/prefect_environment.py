@@ -23,7 +23,8 @@ VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "TQDM_DISABLE": "1",  # Disable progress bars of other libraries. rnnlm's own bars do not depend on this variable.
     "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # Add rnnlm's log lines to the flow run's log.
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # The default of 20 s is too short on a busy machine.
+    # How long a temporary server may take to start. Prefect's default of 20 s is too short on a busy machine.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     # By default, Prefect keeps leases in memory. After a restart, the concurrency slot of a dead run would stay
     # occupied.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",

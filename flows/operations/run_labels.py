@@ -83,7 +83,7 @@ def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
 
 
 def tag_run(*tags: str) -> None:
-    """Add tags to the current flow run, if there is one and the server answers."""
+    """Add tags to the current flow run. Do nothing outside of a flow run or if the server does not answer."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
         return

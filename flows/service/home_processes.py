@@ -114,7 +114,7 @@ def send(signal: Callable[[], None]) -> None:
 def check_port(port: int, option: str) -> None:
     """Raise ConfigError if another process listens on the port. The message has the name and id of that process."""
     with socket.socket() as probe:
-        # With this option, the port of a server that has just ended counts as free.
+        # With SO_REUSEADDR, the port of a server that has just ended counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

@@ -47,7 +47,7 @@ class NightStatus(Record):
     """The last and the next nightly run of a pipeline schedule, or its last run by hand."""
 
     schedule: str
-    when: str  # The local time of the run, or "" if there was no run.
+    when: str  # The local time of the last run, or "" if the schedule has never run.
     state: str
     # The scores and the decision with its reason, or the whole error. It is "" if Prefect has deleted the event, which
     # happens after 7 days.
@@ -299,7 +299,8 @@ def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
 def model_names(home: Home) -> set[str]:
     if not is_embedded(home):
         return {version.name for version in list_models(home)}
-    names = set(local_model_names(home))  # local_model_names() also returns names with an alias, such as NAME@ALIAS.
+    # The names may include some with an alias, such as NAME@ALIAS, which are left out in the next line.
+    names = set(local_model_names(home))
     return {name for name in names if name.rpartition("@")[0] not in names}
 
 

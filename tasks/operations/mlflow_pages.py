@@ -29,7 +29,7 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
         return "ours"
     address = ui_address(home)
     up = read_json(home.root / "up.json") or {}
-    with home.lock_if_free("up") as free:  # `rnnlm up` holds this lock as long as it is running.
+    with home.lock_if_free("up") as free:  # `rnnlm up` holds the lock `up` as long as it is running.
         is_up = not free and up.get("mlflow_port") == urlsplit(address).port
     login = None
     if is_up:
@@ -44,5 +44,5 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
             trust_env=False,
         )
     except httpx.HTTPError:
-        return "another"  # The program at this port is not MLflow.
+        return "another"  # The program at the port is not MLflow.
     return "ours" if answer.status_code == httpx.codes.OK and mlflow_run_id in answer.text else "another"

@@ -17,7 +17,7 @@ from rnnlm.config.presets import build_config
 from rnnlm.storage.home import digest_of
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = ROOT / "docs" / "reference" / "commands.md"  # This page shows the usage of commands, but no calls.
+GENERATED = ROOT / "docs" / "reference" / "commands.md"  # A page that shows the usage of commands, but no calls.
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {GENERATED})]
 MEASURED_PAGES = sorted((ROOT / "docs" / "explanation").glob("*.md"))
 MEASURED = Path(__file__).with_name("measured_settings.json")
@@ -31,7 +31,7 @@ def commands(page: Path) -> list[str]:
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     found = (match["arguments"] for line in lines if (match := COMMAND.match(line.strip())))
-    # A line with this character is part of a drawing.
+    # A line with the character ─ is part of a drawing.
     return [arguments for arguments in found if "──" not in arguments]
 
 

@@ -167,7 +167,7 @@ def test_an_unchanged_night_says_so_and_publishes_nothing_twice(
 
 
 def shown(key: str) -> StoredArtifact:
-    """Return the latest artifact with this key."""
+    """Return the latest artifact with the key `key`."""
     artifact = Artifact.get(key)
     assert isinstance(artifact, StoredArtifact), key
     return artifact

@@ -77,7 +77,7 @@ def test_a_schedule_of_another_source_has_a_model_of_its_own(
         "Second": {"source": str(third), "name": f"second-{digest_of(str(third))[:8]}"},
     }
 
-    # Allowed, because it is the same text in another place.
+    # The user may give the model's name, if the text has only moved.
     assert main(["schedule", "--corpus", str(other), "--set", "registry.model_name=rnnlm-tickets"]) == 0
     assert corpora(query)["tickets"] == {"source": str(other), "model_name": "rnnlm-tickets"}
 

@@ -21,7 +21,7 @@ CONFIG = CompareConfig(
 @pytest.mark.long
 def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset: DatasetRecord) -> None:
     configs = matched_configs(CONFIG, toy_dataset)
-    # This process has 1 GiB of its own, which must not be counted as memory of the models.
+    # The memory of the test's process, here 1 GiB, must not be counted as memory of the models.
     ballast = np.ones(1 << 27, np.float64)
     costs = compare_costs.fn(configs, toy_dataset, 0.05)
     del ballast

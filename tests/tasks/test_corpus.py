@@ -61,5 +61,6 @@ def test_a_word_vocabulary_has_the_training_words_alone(home: Home, given_splits
     assert (tokenizer.kind, tokenizer.vocabulary_size) == ("word", 4 + 4)
     assert tokenizer.folder.parent == home.tokenizers
     loaded = load_tokenizer(tokenizer.folder)
-    assert loaded.unknown_words("a fox sees a bird") == ["fox", "bird"]  # These words occur only in the held-out files.
+    # "fox" and "bird" occur only in the held-out files.
+    assert loaded.unknown_words("a fox sees a bird") == ["fox", "bird"]
     assert learn_tokenizer.fn(corpus, config).skipped

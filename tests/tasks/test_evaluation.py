@@ -119,7 +119,7 @@ def test_mlflow_away_leaves_the_loss_curve(
     toy_samples: SamplesRecord,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens at this address.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens on port 9 (discard).
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     run = toy_run.model_copy(update={"mlflow_run_id": "0" * 32})
     logged = log_results.fn(run, toy_evaluation, toy_samples)

@@ -190,7 +190,8 @@ def test_gradients_are_stored_reported_and_logged_once(
     url = log_probe.fn(found, TrackingConfig(experiment="probes"))
     again = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
     assert (again.skipped, again.curves) == (True, found.curves)
-    assert log_probe.fn(again, TrackingConfig(experiment="probes")) == url  # Logging again updates the same run.
+    # A second call updates the MLflow run of the first one.
+    assert log_probe.fn(again, TrackingConfig(experiment="probes")) == url
     ((parameters, metrics),) = tracked(tracked_home, "probes")
     assert (parameters["hidden_size"], parameters["dataset_id"]) == ("4", toy_dataset.dataset_id)
     assert len(metrics) == 8  # One metric for each of two nonlinearities with four initializations.
@@ -212,7 +213,7 @@ def test_logging_waits_for_mlflow_and_finishes_what_a_kill_left(
 ) -> None:
     found = probe_echo.fn(ECHO)
     with monkeypatch.context() as away:
-        away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens at this address.
+        away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens on port 9 (discard).
         away.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         assert log_probe.fn(found, TrackingConfig()) is None
     assert f"{found.picture.stem} could not be logged to MLflow" in caplog.text

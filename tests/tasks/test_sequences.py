@@ -22,7 +22,7 @@ def test_each_line_is_a_row_of_shifted_tokens(
     dataset = tokenize_corpus.fn(toy_corpus, toy_tokenizer, SequencesConfig(), force=True)
 
     assert not dataset.skipped
-    assert dataset.dataset_id == toy_dataset.dataset_id  # The id is the same, because text and settings are the same.
+    assert dataset.dataset_id == toy_dataset.dataset_id  # The same text and settings give the same id.
     assert dataset.sequence_counts == {"train": 300, "valid": 40, "test": 40}
     assert dataset.predicted_tokens == {split: LINE_TOKENS * rows for split, rows in dataset.sequence_counts.items()}
     tokenizer = load_tokenizer(dataset.tokenizer_folder)

@@ -26,7 +26,8 @@ def test_minutes_choose_what_is_open_and_nothing_else(
     assert epochs is not None
     assert 0 < tokens <= 3000 * epochs  # The training split has 300 lines of 10 tokens.
     assert chosen.model.hidden_size == 16
-    assert choose_network.fn(config, toy_dataset) == chosen  # The stored speed is used, so the choice is the same.
+    # A second call uses the stored speed, so it makes the same choice.
+    assert choose_network.fn(config, toy_dataset) == chosen
 
 
 @pytest.mark.long
@@ -42,7 +43,7 @@ def test_a_finished_run_is_tracked_once_in_a_store_that_lacks_it(
     with reaching_mlflow(tracked_home) as client:
         sent = client.get_run(first.mlflow_run_id)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
-    monkeypatch.chdir(tmp_path)  # MLflow stores the artifacts of this store below the current folder.
+    monkeypatch.chdir(tmp_path)  # MLflow stores the artifacts of a SQLite store below the current folder.
     for run in (train_model.fn(config, toy_dataset), train_model.fn(config, toy_dataset)):
         assert run.skipped
         with reaching_mlflow(tracked_home) as client:

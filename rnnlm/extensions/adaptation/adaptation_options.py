@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 DYNAMIC: dict[str, Any] = DynamicConfig.model_fields
 CACHE: dict[str, Any] = CacheConfig.model_fields
-TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}  # These settings are chosen by --tune.
+# The settings that --tune chooses, for each adaptation.
+TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}
 
 
 class AdaptationOptions(Section):

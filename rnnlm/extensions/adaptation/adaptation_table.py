@@ -142,7 +142,7 @@ def measure_adaptations(
     if cache:
         rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
     if dynamic and cache:
-        # This row reuses the settings of the two rows above. The combination is not tuned again.
+        # The combination is not tuned again. It uses the settings of the rows "dynamic" and "cache".
         rows.append(variant("dynamic + cache", mixed(*adapted, cache.share), {}))
     if wanted.kneser_ney:
         counts, _ = count_training_split(dataset, COMPARED_ORDER)

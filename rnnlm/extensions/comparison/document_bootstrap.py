@@ -39,7 +39,7 @@ class Documents:
     """The documents of a split. Each field is an array of shape (documents,)."""
 
     first_tokens: np.ndarray  # The index of each document's first token among the split's predicted tokens.
-    last_tokens: np.ndarray  # The index after each document's last token, in the same numbering.
+    last_tokens: np.ndarray  # The index after each document's last token among the split's predicted tokens.
     byte_counts: np.ndarray
     restoration_nats: np.ndarray
 

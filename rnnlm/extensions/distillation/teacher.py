@@ -34,7 +34,7 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 DRAWS_PER_TOKEN = 8
-ROWS_AT_ONCE = 64  # The teacher computes the targets of this many sentences at once.
+ROWS_AT_ONCE = 64  # The number of sentences for which the teacher computes targets at once.
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
             f"training.teacher.run={run_id}: it was trained on dataset {facts['dataset_id'][:12]}, and this run has "
             f"{dataset.dataset_id[:12]};\ntrain the teacher on the same text, with the same tokenizer and sequences"
         )
-    # This is None for an ensemble, whose configuration has no kind.
+    # The kind is None for an ensemble, whose configuration has none.
     kind = read_json(folder / "model" / "config.json").get("kind")
     if kind is not None and not kind_of(kind).is_trained:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Choose whether a run is trained in other processes or in this one."""
+"""Choose if a run is trained in other processes or in the current one."""
 
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.extensions.distributed.distributed_config import DistributedConfig

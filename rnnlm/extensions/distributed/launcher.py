@@ -36,13 +36,13 @@ from rnnlm.training.history import Tracker
 from rnnlm.training.job import PROCESSES, STORE, Job, TrainingResult
 
 logger = logging.getLogger(__name__)
-# This module and worker.py avoid importing torch. The import takes seconds, in every process that a restart begins.
+# launcher.py and worker.py avoid importing torch. The import takes seconds, in every process that a restart begins.
 
 # An environment variable. If it is set, a process exits at the end of its standard input, because its launcher has
 # ended.
 WATCH_STDIN = "RNNLM_WATCH_STDIN"
-LOG_MARK = "@rnnlm "  # A worker prints its log records as JSON after this prefix.
-JOB_FILE, RESULT_FILE = "job.json", "result.json"  # These files are in the folder PROCESSES of a run.
+LOG_MARK = "@rnnlm "  # The prefix of a worker's log records, which are printed as JSON.
+JOB_FILE, RESULT_FILE = "job.json", "result.json"  # The names of two files in the folder PROCESSES of a run.
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
 # How long workers have to write a checkpoint and end. Prefect kills a process 30 s after its first signal.
@@ -86,7 +86,7 @@ class Launch:
     def environment(self, stores: Path) -> dict[str, str]:
         defaults = {
             "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.processes)),
-            # Without this, a restarted worker connects to the store of the dead one.
+            # With a shared store, a restarted worker would connect to the store of the dead one.
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
         if self.nodes == 1:
@@ -253,7 +253,7 @@ def stop_processes(process: "subprocess.Popen[str]") -> None:
         process.kill()
         process.wait()
     assert process.stdin is not None
-    process.stdin.close()  # This ends a worker that has outlived its launcher.
+    process.stdin.close()  # Closing standard input ends a worker that has outlived its launcher.
 
 
 def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:

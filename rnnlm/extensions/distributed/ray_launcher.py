@@ -61,7 +61,7 @@ def run_workers(path: Path, lease: Lease) -> None:
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     training = job.training
     resources = connect()
-    # This handler replaces the one that Ray has installed.
+    # stop() replaces the handler that Ray has installed.
     signal.signal(signal.SIGTERM, lambda number, frame: stop(lease))
     distributed = DistributedConfig.of(training)
     processes = distributed.processes
@@ -125,7 +125,7 @@ def stop(lease: Lease) -> None:
     If a worker has failed, kill all workers, because the others would wait for it.
     """
     if any(error["is_rnnlm_error"] for error in read_worker_errors(lease.path.parent)):
-        os._exit(1)  # When this process ends, Ray ends the workers.
+        os._exit(1)  # Ray ends the workers when the launcher's process ends.
     lease.give_back()
 
 

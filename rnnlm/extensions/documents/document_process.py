@@ -63,7 +63,7 @@ class DocumentProcess:
                 env=os.environ | {"PYTHONPATH": python_path()},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # Ctrl-C on the terminal reaches only the command, which stops this process.
+                # In a session of its own, the process receives no Ctrl-C from the terminal. The command stops it.
                 start_new_session=True,
             )
             atexit.unregister(self.stop)

@@ -22,9 +22,9 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 
-NEVER = -99.0  # In ARPA files, this number stands for the logarithm of a probability of 0.
+NEVER = -99.0  # The number that stands for the logarithm of a probability of 0 in ARPA files.
 SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
-UNKNOWN_IN_CAPITALS = "<UNK>"  # KenLM reads this word as <unk>.
+UNKNOWN_IN_CAPITALS = "<UNK>"  # Another spelling of <unk>, which KenLM reads as <unk>.
 NGRAMS_AT_ONCE = 1 << 18
 
 

@@ -38,7 +38,7 @@ class RnnlmConfig(PretrainedConfig):
     backend: Backend = "fused"
     diagonal: bool = False  # True if the recurrent matrix U is diagonal and stored as a vector.
     residual: bool = False  # True if there are pre-norm residual connections between layers.
-    branch_scale: float = 1.0  # The output of a residual layer is multiplied by this factor.
+    branch_scale: float = 1.0  # The factor by which the output of a residual layer is multiplied.
     tie_word_embeddings: bool = False
     one_hot: bool = False  # True if the embedding is the identity matrix and not trained.
     heads: int | None = None  # The number of heads of a Transformer or an xLSTM.
@@ -151,7 +151,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         before = self.language_model.head.bias.clone()
         embedding = super().resize_token_embeddings(*arguments, **settings)
         self.language_model.head.bias[len(before) :] = before.mean()
-        # _init_weights also adapts never_predicted to the new number of tokens.
+        # Called again, because never_predicted must have the new number of tokens.
         self._init_weights(self.language_model)
         return embedding
 

@@ -26,7 +26,7 @@ from rnnlm.storage.home import atomic_file, write_json
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 
-# These files are written to the folder of the ONNX file.
+# The names of the files next to the ONNX file.
 TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"
 # Larger models are refused, because the exporter would write a part of their weights to a second file.
 LARGEST_BYTES = 1 << 30
@@ -136,7 +136,7 @@ def build_program(model: LanguageModel) -> Any:
     level = logger.level
     logger.setLevel(logging.ERROR)  # The exporter prints a warning for every graph, so only errors are logged.
     try:
-        # torch warns that both inputs share the batch axis, which is intended.
+        # Ignore torch's warning that both inputs share the batch axis, which is intended.
         with warnings.catch_warnings(action="ignore"):
             return torch.onnx.export(
                 OneStep(model).eval(),

@@ -90,7 +90,7 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
     """
     task = {
         "task": f"file-{corpus.name}",
-        "dataset_path": "text",  # `datasets` reads text files with the loader of this name.
+        "dataset_path": "text",  # The name of the loader with which `datasets` reads text files.
         "dataset_kwargs": {
             "data_files": {"test": str(corpus.folder / corpus.files["text"])},
             "sample_by": "document",

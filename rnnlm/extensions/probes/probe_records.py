@@ -113,13 +113,13 @@ class ProbeComparison(StageRecord):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of this result that are logged to MLflow."""
+        """The files that are logged to MLflow for this comparison."""
         return self.figures, self.picture
 
     @property
     @abstractmethod
     def series(self) -> MetricSeries:
-        """The metrics of this result that are logged to MLflow."""
+        """The metrics that are logged to MLflow for this comparison."""
 
 
 class GradientComparison(ProbeComparison):

@@ -44,10 +44,10 @@ from rnnlm.storage.stages import STAGE_VERSIONS, stage
 logger = logging.getLogger(__name__)
 # The number of input bytes for each process. A process needs 5 to 10 s to start, and scores less than 1 MB per second.
 SCORED_BYTES_A_PROCESS = 16 << 20
-# These fields of ScoringConfig affect the scores. The other fields are about input, output and reporting.
+# The fields of ScoringConfig that affect the scores. Other fields are about input, output and reporting.
 CHANGES_THE_SCORES = {
     *("query", "column", "id_column", "encoding", "quoting", "document", "keep_text", "surprising_tokens"),
-    *("batch_size", "shard_documents"),  # These two fields affect the rounding of the scores.
+    *("batch_size", "shard_documents"),  # batch_size and shard_documents affect the rounding of the scores.
 }
 
 

@@ -24,7 +24,7 @@ from rnnlm.storage.sql_statements import literal, statement
 
 PROVENANCE = b"rnnlm"  # The key of the provenance in the metadata of a Parquet file.
 SCORES_SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
-# These columns have many repeated values, so Parquet encodes them with a dictionary.
+# Columns with many repeated values, which Parquet encodes with a dictionary.
 REPEATED_TEXTS = ["source", "surprising.list.element.token"]
 Provenance = dict[str, Any]
 

@@ -83,7 +83,7 @@ def with_members(line: str, members: Mapping[str, str]) -> str:
     The values of `members` are JSON.
     """
     added = dict(members)
-    # Otherwise the object has none of these members, because the line contains neither the names nor a \u escape.
+    # A line without the names and without a \u escape has none of the members.
     if any(name in line for name in members) or "\\u" in line:
         parts, end = [], 0
         for name, start, stop in member_values(line):

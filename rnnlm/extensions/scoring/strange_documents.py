@@ -41,7 +41,7 @@ class StrangeDocument(Record):
     text: str
     bits_per_byte: float
     deviations: float  # The deviation of the bits per byte or of the number, in median absolute deviations.
-    documents: int  # The number of documents that are strange in this way.
+    documents: int  # The number of documents that are strange in the same way as this one.
     number: UnusualNumber | None  # The unusual number, or None if the wording of the document is strange.
     # Ranges (start, end) in the text, in order: the range of the number, or those of the words with the highest loss.
     marks: tuple[tuple[int, int], ...]

@@ -197,7 +197,7 @@ async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel])
             # Serialize directly, because FastAPI would first validate the message again, field by field.
             text = await asyncio.to_thread(task.result().model_dump_json)
             return Response(text, media_type="application/json")
-        return Response(status_code=CLIENT_CLOSED)  # The client is gone, so only the metrics see this response.
+        return Response(status_code=CLIENT_CLOSED)  # The client is gone, so the response only counts in the metrics.
     finally:
         for each in (task, gone):
             each.cancel()

@@ -42,7 +42,7 @@ def uvicorn_server(service: Service) -> uvicorn.Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            # When this limit is reached, further connections get status 503.
+            # The number of connections at which further ones get status 503.
             limit_concurrency=config.maximum_connections,
             timeout_graceful_shutdown=config.drain_seconds,
         )

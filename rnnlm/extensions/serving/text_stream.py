@@ -21,8 +21,8 @@ class IncrementalDecoder:
         """Begin a text. After a prompt, the first token also adds the space that separates it from the prompt."""
         self.tokenizer = tokenizer
         self.ids = list(prompt_ids[-PROMPT_TOKENS:])
-        self.context = 0  # Ids before this index are no longer needed.
-        self.written = len(self.ids)  # Ids before this index were already returned or belong to the prompt.
+        self.context = 0  # The index of the first id that is still decoded, as context.
+        self.written = len(self.ids)  # The number of ids whose text was returned or belongs to the prompt.
 
     def add(self, token_id: int) -> str:
         """Return the text that the token adds, or "" while its character is incomplete."""

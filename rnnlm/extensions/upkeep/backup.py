@@ -139,7 +139,7 @@ def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None
                 closing(sqlite3.connect(snapshot)) as target,
             ):
                 source.backup(target)
-                # This mode gives a single file, without a log next to it.
+                # The journal mode `delete` gives a single file, without a write-ahead log next to it.
                 target.execute("pragma journal_mode = delete")
                 (found,) = target.execute("pragma quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:

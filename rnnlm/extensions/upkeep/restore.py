@@ -24,7 +24,7 @@ from rnnlm.storage.home import Home, atomic_file, digest_of, expanded, file_dige
 from rnnlm.storage.records import Record
 from rnnlm.tracking.stored_locations import move_locations
 
-RESTORING = ".restoring.json"  # The name of the file that marks a home whose restore is not complete.
+RESTORING = ".restoring.json"  # The name of the file that marks an rnnlm home whose restore is not complete.
 
 
 class RestoreRecord(Record):
@@ -130,7 +130,7 @@ def write_pieces(archive: Path, file: BackedUpFile, target: Path) -> None:
 
 
 def check_home(home: Home, identity: dict[str, str]) -> None:
-    """Raise HomeError if the home is not empty, unless it has an unfinished restore of the same backup."""
+    """Raise HomeError if the rnnlm home is not empty, unless it has an unfinished restore of the same backup."""
     if read_json(home.root / RESTORING) == identity:
         return
     places = ("corpora", "datasets", "runs", "artifacts", MLFLOW_DATABASE, PREFECT_DATABASE)

@@ -128,7 +128,7 @@ def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
         return float(json.loads(capsys.readouterr().out)["perplexity"])
 
     monkeypatch.chdir(tmp_path)
-    assert perplexity() == own  # There is no file at this path, so the run's own text is measured.
+    assert perplexity() == own  # The path names no file here, so the run's own text is measured.
     (tmp_path / "texts").mkdir()
     for split in ("train", "valid", "test"):
         (tmp_path / "texts" / f"{split}.txt").write_text("quite another text\n" * 100)

@@ -41,7 +41,7 @@ class BusyAtFirst:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": message["body"]})
         if status == 503:
-            # Starlette raises the exception again for the server's log.
+            # As Starlette does for the server's log, after it has answered 503.
             raise sqlite3.OperationalError("database is locked")
 
 

@@ -90,7 +90,7 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     assert state.is_crashed()
     assert str(state.message).startswith(f"Interrupted {ATTEMPTS + 1} times in a row without any progress")
     timestamp = state.timestamp
-    resume_interrupted(client, home)  # The second call must not report the run again.
+    resume_interrupted(client, home)  # The run was already given up, so a second call must not report it again.
     again = client.read_flow_run(last.id).state
     assert again is not None
     assert again.timestamp == timestamp
@@ -133,7 +133,7 @@ def test_a_run_with_unknown_parameters_has_failed_and_is_not_started_again(
     client.delete_flow_run(run.id)
     crashed: State[None] = Crashed(message="Process exited with status code: 1. Process exited with a general error.")
     client.set_flow_run_state(given.id, crashed, force=True)
-    fail_with_unknown_parameters(pipeline_flow, given, crashed)  # Prefect's worker makes the same call.
+    fail_with_unknown_parameters(pipeline_flow, given, crashed)  # Prefect's worker calls the function in the same way.
     state = client.read_flow_run(given.id).state
     assert state is not None
     if problem is None:

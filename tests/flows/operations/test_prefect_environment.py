@@ -41,7 +41,7 @@ def test_a_logging_yml_in_the_home_is_not_run(home: Home, tmp_path: Path) -> Non
     assert not (tmp_path / "made").exists()
 
 
-ELSEWHERE = "http://127.0.0.1:9/api"  # There is no server at this address.
+ELSEWHERE = "http://127.0.0.1:9/api"  # An address at which no server listens.
 PROJECT_FILES: dict[str, bytes | None] = {  # Files of other programs of the user. None stands for a folder.
     ".env": f"database=abc\nserver=x\nPREFECT_API_URL={ELSEWHERE}\nPREFECT_PROFILES_PATH=x.toml\n".encode(),
     ".env in Latin-1": b"NAME=J\xfcrgen\nSECRET=\xff\xfe\n",
@@ -107,7 +107,7 @@ def test_what_the_user_has_set_wins(home: Home, monkeypatch: pytest.MonkeyPatch)
 def test_a_proxy_is_not_asked_for_the_servers_of_the_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "example.org")
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # No proxy listens at this address.
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # An address at which no proxy listens.
     for _ in range(2):
         set_environment(home)
     assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost,::1"
@@ -118,13 +118,13 @@ def test_a_proxy_is_not_asked_for_the_servers_of_the_home(home: Home, monkeypatc
         server.shutdown()
 
 
-DEAD = "127.0.0.1:9"  # No process listens at this address.
+DEAD = "127.0.0.1:9"  # An address at which no process listens.
 PROXIES = [
     {"http_proxy": f"http://{DEAD}", "https_proxy": f"http://{DEAD}"},
     {"ALL_PROXY": f"socks5://{DEAD}"},
     {"all_proxy": f"socks5h://name:secret@{DEAD}"},
     {"ALL_PROXY": f"socks4://{DEAD}"},
-    {"ALL_PROXY": f"socks://{DEAD}"},  # GNOME sets this form.
+    {"ALL_PROXY": f"socks://{DEAD}"},  # GNOME sets ALL_PROXY in this form.
     {"ALL_PROXY": f"SOCKS5://{DEAD}"},
     {"ALL_PROXY": DEAD},
     {"HTTP_PROXY": f"socks5://{DEAD}"},
@@ -160,7 +160,7 @@ def test_every_library_asks_loopback_without_a_proxy(
                     environment.delenv(name, raising=False)
                 for name, value in (proxies | excepted).items():
                     environment.setenv(name, value)
-                # Once for the command itself, and once for a process that it starts.
+                # Once for the command, and once for a process that the command starts.
                 for _ in range(2):
                     set_environment(home)
                 address = f"http://{'localhost' if excepted else '127.0.0.1'}:{server.server_port}"
@@ -249,4 +249,5 @@ def test_a_shell_reads_what_env_prints(
     script = f'{capsys.readouterr().out}\necho "$PREFECT_HOME"; echo "$PREFECT_API_URL"'
     shell = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True, check=True)
     assert shell.stdout.splitlines() == [f"{Path(strange).resolve()}/prefect", "http://127.0.0.1:4321/api"]
-    assert (Path(strange) / "prefect").is_dir()  # `prefect server start` does not create this folder.
+    # The folder must exist, because `prefect server start` does not create it.
+    assert (Path(strange) / "prefect").is_dir()

@@ -88,7 +88,7 @@ def test_an_alarm_that_a_library_swallows_is_repeated(monkeypatch: pytest.Monkey
     [
         (RuntimeError("unexpected"), 3),
         (FetchError("the server is overloaded"), 3),
-        (CorpusError("the text is empty"), 1),  # A retry would not help, because only the user can fix this error.
+        (CorpusError("the text is empty"), 1),  # Only the user can fix a CorpusError, so the run is not retried.
     ],
 )
 @pytest.mark.long

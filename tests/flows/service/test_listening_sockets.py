@@ -29,7 +29,7 @@ READ = {"prefect": "/api/flow_runs/filter", "mlflow": "/api/2.0/mlflow/experimen
 WRITE = {"prefect": "/api/variables/", "mlflow": "/api/2.0/mlflow/registered-models/create"}
 FOREIGN_ORIGINS = {
     "prefect": ("https://example.org", "http://example.org:4200", "http://127.0.0.1:1", "null"),
-    # There is no loopback address in this list, because MLflow accepts pages of every loopback port.
+    # MLflow accepts pages of every loopback port, so the list has no loopback address.
     "mlflow": ("https://example.org", "http://example.org:5000", "null"),
 }
 BODY = {"prefect": {"name": "a", "value": 1}, "mlflow": {"name": "a"}}

@@ -44,7 +44,7 @@ def test_the_filter_keeps_sentences_of_the_grammar(score: Score, tmp_path: Path,
     assert [text for _, text in kept] == [LINES[place] for place in places]
     assert set(range(6)) <= set(places)  # The first six lines are sentences of the grammar.
     assert LINES.index("") not in places
-    assert LINES.index("the dog .") not in places  # "the dog ." is too short for this query.
+    assert LINES.index("the dog .") not in places  # The query leaves out short texts such as "the dog .".
 
 
 @pytest.mark.parametrize("ending", ["parquet", "duckdb"])
@@ -56,6 +56,6 @@ def test_the_ranking_begins_with_the_strangest_and_says_why(score: Score, tmp_pa
     assert {document for document, _, _, _ in ranked[:3]} == {
         LINES.index("the zebra likes the cat near the house ."),  # "zebra" is not in the vocabulary.
         LINES.index("river the the near . fox dog"),
-        LINES.index("the dog ."),  # No sentence of the training text ends in this way.
+        LINES.index("the dog ."),  # No sentence of the training text ends with "dog .".
     }
     assert all(len(tokens) == min(5, len(text.split()) + 1) for _, _, tokens, text in ranked)

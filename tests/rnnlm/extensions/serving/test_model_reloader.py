@@ -125,7 +125,7 @@ def test_the_model_stays_while_the_registry_is_unavailable(
 ) -> None:
     crown()
     reloader = ModelReloader(resolve_reference(tracked_home, NAME), poll_seconds=0.01)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens on this port (discard).
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens on port 9 (discard).
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     reloader.start()
     wait_until(lambda: reloader.failures > 0)

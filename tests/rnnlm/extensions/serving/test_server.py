@@ -56,9 +56,9 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
 def test_idle_connections_are_closed_and_others_get_in(toy_model: Path) -> None:
     with serving(toy_model, maximum_connections=8, maximum_header_seconds=0.5) as live:
         idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(12)]
-        # This connection is idle after a complete request.
+        # The first connection is idle after a complete request.
         idle[0].sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        idle[1].sendall(b"GET /health HTTP/1.1\r\nHost: ")  # This request is never complete.
+        idle[1].sendall(b"GET /health HTTP/1.1\r\nHost: ")  # The request of the second connection is never complete.
         assert live.client.get("/health").status_code == 503
         time.sleep(0.3)
         idle[1].sendall(b"1")

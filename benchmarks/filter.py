@@ -1,4 +1,4 @@
-"""Measure how well and how fast bits per byte separate text like the model's from other text.
+"""Measure how well and how fast bits per byte separate text of the model's kind from other text.
 
     python benchmarks/filter.py MODEL OTHER [--lines 2000] [--megabytes 4]
 

@@ -172,7 +172,7 @@ class Nights:
             raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
 
     def history_bytes(self) -> int:
-        """Return the size of the histories of unfinished runs, which grows during training."""
+        """Return the total size of the unfinished runs' histories. It grows during training."""
         return sum(
             path.stat().st_size
             for path in self.home.runs.glob("*/history.jsonl")

@@ -20,10 +20,10 @@ PAGE = (ROOT / "docs" / "how-to" / "team.md").read_text(encoding="utf-8")
 NAME = re.compile(r"\b(?:RNNLM|PREFECT|MLFLOW|POSTGRES|MINIO|PG|AWS|OMP|HF)_?[A-Z][A-Z0-9_]+\b|\bDO_NOT_TRACK\b")
 IMAGE = re.compile(r"registry\.example\.org/rnnlm:[\w.-]+")
 OTHER_TOOLS = {  # Environment variables of other tools, which cannot be checked here.
-    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # The image of PostgreSQL reads these variables.
-    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # libpq reads these variables.
+    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # Environment variables that the image of PostgreSQL reads.
+    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # Environment variables that libpq reads.
     *("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"),
-    # botocore reads these variables.
+    # Environment variables that botocore reads.
     *("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     *("OMP_NUM_THREADS", "DO_NOT_TRACK", "HF_HUB_DISABLE_TELEMETRY"),
 }

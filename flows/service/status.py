@@ -255,7 +255,7 @@ def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return why the data checks stopped the run, or their warnings.
+    """Return why the data checks stopped the run, or the warnings of the checks.
 
     An example is `toy · smoke · 23 Nov 02:00 stopped: …`.
     """

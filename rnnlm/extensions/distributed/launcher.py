@@ -113,7 +113,7 @@ class RayLaunch(Launch):
         return [sys.executable, *self.program]
 
     def environment(self, stores: Path) -> dict[str, str]:
-        # With these settings, Ray prints all lines of the workers, and begins each with a prefix without colour.
+        # Let Ray print all lines of the workers, each after a prefix without colour.
         output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}
         return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
 

@@ -1,7 +1,7 @@
 """Store an ensemble of finished runs as a new run. Only the weights of the mixture are fitted, not the networks.
 
-RUN/config.json, started.json configuration and dataset of the first member RUN/model/, run.json, COMPLETE as in a
-training run, with all networks and the n-gram model in one folder
+RUN/config.json, started.json   configuration and dataset of the first member
+RUN/model/, run.json, COMPLETE  as in a training run, with all networks and the n-gram model in one folder
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The commands `rnnlm runs` and `rnnlm runs compare`."""
+"""`rnnlm runs` lists training runs, and `rnnlm runs compare` compares some of them."""
 
 import json
 import os

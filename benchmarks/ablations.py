@@ -1,10 +1,10 @@
-"""Measure the gain of each ingredient of a preset by training the preset with this ingredient changed.
+"""Measure the gain of each ingredient of a preset by training the preset without it.
 
     python benchmarks/ablations.py CORPUS --home FOLDER [--preset ptb] [--epochs 8] [--only NAME …] [--set S.F=V …]
 
 Each row is a real training run without Prefect and MLflow, with the preset's schedule stretched over `epochs`. All runs
-are kept in the home. Finished runs are read again and interrupted ones continue, so the table may be computed in
-several sessions. Perplexities are those of the full softmax on whole splits.
+are kept in the rnnlm home FOLDER. Finished runs are read again and interrupted ones continue, so the table may be
+computed in several sessions. Perplexities are those of the full softmax on whole splits.
 """
 
 import argparse
@@ -12,7 +12,8 @@ import logging
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
+# Find rnnlm in this checkout, even if it is not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from untracked import untracked
 
@@ -24,10 +25,10 @@ from rnnlm.storage.home import Home
 from rnnlm.training.history import HISTORY, read_measurements
 from rnnlm.training.training_run import run_training
 
-# Each entry is a change of the preset, with its own row in the table. A change that the preset already has is left out.
+# The rows of the table, each with its changes of the preset. A row whose changes the preset already has is left out.
 ABLATIONS: dict[str, list[str]] = {
     "the preset": [],
-    "seed 1": ["training.seed=1"],  # This row shows how much of a difference is due to chance.
+    "seed 1": ["training.seed=1"],  # Another seed shows which differences may be due to chance.
     "seed 2": ["training.seed=2"],
     "no tying": ["model.tie_embeddings=false"],
     "no locked dropout": [f"training.dropout.{where}=0" for where in ("inputs", "layers", "outputs")],
@@ -88,7 +89,7 @@ def main() -> None:
     for name in options.only:
         config = build_config(options.preset, [*shared, *ABLATIONS[name]], options.corpus)
         if config == preset and ABLATIONS[name]:
-            continue  # The preset already has this change.
+            continue  # The preset already has the changes of this row.
         valid, test, minutes = measure(Home(options.home), config)
         first = first or valid
         print(f"| {name} | {valid:.2f} | {test:.2f} | {valid / first:.3f} | {minutes:.1f} |", flush=True)

@@ -2,10 +2,10 @@
 
 python benchmarks/batch_sizes.py [CORPUS] [--sizes 1 4 16 64 128] [--rates …] [--seconds 30] [--picture FILE.png]
 
-The noise is the squared distance between a batch's gradient and the gradient of the whole sample, relative to the
-squared norm of the latter. It is measured at the weights after a short training. Each size is then trained with the
-exact loss at each learning rate, twice: on as many tokens as the slowest size processes in `seconds`, and on as many as
-the size itself processes in `seconds` at its measured speed. The table shows the best rate.
+The noise is the squared distance between a batch's gradient and the gradient of a large sample of the text, divided by
+the squared norm of the sample's gradient. It is measured at the weights after a short training. Each size is then
+trained with the exact loss at each learning rate, twice: on as many tokens as the slowest size processes in `seconds`,
+and on as many as the size itself processes in `seconds` at its measured speed. The table shows the best rate.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from rnnlm.training.training_speed import training_speed
 
 CPU = torch.device("cpu")
 SPEED_SECONDS = 5.0
-# The pool's mean gradient stands for that of the whole text. It has this many batches of this many sentences.
+# The number of batches in the large sample of the text, and the number of sentences in each of them.
 POOL_BATCHES, LARGEST_BATCH = 24, 128
 COLOURS = (RED, ORANGE, GREEN, BLUE, BROWN)
 
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=[5e-4, 1e-3, 2e-3, 4e-3, 8e-3])
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--picture", type=Path)
-    # This option is for the process whose memory is measured.
+    # For internal use, in the process whose memory is measured.
     parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.home:

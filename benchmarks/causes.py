@@ -2,7 +2,7 @@
 
 python benchmarks/causes.py TEXT --home FOLDER [--picture FILE.png] [--epochs 1]
 
-The textbook names all three causes. Every 40 lines of TEXT become one document, so that a context can be longer than a
+A textbook names these three causes. Every 40 lines of TEXT become one document, so that a context can be longer than a
 sentence. The compared networks have as many parameters as an Elman network of a given number of units, and are trained
 on the same tokens:
 
@@ -44,7 +44,7 @@ ROW_TOKENS = 32 * 60  # The number of tokens per batch, whatever the length of t
 
 
 class Costs:
-    """The losses in nats of each test document under a network."""
+    """The losses of the test documents under networks that are trained when they are needed."""
 
     def __init__(self, text: Path, home: Home, epochs: int) -> None:
         self.home, self.epochs = home, epochs
@@ -55,7 +55,7 @@ class Costs:
         self.byte_counts = np.zeros(0)
 
     def of(self, kind: ModelKind, units: int, context: int) -> np.ndarray:
-        """Return the losses of the documents in nats, (documents,)."""
+        """Return the losses of the documents under a network in nats, (documents,)."""
         config = self.config_of(units, context)
         dataset = prepare_dataset(self.home, config)
         compared = CompareConfig(pipeline=config, models=COMPARED)
@@ -101,9 +101,9 @@ def main() -> None:
 
 
 def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[ModelKind, dict[int, np.ndarray]]:
-    """Return the losses of documents in nats by kind and value.
+    """Return the losses of documents in nats by kind of network and value, and print a table.
 
-    Each trial has the value to show, the number of units and the context.
+    A trial is the shown value, the number of units and the context.
     """
     found: dict[ModelKind, dict[int, np.ndarray]] = {kind: {} for kind in COMPARED}
     print(f"\n| {title} | " + " | ".join(NAMES[kind] for kind in COMPARED) + " |\n|" + "---|" * (1 + len(COMPARED)))
@@ -116,7 +116,7 @@ def table(costs: Costs, title: str, trials: list[tuple[int, int, int]]) -> dict[
 
 
 def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
-    """Return the accuracy of recalling the first symbol at the end of a row, by kind and for each length of rows."""
+    """Return the accuracies of recalling the first symbol at the end of a row, by kind, for each length of rows."""
     config = AbilitiesConfig(kinds=COMPARED, tasks=("echo",), seeds=1)
     print("\n| row of `echo` | " + " | ".join(map(str, config.lengths)) + " |\n|" + "---|" * (1 + len(config.lengths)))
     found = {}
@@ -127,7 +127,7 @@ def memory_table(home: Home) -> dict[ModelKind, tuple[float, ...]]:
 
 
 def print_causes(costs: Costs, contexts: dict[ModelKind, Any], sizes: dict[ModelKind, Any]) -> None:
-    """Print by how many bits per byte each remedy improves the Elman network."""
+    """Print by how many bits per byte each remedy improves the Elman network, such as a longer context."""
     elman = contexts["elman"]
     remedies = {
         f"context of {CONTEXTS[1]} → {CONTEXTS[-1]} tokens": (elman[CONTEXTS[1]], elman[CONTEXTS[-1]]),
@@ -163,7 +163,7 @@ def draw(
         axes.set_xticks(list(found["elman"]), [str(value) for value in found["elman"]], minor=False)
         axes.minorticks_off()
         set_titles(axes, title, x, "bits per byte, test split")
-    # Two lines coincide, so their markers have different sizes to keep both visible.
+    # Two of the lines coincide. Markers of different sizes keep both visible.
     for kind, size in zip(COMPARED, (11, 7, 7), strict=True):
         panels[2].semilogx(AbilitiesConfig().lengths, memory[kind], color=colour_of(kind), marker="o", markersize=size)
     panels[2].set_xticks(AbilitiesConfig().lengths, list(map(str, AbilitiesConfig().lengths)))

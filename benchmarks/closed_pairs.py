@@ -52,7 +52,7 @@ def print_row(name: str, lines: Iterable[str]) -> None:
 
 
 def closes_brackets(line: str) -> bool:
-    """Return True if every bracket of the line is closed by a bracket of its own kind, the last one opened first."""
+    """Return True if each bracket of the line is closed by one of its own kind, in the reverse order of opening."""
     opened: list[str] = []
     for character in line:
         if character in CLOSING.values():

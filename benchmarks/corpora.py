@@ -2,9 +2,9 @@
 
 python benchmarks/corpora.py CORPUS [CORPUS …] [-- OPTIONS OF rnnlm run]
 
-The figures are for README and perplexity.md. With `-- --seeds 3`, perplexities are means over three seeds with the 95 %
-interval of the mean, and bits per byte are means. The column `training` is then the time of the first seed, and `whole
-run` that of all seeds.
+The figures are for README and perplexity.md. With `-- --seeds 3`, the table shows mean perplexities over three seeds
+with the 95 % interval of the mean, and mean bits per byte. The column `training` is then the time of the first seed,
+and `whole run` that of all seeds.
 """
 
 import json
@@ -31,7 +31,7 @@ def measure(corpus: str, options: list[str], home: str) -> dict[str, Any]:
 
 
 def scores_of(facts: dict[str, Any]) -> list[tuple[str, float]]:
-    """Return test perplexity and bits per byte of network and mixture, as means if there are several seeds."""
+    """Return the test perplexity and bits per byte of network and mixture. With several seeds, these are means."""
     if facts["seeds"]:
         means = [score for score in facts["seeds"]["scores"] if score["split"] == "test"]
         return [(f"{m['mean_perplexity']:.1f} ± {m['margin']:.1f}", m["mean_bits_per_byte"]) for m in means]

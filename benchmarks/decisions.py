@@ -3,11 +3,11 @@
     python benchmarks/decisions.py ../shared/data/brown.txt [--nights 10] [--only log dialogue] [--equal 200]
 
 TEXT has one sentence per line. Each layout is written from it, generated (a log), or taken from this Python's library
-(code). Each layout has a home and a registry of its own, and its text grows from run to run. The models are n-gram
-models, so that a nightly run takes seconds. All other stages are as usual: dataset, evaluation, registration and
-comparison with the champion. Afterwards, the losses of the last run are adjusted to those of two equally good models,
-and held-out text is drawn from them repeatedly, to measure how often one model is called better. This may happen in at
-most 5 % of the cases.
+(code). Each layout has an rnnlm home and a registry of its own, and its text grows from run to run. The models are
+n-gram models, so that a nightly run takes seconds. All other stages are as usual: dataset, evaluation, registration and
+comparison with the champion. Afterwards, the losses of the last run's two models are adjusted until both models are
+equally good, and held-out text is drawn repeatedly, to measure how often one model is nevertheless called better. This
+may happen in at most 5 % of the cases.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.storage.sql_statements import statement
 
 Sentences = list[str]
-RUN = 5  # Lines are drawn in runs of this many consecutive lines.
+RUN = 5  # The number of consecutive lines that are drawn together.
 COUNTS = ["model.kind=kneser-ney", "generation.prompts=[]", "evaluation.splits=[valid,test]", "training.device=cpu"]
 SPEAKERS = ("ANNA", "BORIS", "CLARA", "DAVID")
 EVENTS = ("INFO request {} took {} ms", "WARN queue {} holds {} jobs", "INFO user {} logged in from port {}",
@@ -42,7 +42,7 @@ EVENTS = ("INFO request {} took {} ms", "WARN queue {} holds {} jobs", "INFO use
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a text, and its number of sentences in the first and in the last run."""
+    """The layout of a text, and the text's number of sentences in the first and in the last nightly run."""
 
     write: Callable[[Path, Sentences], None]
     first: int
@@ -59,7 +59,7 @@ def newest_first(path: Path, sentences: Sentences) -> None:
 
 
 def scattered(path: Path, sentences: Sentences) -> None:
-    """Write new lines between the old ones, which keep their order."""
+    """Write the lines so that new lines are between old ones, and the old ones keep their order."""
     order = sorted(range(len(sentences)), key=lambda number: random.Random(number).random())
     lines(path, [sentences[number] for number in order])
 
@@ -96,7 +96,7 @@ def five_files(path: Path, sentences: Sentences) -> None:
 
 
 def many_files(path: Path, sentences: Sentences) -> None:
-    """Write a file for every 20 sentences. The number of files exceeds 100 while the text grows."""
+    """Write a file for every 20 sentences. While the text grows, there come to be more than 100 files."""
     path.mkdir(exist_ok=True)
     for first in range(0, len(sentences), 20):
         (path / f"{first:06d}.txt").write_text("".join(sentences[first : first + 20]))
@@ -118,7 +118,7 @@ def log(path: Path, sentences: Sentences) -> None:
 
 
 def code(path: Path, sentences: Sentences) -> None:
-    """Write as many lines of this Python's standard library."""
+    """Write as many lines of Python's standard library as there are sentences."""
     found: Sentences = []
     for file in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         found += file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
@@ -198,7 +198,7 @@ def cells_of(layout: Layout, folder: Path, sentences: Sentences, options: argpar
 
 
 def newest(home: Home) -> Path:
-    """Return the file with the losses of the last comparison."""
+    """Return the file with the token losses of the last comparison."""
     return max(home.artifacts.rglob("losses.parquet"), key=lambda path: path.stat().st_mtime)
 
 

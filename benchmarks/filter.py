@@ -1,4 +1,4 @@
-"""Measure how well and how fast bits per byte separate text like the model's from other text.
+"""Measure how well and how fast bits per byte separate text of the model's kind from other text.
 
     python benchmarks/filter.py MODEL OTHER [--lines 2000] [--megabytes 4]
 
@@ -57,9 +57,9 @@ except ImportError:
 
 KEPT_SHARE = 0.95
 AT_ONCE = 4_096
-# The speed of these methods is measured on a text that is shorter by this factor.
+# The slow methods, and the factor by which the text for measuring their speed is shorter.
 WITH_NETWORK, SLOWER = ("mixture", "network alone"), 20
-# A function that returns a cost for each line. Unwanted lines should have a high cost.
+# A method, as a function that returns a cost for each line. Unwanted lines should have high costs.
 Way = Callable[[list[str]], np.ndarray]
 
 
@@ -85,7 +85,7 @@ def main() -> None:
         "letters in another order": [" ".join(map(shuffled(draw), line.split())) for line in wanted],
         "a part repeated": [(line[: len(line) // 3] + " ") * 3 for line in wanted],
     }
-    # Each method has its own tokenizer, whose cache does not contain the text for the measurement of speed.
+    # Each method has a tokenizer of its own, so that no cache contains the text on which speed is measured.
     mixture, network, counts, unknown = (found.load(BATCH_SETTINGS) for _ in range(4))
     assert counts.model.mixture is not None, "the model has no counts"
     counts.model.mixture = unknown.model.mixture = alone(counts.model.mixture)
@@ -118,7 +118,8 @@ def main() -> None:
         of_counts = Path(scratch, "model")
         shutil.copytree(found.folder, of_counts)
         save_mixture(counts.model.mixture, of_counts)
-        whole_filter(of_counts, Path(scratch, "first"), text[:100])  # This imports the modules that a filter needs.
+        # The first call imports the modules that a filter needs.
+        whole_filter(of_counts, Path(scratch, "first"), text[:100])
         print("\n| `rnnlm filter` with | MB/s | CPU s/MB |\n|---|---|---|")
         for kind, folder, lines in (("mixture", found.folder, some), ("counts alone", of_counts, text)):
             print(f"| {kind} | {speed(partial(whole_filter, folder, Path(scratch, kind)), lines)} |", flush=True)
@@ -130,7 +131,7 @@ def alone(mixture: CountMixture) -> CountMixture:
 
 
 def speed(run: Callable[[list[str]], object], lines: list[str]) -> str:
-    """Return two cells: MB per second of wall-clock time, and CPU seconds per MB."""
+    """Return two cells of the table: MB per second of wall-clock time, and CPU seconds per MB."""
     megabytes = sum(len(line.encode()) + 1 for line in lines) / 1e6
     start = time.perf_counter(), time.process_time()
     run(lines)
@@ -138,7 +139,7 @@ def speed(run: Callable[[list[str]], object], lines: list[str]) -> str:
 
 
 def whole_filter(model: Path, scratch: Path, lines: list[str]) -> None:
-    """Keep the 80 % of the lines with the fewest bits per byte, in a separate home."""
+    """Keep the 80 % of the lines with the fewest bits per byte, in a new rnnlm home."""
     crawl = scratch / "crawl.jsonl"
     scratch.mkdir()
     crawl.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
@@ -179,9 +180,9 @@ def kenlm_way(folder: Path) -> Way:
 
 
 def roc(good: np.ndarray, bad: np.ndarray) -> float:
-    """Return the probability that an unwanted line has a higher cost than a wanted one (Mann and Whitney 1947).
+    """Return the area under the ROC curve: how probably an unwanted line has a higher cost than a wanted one.
 
-    Ties count as half.
+    Ties count as half (Mann and Whitney 1947).
     """
     ordered = np.sort(good)
     cheaper, not_dearer = (np.searchsorted(ordered, bad, side).mean() for side in ("left", "right"))

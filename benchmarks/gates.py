@@ -1,9 +1,9 @@
-"""Measure what the gates before training report on real and on damaged texts. Their thresholds rest on these figures.
+"""Measure what the gates before training report on real and on damaged texts. Their thresholds are based on this.
 
     .venv/bin/python benchmarks/gates.py ../shared/data
 
-FOLDER has brown.txt (one sentence per line), ptb/train.txt and tinyshakespeare.txt. Each row compares a text with a
-champion's text. The damaged texts are made from the second half of Brown and compared with the first half. A second
+FOLDER has brown.txt (one sentence per line), ptb/train.txt and tinyshakespeare.txt. Each row compares a text with the
+text of a champion. The damaged texts are made from the second half of Brown and compared with the first half. A second
 table shows the measurements that need no champion, for each corpus, with the default tokenizer and with 8,000 words.
 """
 

@@ -1,11 +1,11 @@
-"""Measure the time of generation with rnnlm's loop, its matrix products alone, and transformers' generate().
+"""Measure the time of generation with rnnlm's loop, with its matrix products alone, and with transformers' generate().
 
     .venv/bin/python benchmarks/generate.py
     .venv/bin/python benchmarks/generate.py --model FOLDER
 
-They are measured in turn, in one thread. With --model, the network in a model's folder (RUN/model) is measured alone
-and mixed with its n-gram model, together with the sizes of both. Seconds are the CPU time of the thread, so other
-programs affect them only through the caches.
+The three are measured in turn, in one thread. With --model, the network in a model's folder (RUN/model) is measured
+alone and mixed with its n-gram model, and the sizes of network and n-gram model are shown. Seconds are the CPU time of
+the thread, so other programs affect them only through the caches.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from rnnlm.models.model_factory import build_model, load_model
 
 LENGTHS = (100, 1_000, 10_000)  # The numbers of tokens per generated text.
 ROWS = (1, 8, 32)  # The numbers of texts that are generated in one batch.
-NEVER = -1  # The id of an <eos> that no model generates, so that every text has its full length.
+NEVER = -1  # Used as the id of <eos>, so that no text ends before its full length.
 DEFAULTS = {"temperature": 0.8, "top_p": 0.95}  # The default sampling options of `rnnlm generate`.
 
 
@@ -33,7 +33,7 @@ def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
     """Return a loop that only computes x W, h U and the product of h and the output matrix for each token."""
     network = model.language_model
     weights = [(cell.W.detach(), cell.U.detach()) for cell in network.stack.cells]
-    # Contiguous weights are faster, and rnnlm's loop has them, too.
+    # The weights are made contiguous, which is faster, as in rnnlm's loop.
     head = network.head.weight.detach().t().contiguous()
     inputs = [torch.randn(1, len(W)) for W, _ in weights]
     hidden = torch.randn(1, len(head))
@@ -51,7 +51,7 @@ def products_alone(model: RnnlmForCausalLM) -> Callable[[int], object]:
 
 
 def our_loop(model: RnnlmForCausalLM) -> Callable[[int], object]:
-    """Return rnnlm's loop. Its weights are prepared beforehand, once for all texts."""
+    """Return rnnlm's loop. Its weights are prepared once, before the loop is called."""
     weights = InferenceWeights(model.language_model)
 
     def run(tokens: int) -> None:
@@ -84,9 +84,9 @@ def our_batch(model: LanguageModel, rows: int, **settings: float) -> Callable[[i
 
 
 def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, rounds: int) -> dict[str, list[float]]:
-    """Return the CPU seconds of each function, measured `rounds` times in turn.
+    """Return the CPU seconds of each function, measured `rounds` times.
 
-    Because they take turns, other load on the machine affects all functions alike.
+    The functions take turns, so that other load on the machine affects all of them alike.
     """
     for run in runs.values():
         run(min(tokens, 20))  # The first call initializes caches, so it is not timed.
@@ -102,7 +102,7 @@ def seconds_in_turn(runs: dict[str, Callable[[int], object]], tokens: int, round
 def microseconds_a_token(
     model: RnnlmForCausalLM, lengths: Sequence[int], rounds: int
 ) -> dict[int, tuple[float, float]]:
-    """Return the median time per token of rnnlm's loop, and of its part outside of matrix products, by length of text.
+    """Return the median times per token of rnnlm's loop and of its part outside of matrix products, by length of text.
 
     The lengths are measured in turn.
     """

@@ -2,10 +2,11 @@
 
     python benchmarks/gpu_check.py speed|profile [--device cuda|cpu] [--out FOLDER]
 
-`speed` prints the tokens per second of six shapes. For each shape it measures the textbook's step, cuDNN's recurrence
-with torch's loss (plain and as one CUDA graph), and rnnlm's step (plain and captured). The utilization is relative to
-the rate of a matrix product alone, which is measured first. `profile` writes the kernels of three captured steps. With
---device cpu, the shapes are tiny, which only tests the script.
+`speed` prints the tokens per second for six shapes of models and batches. For each shape it measures the training step
+of a textbook (benchmarks/textbook.py), cuDNN's recurrence with torch's loss (plain and as one CUDA graph), and rnnlm's
+step (plain and captured). The utilization is relative to the rate of a matrix product alone, which is measured first.
+`profile` writes the kernels of three captured steps. With --device cpu, the shapes are tiny, which only tests the
+script.
 """
 
 import argparse
@@ -19,7 +20,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
+# Find rnnlm in this checkout, even if it is not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from textbook import TextbookLanguageModel, TextbookTrainer
 
@@ -35,7 +37,7 @@ from rnnlm.training.seeding import step_generator
 
 Shape = tuple[int, int, int, int, int]  # The numbers of classes, units, layers, rows, and tokens per row.
 SHAPES: tuple[Shape, ...] = (
-    (32_000, 128, 2, 128, 29),  # This is the shape of the textbook's model.
+    (32_000, 128, 2, 128, 29),  # The shape of the model in the textbook (benchmarks/textbook.py).
     (32_000, 128, 2, 1_024, 29),
     (10_000, 256, 1, 64, 35),
     (32_000, 256, 2, 512, 64),
@@ -71,7 +73,7 @@ def print_speeds(options: argparse.Namespace) -> None:
         for row, make in ROWS.items():
             try:
                 speed = rows * tokens / seconds_of(make(shape, options.device), options.device)
-            except Exception as error:  # Continue, because the other rows are still useful.
+            except Exception as error:  # The table continues with the next row.
                 print(f"  {row}: FAILED, {type(error).__name__}: {str(error)[:300]}", flush=True)
                 continue
             first = first or speed

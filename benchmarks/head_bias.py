@@ -2,10 +2,10 @@
 
     python benchmarks/head_bias.py FILE [--vocabulary 16000] [--tokens 250000] [--variants NAME]
 
-FILE has a sentence per line, and every twentieth sentence is used for validation. All variants train the textbook's
-model (two layers, 128 units, AdamW at 0.001, batches of 128 sentences of at most 30 tokens) on the same batches. The
-table shows the perplexity and the probability of rare classes, which are those with an inclusion probability π below 1,
-so that not every sample contains them. The requirements are those of time_to_perplexity.py.
+FILE has a sentence per line, and every twentieth sentence is used for validation. All variants train the model of
+benchmarks/textbook.py (two layers, 128 units, AdamW at 0.001, batches of 128 sentences of at most 30 tokens) on the
+same batches. The table shows the perplexity and the total probability of rare classes, which are those that are not in
+every sample (their inclusion probability is below 1). The script needs the packages that time_to_perplexity.py needs.
 """
 
 import argparse
@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
+# Find rnnlm in this checkout, even if it is not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from time_to_perplexity import SPECIAL, feed, score, unigram
 
@@ -46,8 +47,7 @@ class Variant:
     bias: str
     # If True, the optimizer updates only the rows of classes in the sample, as rnnlm does on a CPU.
     by_rows: bool = True
-    # If True, gradients are exact, but in the output layer only those of the targets and of 1,024 sampled classes are
-    # used.
+    # If True, gradients are exact, but the output layer uses only those of the targets and of 1,024 sampled classes.
     masked: bool = False
 
 
@@ -83,7 +83,7 @@ def main() -> None:
 def compete(
     variant: Variant, train: TokenRows, valid: TokenRows, shares: np.ndarray, rare: np.ndarray, tokens: int
 ) -> None:
-    """Train a variant, and print a line after each fifth of the tokens. The time excludes evaluation."""
+    """Train a variant, and print a line after each fifth of the tokens. The seconds do not include evaluation."""
     config = ModelConfig(
         hidden_size=128,
         layers=2,
@@ -142,7 +142,10 @@ def probability_of(model: LanguageModel, valid: TokenRows, classes: np.ndarray) 
 
 
 def read(path: Path, vocabulary_size: int) -> tuple[TokenRows, TokenRows]:
-    """Return the training and validation rows. A row is `<bos>`, the words and `<eos>`, cut after CONTEXT_LENGTH."""
+    """Return the training and validation rows.
+
+    A row is `<bos>`, the words and `<eos>`, cut after CONTEXT_LENGTH tokens.
+    """
     sentences = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     parts = [s for i, s in enumerate(sentences) if i % 20], sentences[::20]
     counts = Counter(itertools.chain.from_iterable(parts[0]))

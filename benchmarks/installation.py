@@ -3,8 +3,8 @@
     python3 benchmarks/installation.py python3.11 /usr/bin/python3.13 … [--tests]
     python3 benchmarks/installation.py python3.11 --extras
 
-Each Python version gets an environment of its own. The installations share one home, which the first one creates and
-the others continue to use. TORCH, TORCH_INDEX and pip's variables have an effect.
+Each Python version gets an environment of its own. All installations share one rnnlm home, which the first one creates.
+The environment variables TORCH, TORCH_INDEX and those of pip have their usual effects.
 """
 
 import argparse

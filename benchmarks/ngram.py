@@ -44,7 +44,7 @@ VOCABULARY, LENGTH, TEST_ROWS, ROWS_AT_ONCE = 50_000, 25, 3_000, 200_000
 
 
 def write_text(path: Path, tokens: int) -> None:
-    """Write a file with those tables of a dataset that the n-gram model reads."""
+    """Write a DuckDB file with those tables of a dataset that the n-gram model reads."""
     generator = np.random.default_rng(0)
     weights = 1 / np.arange(1, VOCABULARY - 3)
     cumulated = np.cumsum(weights / weights.sum())
@@ -73,14 +73,14 @@ def write_text(path: Path, tokens: int) -> None:
 def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int) -> np.ndarray:
     """Draw rows of <bos>, words and <eos>, (count, LENGTH + 1) uint16.
 
-    One word in two depends on the previous word.
+    Every second word, on average, depends on the previous word.
     """
     block = np.full((count, LENGTH + 1), EOS, np.uint16)
     block[:, 0] = BOS
     before = np.full(count, BOS, np.int64)
     for position in range(1, LENGTH):
         free = np.minimum(np.searchsorted(cumulated, generator.random(count)), VOCABULARY - 5)
-        # Each word has eight possible successors, and this is the index of the chosen one.
+        # The index of the chosen successor. Each word has eight possible ones.
         choice = np.minimum(generator.geometric(0.5, count), 8)
         led = (before * 7_919 + choice * 104_729) % (VOCABULARY - 4) % (before % 97 * 50 + 20)
         before = np.where(generator.random(count) < 0.55, led, free) + 4
@@ -89,7 +89,7 @@ def draw_rows(generator: np.random.Generator, cumulated: np.ndarray, count: int)
 
 
 class Watch(threading.Thread):
-    """A thread that records the largest size of the spill folder, which it checks twice a second."""
+    """A thread that records the largest size of the spill folder, which is measured twice a second."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
@@ -108,10 +108,10 @@ def size_of(path: Path) -> int:
 
 
 def measure_size(tokens: int, folder: Path, config: NgramConfig) -> list[str]:
-    """Return one row of the table."""
+    """Return the row of the table for a text of `tokens` tokens."""
     text, model = folder / "text.duckdb", NgramRecord(folder=folder, config=config)
     write_text(text, tokens)
-    watch = Watch(Path(f"{model.database}.tmp"))  # DuckDB spills to this folder when memory is short.
+    watch = Watch(Path(f"{model.database}.tmp"))  # The folder to which DuckDB spills when memory is short.
     watch.start()
     start, start_cpu = time.perf_counter(), time.process_time()
     with open_database(model.database, config, text) as connection:

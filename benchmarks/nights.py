@@ -2,12 +2,12 @@
 
     python benchmarks/nights.py TEXT [--nights 30] [--preset smoke] [--set FIELD=VALUE …] [--home FOLDER] [--json]
 
-Night n reads the first 40 % of TEXT, and a thirtieth of the rest for each earlier night. Every fifth night reads the
-same text as the night before. In one night, the process of the flow is killed with kill -9. In another night, every
-process of the home is killed, as in a power cut. After every seventh night, `rnnlm prune` runs, as the weekly
-deployment does. The table has a row per night with the seconds from the trigger to the final state, whether the model
-became champion, its bits per byte on the test split, and the size of the home. The exit code is 1 if a night has no
-result, a run is left unfinished, or a registered champion cannot be loaded.
+The n-th nightly run reads the first 40 % of TEXT, and a thirtieth of the rest for each earlier run. Every fifth run
+reads the same text as the run before. During one run, the process of the flow is killed with kill -9. During another
+one, every process of the rnnlm home is killed, as in a power cut. After every seventh run, `rnnlm prune` is called, as
+the weekly deployment does. The table has a row per run with the seconds from the trigger to the final state, whether
+the model became champion, its bits per byte on the test split, and the size of the home. The exit code is 1 if a
+nightly run has no result, a run is left unfinished, or a registered champion cannot be loaded.
 """
 
 import argparse
@@ -93,14 +93,14 @@ class Nights:
             accident = {options.nights // 3: "kill -9", 2 * options.nights // 3: "power cut"}.get(night, "")
             rows.append(self.night(night, accident))
             if night % 7 == 6:
-                # All simulated nights are within the same hour.
+                # Recent items are not kept, because all simulated nightly runs are within the same hour.
                 self.rnnlm("prune", "--days", "0", "--recent-hours", "0")
                 rows[-1]["MB"] = f"{rows[-1]['MB']} → {self.megabytes()}"
             print(rows[-1], file=sys.stderr, flush=True)
         return rows
 
     def write_text(self, lines: list[str], night: int, nights: int) -> None:
-        """Write the text of a night. Every fifth night has the text of the night before."""
+        """Write the text of a nightly run. Every fifth run has the text of the run before."""
         night = night - 1 if night % 5 == 4 else night
         self.text.write_text("".join(lines[: int(len(lines) * (0.4 + 0.6 * night / nights))]), encoding="utf-8")
 
@@ -126,7 +126,7 @@ class Nights:
         }
 
     def strike(self, accident: str, deployment: str) -> None:
-        """Kill the flow's process or everything, and then do what a schedule or systemd would do."""
+        """Kill the flow's process or all processes, and then do what a schedule or systemd would do."""
         found = find_home_processes(self.home)
         killed = list(found.flow_runs.values())
         if accident == "power cut":
@@ -139,7 +139,7 @@ class Nights:
             self.up()
         else:
             self.wait(lambda: "CRASHED" in self.states(deployment), "report of the worker that the process has ended")
-            self.rnnlm("trigger", "settle")  # The schedule of this flow does the same every 30 minutes.
+            self.rnnlm("trigger", "settle")  # The schedule of the flow `settle` runs it every 30 minutes.
 
     def running(self) -> RunningHome:
         running = read_running(self.home)
@@ -155,14 +155,14 @@ class Nights:
 
         def ended() -> bool:
             states[:] = self.states(deployment)
-            # A crashed run will be started again.
+            # A crashed run has not ended, because it will be started again.
             return states != [] and set(states) <= FINAL and states[0] != "CRASHED"
 
         self.wait(ended, f"end of {deployment}")
         return states[0]
 
     def states(self, deployment: str) -> list[str]:
-        """Return the states of all runs that are not merely scheduled for later, the newest first."""
+        """Return the states of all runs except those that Prefect's scheduler has planned, the newest first."""
         named = {"name": {"any_": [deployment.partition("/")[2]]}}
         runs = self.prefect().post("flow_runs/filter", deployments=named, sort="EXPECTED_START_TIME_DESC")
         return [run["state"]["type"] for run in runs if "auto-scheduled" not in run["tags"]]
@@ -172,7 +172,7 @@ class Nights:
             raise SystemExit(f"no {what} within {PATIENCE_SECONDS} s\n{self.rnnlm('logs', '-n', '30')}")
 
     def history_bytes(self) -> int:
-        """Return the size of the histories of unfinished runs, which are those with checkpoints."""
+        """Return the total size of the unfinished runs' histories. It grows during training."""
         return sum(
             path.stat().st_size
             for path in self.home.runs.glob("*/history.jsonl")

@@ -3,8 +3,8 @@
 python benchmarks/one_hot.py TEXT [--scales 1 4 16 32] [--units 128] [--epochs 1]
 
 The product of a one-hot row and W is a row of W, and in a step AdamW changes each weight by about the learning rate. If
-the one-hot rows are scaled by c, the layer's input changes c times as much, as if the learning rate of W were c times
-as high. The last row of the table is an embedding.
+the one-hot rows are scaled by c, a step changes the layer's input c times as much, as if the learning rate of W were c
+times as high. The last row of the table is an embedding.
 """
 
 import argparse
@@ -39,7 +39,8 @@ def perplexity(text: str, settings: list[str], scale: float) -> float:
         return identity(tensor).mul_(scale)
 
     config = build_config("shakespeare", [*settings, "training.validation.evaluations=1"], text)
-    identity, nn.init.eye_ = nn.init.eye_, scaled  # The model's one-hot rows are initialized by nn.init.eye_.
+    # The function that initializes the model's one-hot rows is replaced by one that scales them.
+    identity, nn.init.eye_ = nn.init.eye_, scaled
     try:
         with tempfile.TemporaryDirectory() as folder:
             home = Home(Path(folder))

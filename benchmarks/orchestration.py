@@ -30,7 +30,7 @@ from rnnlm.storage.home import Home
 from rnnlm.storage.records import DatasetRecord, RunRecord
 
 BIN = Path(sys.executable).parent
-STEP_TOKENS = 100  # This value of maximum_tokens gives a run of one step, because every batch has more tokens.
+STEP_TOKENS = 100  # The value of maximum_tokens for a run of one step. Every batch has more tokens.
 
 
 def main() -> None:
@@ -57,7 +57,7 @@ def main() -> None:
 def prepared(text: Path) -> tuple[PipelineConfig, DatasetRecord]:
     from flows.pipeline_flow import prepare_flow
 
-    # This is the default model. One evaluation is enough, because evaluations are excluded on both sides.
+    # The default model with a single evaluation, because evaluations are excluded on both sides.
     config = build_config(overrides=["training.validation.evaluations=1"], corpus=str(text))
     return config, prepare_flow(config).dataset
 
@@ -82,7 +82,7 @@ def per_step(options: argparse.Namespace, home: Home, config: PipelineConfig, da
 
 
 def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[float, int]:
-    """Return the seconds and predicted tokens of a loop that only reads batches, takes steps and sets the rate."""
+    """Return the seconds and the predicted tokens of a loop that only reads batches, takes steps and sets the rate."""
     import torch
 
     from rnnlm.models.model_factory import build_model
@@ -112,9 +112,9 @@ def bare(config: PipelineConfig, dataset: DatasetRecord, steps: int) -> tuple[fl
 
 
 def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens: int, seed: int) -> tuple[float, float]:
-    """Return the seconds per step of the train task in a flow run, and the fraction of them outside of take_step.
+    """Return the seconds per step of the train task in a flow run, and their fraction outside of take_step.
 
-    The time is computed from the run's history, as the time between measurements without pauses.
+    The seconds are computed from the run's history, as the time between measurements without pauses.
     """
     from prefect import flow
 
@@ -125,7 +125,8 @@ def orchestrated_seconds(config: PipelineConfig, dataset: DatasetRecord, tokens:
     def train(config: PipelineConfig, dataset: DatasetRecord) -> RunRecord:
         return train_model(config, dataset)
 
-    # Each round needs a different run. A slightly different weight decay changes the run's key, but not its time.
+    # Each round needs a new run. A slightly different weight decay gives the run another key, but does not change its
+    # time.
     optimizer = config.training.optimizer.model_copy(update={"weight_decay": 0.01 + seed / 1e6})
     training = config.training.model_copy(update={"maximum_tokens": tokens, "optimizer": optimizer})
     step_seconds: list[float] = []
@@ -210,7 +211,7 @@ def bare_step(home: Path) -> None:
     config, dataset = PipelineConfig.model_validate(job["config"]), DatasetRecord.model_validate(job["dataset"])
     bare(config, dataset, 1)
     model = build_model(config.model, dataset.vocabulary_size, 0)
-    # A run reads these splits at the end of training, in the evaluation, and for the losses by token.
+    # The splits that a run reads: at the end of training, in the evaluation, and for the losses by token.
     for split in ("valid", "valid", "test", "test"):
         list(nll_of_split(model, StoredSplit(dataset, split), dataset.mode, EvaluationConfig().batch_size))
 

@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/overhead.py TEXT [--checkouts . ../before] [--rounds 3]
 
-Two texts of 350 kB are cut from TEXT. Each checkout has a home of its own, runs with this Python, and takes its turn
-in every round. `begin` is the time until the first stage ends, `training` the training stage, `end` the time from the
-last stage to the end, and `others` the rest. `factor` divides the seconds without training by those of the imports,
+Two texts of 350 kB are cut from TEXT. Each checkout has an rnnlm home of its own, runs with this Python, and takes its
+turn in every round. `begin` is the time until the first stage ends, `training` the training stage, `end` the time from
+the last stage to the end, and `others` the rest. `factor` divides the seconds without training by those of the imports,
 which are measured in every round.
 """
 
@@ -62,7 +62,7 @@ def write_texts(source: Path, folder: Path) -> list[Path]:
 
 
 def commands(texts: list[Path], home: Path) -> dict[str, list[str]]:
-    """Return the measured commands in their order. Each of them needs the results of those before it."""
+    """Return the measured commands in their order. Each command needs the results of the commands before it."""
     first, second, lines = map(str, texts)
     run, model = ["run", "--minutes", "0.1", "--corpus"], "rnnlm-second"
     return {
@@ -84,7 +84,7 @@ def commands(texts: list[Path], home: Path) -> dict[str, list[str]]:
 
 
 def timed(command: list[str], home: Path, checkout: Path) -> Parts:
-    """Run a command and return its seconds by part, by the times at which its lines about stages arrive."""
+    """Run a command and return its seconds by part, from the times at which it logs the stages."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"RNNLM_HOME": str(home), "PYTHONPATH": str(checkout.resolve())}
     parts, start = Parts(), time.perf_counter()
@@ -107,7 +107,7 @@ def timed(command: list[str], home: Path, checkout: Path) -> Parts:
 
 
 def row(name: str, checkout: Path, timings: list[Parts], imports: float) -> dict[str, str]:
-    """Return a row of the table, with the median of each part."""
+    """Return a row of the table with the median seconds of each part."""
     part = {key: median(timing.get(key, 0.0) for timing in timings) for key in ("total", "begin", "training", "end")}
     beside = part["total"] - part["training"]
     others = beside - part["begin"] - part["end"] if part["begin"] else 0.0

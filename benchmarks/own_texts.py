@@ -1,4 +1,4 @@
-"""Write two texts of this machine for benchmarks/corpora.py, code.txt and manual.txt.
+"""Write two texts from files of this machine for benchmarks/corpora.py: code.txt and manual.txt.
 
 python benchmarks/own_texts.py FOLDER
 
@@ -38,7 +38,7 @@ def manual() -> Iterator[str]:
 
 def write(path: Path, texts: Iterable[str]) -> None:
     size = 0
-    # The texts that were already written. A page may have several names, and is written only once.
+    # The texts that were already written. A page with several names is written only once.
     seen: set[str] = set()
     with path.open("w") as file:
         for text in texts:

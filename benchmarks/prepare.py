@@ -1,4 +1,4 @@
-"""Measure speed, memory and disk space of the stages before training, also in comparison with `datasets.map`.
+"""Measure speed, memory and disk space of the stages before training, partly in comparison with `datasets.map`.
 
 python benchmarks/prepare.py TEXT [--sizes 5 50 200] [--tokenizers word bpe …] [--only speed memory …]
 
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["speed", "reader", "padding", "memory", "parts"])
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
-    # This internal option gives a new process of the benchmark the home and the action to run.
+    # For internal use: the rnnlm home and the action of a new process of the benchmark.
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -99,7 +99,7 @@ def in_processes(count: int, worth: int) -> Iterator[Engine]:
 def prepared(
     home: Home, text: Path, kind: str, processes: int = os.cpu_count() or 1, **settings: object
 ) -> tuple[DatasetRecord, float]:
-    """Return the dataset, and the seconds of tokenizing and storing it."""
+    """Return the dataset, and the seconds of tokenizing the text and storing the rows."""
     corpus, config = corpus_of(home, text)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind=kind))
     start = time.perf_counter()
@@ -109,13 +109,13 @@ def prepared(
     return dataset, time.perf_counter() - start
 
 
-# torch is imported only where it is needed, because the processes that tokenize import this file, too.
+# torch is imported only in functions that need it, because the processes that tokenize import this file, too.
 
 # --- speed -----------------------------------------------------------------------------------------------------
 
 
 def speed(options: argparse.Namespace, scratch: Path) -> None:
-    """Measure rnnlm's shards and `datasets.map` with the same tokenizer up to the DuckDB file, in turn.
+    """Measure rnnlm's shards and `datasets.map` in turn, with the same tokenizer, up to the finished DuckDB file.
 
     The table has medians over the rounds.
     """
@@ -231,7 +231,7 @@ class Numbered:
 
 
 def bytes_a_token(dataset: DatasetRecord) -> float:
-    """Return the bytes per stored token of the dataset's file, without those of a file that has no sequences."""
+    """Return the bytes of the dataset's file per stored token, without the bytes of a file that has no sequences."""
     import duckdb
 
     with duckdb.connect(str(dataset.database), read_only=True) as connection:
@@ -248,7 +248,7 @@ def bytes_a_token(dataset: DatasetRecord) -> float:
 
 
 def padding(options: argparse.Namespace, scratch: Path) -> None:
-    """Print the fraction of padding in the batches of the text itself."""
+    """Print the fraction of padding in batches of the text's own rows."""
     from rnnlm.sequences.data_feed import TrainingBatches
 
     table(["text", "batch", "padding"])
@@ -266,7 +266,7 @@ def padding(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def memory(options: argparse.Namespace, scratch: Path) -> None:
-    """Print the peak proportional set size over all processes. Each action runs in a new process."""
+    """Print the peak memory over all processes, as proportional set size. Each action runs in a new process."""
     heads = ["million tokens", "vocabulary, MiB", "prepare, MiB", "read sentences, MiB", "read stream, MiB"]
     table([*heads, "prepare, tokens/s"])
     for size in options.sizes:
@@ -285,7 +285,7 @@ def memory(options: argparse.Namespace, scratch: Path) -> None:
 
 
 def worker(home: Home, action: str, text: Path) -> None:
-    """Run one action in this process, and print the number of tokens."""
+    """Run `action` in this process, and print the number of tokens."""
     corpus, config = corpus_of(home, text)
     tokenizer = train_tokenizer(home, corpus, TokenizerConfig(kind="word"))
     if action == "tokenizer":
@@ -306,7 +306,10 @@ def worker(home: Home, action: str, text: Path) -> None:
 
 
 def parts(options: argparse.Namespace, scratch: Path) -> None:
-    """Print tokens/s and peak memory of one dataset as a DuckDB file and as Parquet parts, in new processes."""
+    """Print tokens per second and peak memory of one dataset, stored as a DuckDB file and as Parquet parts.
+
+    Each measurement runs in a new process.
+    """
     table(["mode", "stored as", "million tokens", *(f"{action}, tokens/s (MiB)" for action in PARTS_ACTIONS), "bytes"])
     for size in options.sizes:
         text = copies(options.text, scratch / "parts.txt", max(1, round(size * 5.4e6 / options.text.stat().st_size)))
@@ -328,7 +331,7 @@ def parts(options: argparse.Namespace, scratch: Path) -> None:
 def parts_worker(home: Home, action: str, text: Path) -> None:
     """Run one action, and print the number of tokens and the seconds.
 
-    The name of the home encodes the mode and the storage format.
+    The name of the rnnlm home contains the mode and the storage format.
     """
     if action.startswith("read"):
         from rnnlm.sequences.batches import chunks

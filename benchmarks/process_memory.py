@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class PeakMemory:
-    """The peak memory in MiB of a process and its descendants while the context is open."""
+    """A context in which the peak memory of a process and its descendants is measured, in MiB."""
 
     def __init__(self, root: int, every_seconds: float = 0.05) -> None:
         self.root, self.every_seconds = root, every_seconds
@@ -64,7 +64,7 @@ def tree(root: int) -> list[int]:
 
 
 def proportional_set_size(pid: int) -> float:
-    """Return the memory in MiB. A page that n processes share counts as 1/n in each of them."""
+    """Return the proportional set size of a process in MiB. A page that n processes share counts as 1/n."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -1,9 +1,9 @@
-"""Simulate nightly promotions with the losses of real models, to compare what each policy serves.
+"""Simulate nightly promotions with the losses of real models, to compare the champions that each policy chooses.
 
 python benchmarks/promotion_policy.py TEXT OTHER_TEXT [--models 6] [--nights 200] [--series 10] [--set FIELD=VALUE …]
 
 Models of several seeds are trained on both texts with the preset `smoke`, and scored on lines of both texts that none
-of them has seen. Each simulated night then draws a candidate of a random seed and a random 70 % of the lines. All
+of them has seen. Each simulated nightly run then draws a candidate of a random seed and a random 70 % of the lines. All
 decisions are made by the code of the registry.
 """
 
@@ -28,20 +28,20 @@ from rnnlm.sequences.dataset_writer import prepare_dataset
 from rnnlm.storage.home import Home
 from rnnlm.training.training_run import run_training
 
-MONTH = 30  # A month is simulated as 30 nightly runs.
-SHARE = 0.7  # The fraction of the lines that is drawn each night.
+MONTH = 30  # The number of nightly runs in a month.
+SHARE = 0.7  # The fraction of the lines that is drawn for each nightly run.
 
 
 @dataclass(frozen=True)
 class Version:
-    """A simulated version. Its losses are those of `model` times `factor`, on the lines of a text."""
+    """A simulated version. Its losses are those of the trained model `model`, multiplied by `factor`."""
 
     model: int
     factor: float = 1.0
 
 
 class Losses:
-    """The losses of several models on one text, with nats (models, lines) and byte_counts (lines,)."""
+    """The losses of several models on one text: nats, (models, lines), and byte_counts, (lines,)."""
 
     def __init__(self, nats: np.ndarray, byte_counts: np.ndarray) -> None:
         self.nats, self.byte_counts = nats, byte_counts
@@ -55,13 +55,13 @@ class Losses:
 
 
 class Registry:
-    """The champion and the best version of the month, kept in the same way as by rnnlm/registry."""
+    """The champion and the best version of the month, determined in the same way as by rnnlm/registry."""
 
     def __init__(self, first: Version, config: RegistryConfig) -> None:
         self.config, self.versions = config, [first]
         self.champion = self.best = 0
         self.comparisons = 0
-        self.was_champion = {0: 0}  # For each version, the last night on which it was champion.
+        self.was_champion = {0: 0}  # For each version, the last nightly run at which it was champion.
 
     def register(self, night: int, candidate: Version, losses: Losses, lines: np.ndarray) -> bool:
         """Register a candidate, and return True if it is champion now."""
@@ -99,7 +99,10 @@ class Registry:
 
 
 def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[str, Losses], dict[str, list[int]]]:
-    """Return the losses of all models on each text's judging lines, and which models were trained on which text."""
+    """Return all models' losses on the lines of each text that are reserved for comparing models.
+
+    Also return the numbers of the models that were trained on each text.
+    """
     contestants: list[Contestant] = []
     trained, grounds = {}, {}
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +130,7 @@ def measured(texts: list[str], count: int, settings: list[str]) -> tuple[dict[st
 
 
 def nightly(draw: np.random.Generator, losses: Losses, at_most: int) -> np.ndarray:
-    """Draw random line numbers as the text of one night."""
+    """Draw random line numbers as the held-out text of one nightly run."""
     count = min(at_most, int(SHARE * len(losses.byte_counts)))
     chosen: np.ndarray = np.sort(draw.choice(len(losses.byte_counts), count, replace=False))
     return chosen
@@ -137,10 +140,11 @@ def simulate(
     losses: Losses, other: Losses, own: list[int], others: list[int], config: RegistryConfig, at_most: int, seed: int,
     nights: int,
 ) -> list[float]:  # fmt: skip
-    """Simulate a series of nights, and return four figures.
+    """Simulate a series of nightly runs, and return four figures.
 
-    They are the loss of equal nights in percent, the nights until a model that is 1 % better becomes champion, the
-    nights until a champion for a new topic, and the number of broken models that became champion.
+    These are the loss of the champions in percent if all candidates are equally good, the nightly runs until a model
+    that is 1 % better becomes champion, the nightly runs until there is a champion for a new topic, and the number of
+    broken models that became champion.
     """
     draw = np.random.default_rng(seed)
     every = np.arange(len(losses.byte_counts))
@@ -152,7 +156,7 @@ def simulate(
     served, mean, broken = [], float(np.mean([losses.per_byte(Version(model), every) for model in own])), 0
     for night in range(1, nights + 1):
         candidate, lines = tonight()
-        # Every fifth candidate comes from an interrupted, a diverged or a wrongly configured training.
+        # Every fifth candidate is broken, as after an interrupted, diverged or wrongly configured training.
         if night % 5 == 0:
             wrong = Version(candidate.model, float(draw.choice([1.1, 2.0, np.inf, np.nan])))
             broken += registry.register(night, wrong, losses, lines)
@@ -169,7 +173,7 @@ def simulate(
             if registry.register(night + wait, better, losses, lines):
                 break
         waits.append(wait)
-        # From now on, the champion is as good as the usual candidates.
+        # Replace the champion by a usual candidate, before the next better model is tried.
         registry.versions[registry.champion] = candidate
         registry.best = registry.champion
 

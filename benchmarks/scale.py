@@ -2,13 +2,13 @@
 
 python benchmarks/scale.py FOLDER [--gigabytes 0.1 1 10] [--engines 1 2 ray]
 
-FOLDER gets the generated texts, and a home that is removed before each run. It needs about four times the size of the
-text. Existing texts are used again. An engine is a number of local processes, or `ray` (extra `ray`), a cluster of two
-nodes with one core each on this machine. Each run is the whole command in a new home, followed by the same command
-again (`again`), which finds all results. Memory is the peak over all processes, including the servers of Prefect and
-Ray. Training and evaluation do not grow with the corpus, because training reads a fixed number of tokens, and the
-held-out splits have 1 MB each. Every dataset is stored as Parquet parts, which is otherwise the default only for large
-texts.
+FOLDER gets the generated texts, and an rnnlm home that is removed before each run. It needs about four times the size
+of the text. Existing texts are used again. An engine is a number of local processes, or `ray` (extra `ray`), a cluster
+of two nodes with one core each on this machine. Each run is the whole command in a new home, followed by the same
+command again (`again`), which finds all results. Memory is the peak over all processes, including the servers of
+Prefect and Ray. Training and evaluation do not grow with the corpus, because training reads a fixed number of tokens,
+and the held-out splits have 1 MB each. Every dataset is stored as Parquet parts, which is otherwise the default only
+for large texts.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def two_nodes() -> Iterator[None]:
 
 
 def run_pipeline(text: Path, engine: str, home: Path) -> None:
-    """Run the pipeline in `home` twice. Print a row for each stage, and one for the second run."""
+    """Run the pipeline in `home` twice. Print a row for each stage of the first run, and one row for the second run."""
     gigabytes = text.stat().st_size / 1e9
 
     def print_row(stage: str, seconds: float, new_bytes: int, peak: float) -> None:
@@ -119,13 +119,13 @@ def settings(text: Path, engine: str) -> list[str]:
 def bytes_below(folder: Path) -> int:
     found = 0
     for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # Temporary files may disappear.
+        with contextlib.suppress(OSError):  # A temporary file may disappear before its size is read.
             found += path.stat().st_size if path.is_file() else 0
     return found
 
 
 def write_text(path: Path, size: int) -> None:
-    """Write a text of about `size` bytes, which is always the same."""
+    """Write a text of about `size` bytes. The same size always gives the same text."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def write_text(path: Path, size: int) -> None:
 
 
 def blocks() -> Iterator[bytes]:
-    """Yield an endless text, with word frequencies by Zipf's law and a Markov chain that a model can learn.
+    """Yield parts of an endless text, whose words follow Zipf's law and a Markov chain that a model can learn.
 
     A word is followed by one of its SUCCESSORS with the probability FOLLOWED, else by any word according to its
     frequency.

@@ -6,14 +6,14 @@
 A document is a line. From a long file, every n-th line is used. Scoring one document at a time is the obvious program:
 encode, call the model, compute the log-softmax, select the tokens. rnnlm's row includes everything but loading the
 model: reading, scoring, tokens with the highest loss, shards and output. It is measured with the network alone in both
-precisions of products with rare classes and, if the model has one, with its n-gram model. All rows use the model in the
-folder MODEL with the full softmax and torch's number of threads, and take turns.
+precisions of the output layer for rare classes and, if the model has one, with its n-gram model. All rows use the model
+in the folder MODEL with the full softmax and torch's number of threads, and take turns.
 
 tokens/s are medians over the rounds, per second of wall-clock time and per CPU second, which other programs affect
-less. A ratio is the median of the rounds' ratios. `off` is the largest difference in a document's bits per byte from
-scoring one document at a time. It is due to rounding or, for the mixture, to the n-gram model. Memory is the peak
-proportional set size of a process that scores this many lines (with repetitions if there are fewer) and measures their
-drift.
+less. A ratio is the median of the rounds' ratios. `off` is the largest difference between a document's bits per byte in
+this row and when scored one document at a time. It is due to rounding or, for the mixture, to the n-gram model. Memory
+is the peak proportional set size of a process that scores this many lines (with repetitions if there are fewer) and
+measures their drift.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from rnnlm.extensions.scoring.scoring_config import ScoringConfig
 from rnnlm.extensions.scoring.scoring_model import model_in
 from rnnlm.storage.home import Home
 
-# An array of shape (documents, 2) with the number of predicted tokens and their total log-probability.
+# For each document, the number of predicted tokens and their total log-probability, (documents, 2).
 Scores = np.ndarray
 
 
@@ -120,7 +120,7 @@ def print_table(
 
 @torch.inference_mode()
 def one_at_a_time(scorer: Scorer, lines: list[str]) -> Scores:
-    """Score each line separately, cut into rows in the same way as the training text."""
+    """Score each line separately. Each line is cut into rows in the same way as the training text."""
     context = scorer.cut.context_length if scorer.cut.mode == "sentence" else 1 << 30
     found = np.zeros((len(lines), 2))
     for number, line in enumerate(lines):

@@ -54,7 +54,7 @@ def told(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 
 
 def comments(source: str) -> Iterator[tuple[str, str, int]]:
-    """Yield comments. Consecutive lines of comments form one comment."""
+    """Yield the comments of a file. Consecutive lines of comments form one comment."""
     block: list[str] = []
     first = last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -27,7 +27,7 @@ WARM_UP = 8  # The number of requests that are not measured.
 
 @dataclass
 class Load:
-    """The results of sending many requests to the service."""
+    """The results of many requests to the service."""
 
     seconds: list[float] = field(default_factory=list)  # The duration in seconds of each request with status 200.
     tokens: int = 0
@@ -97,7 +97,7 @@ def ask(connection: http.client.HTTPConnection, path: str, request: dict[str, An
 
 
 def figures(host: str, port: int) -> dict[str, float]:
-    """Return the counters that the service reports."""
+    """Return the counters among the service's metrics."""
     connection = http.client.HTTPConnection(host, port, timeout=60)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
@@ -110,7 +110,7 @@ def resident_mebibytes(process_id: int) -> float:
 
 
 def prompts(count: int, tokens: int) -> list[dict[str, Any]]:
-    """Return requests with a seed of their own and temperature 1.5, so that few texts end early."""
+    """Return requests with different seeds and a temperature of 1.5, so that few texts end early."""
     return [{"prompt": "", "seed": seed, "maximum_tokens": tokens, "temperature": 1.5} for seed in range(count)]
 
 

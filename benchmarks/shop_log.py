@@ -21,7 +21,7 @@ def invented_words(draw: random.Random, count: int, syllables: tuple[int, int]) 
 
 
 def falling_weights(count: int) -> list[float]:
-    """Return the cumulative weights of ranks that follow Zipf's law."""
+    """Return the cumulative weights of `count` ranks that follow Zipf's law."""
     return list(accumulate(1 / (rank + 3) for rank in range(count)))
 
 
@@ -114,7 +114,7 @@ class ShopLog:
         return f"{self.host('api')} INFO upload of {self.identifier(8)}.jpg by {self.user()}: {sizes}"
 
     def rare(self) -> str:
-        """Return a line that is normal but rare."""
+        """Return a rare line that is not a fault."""
         version = f"4.{self.draw.randint(1, 9)}.{self.draw.randint(0, 20)}"
         lines = (
             f"{self.host('worker')} INFO starting version {version}",
@@ -134,26 +134,26 @@ class ShopLog:
         request = f"INFO {self.address()}"
         upload = f"upload of {self.identifier(8)}.jpg by {self.user()}:"
         lines = (
-            # Messages that have never occurred before.
+            # Faults with messages that have never occurred before.
             f"worker-2 ERROR {job} resize_image failed: cannot allocate memory",
             f"db-1 FATAL could not write block {self.draw.randint(1_000, 9_999)} of orders: No space left on device",
             "api-3 ERROR panic: index out of range [3] with length 3",
             "auth-1 ERROR certificate of ldap.example.org expired 2026-11-24",
-            # These lines contain an unusual word.
+            # Faults with an unusual word.
             f"worker-1 INFO {job} send_receipt skipped",
             f'api-5 {request} "PROPFIND /account HTTP/1.1" 200 1822 41ms user={self.user()}',
             f"auth-2 INFO login user=root from {self.address()}: ok",
-            # These lines contain an unusual combination of ordinary words.
+            # Faults with an unusual combination of ordinary words.
             f"worker-3 INFO {payment} 39.90 EUR country=US",
             f'db-1 {request} "GET /cart HTTP/1.1" 200 1311 17ms user={self.user()}',
-            # These lines contain an unusually large or small number.
+            # Faults with an unusually large or small number.
             f"auth-1 INFO login user={self.user()} from 203.0.113.77: ok",
             f'api-2 {request} "GET /cart HTTP/1.1" 200 1520 98231ms user={self.user()}',
             "db-2 DEBUG query table=stock rows=4820113 took=5ms",
             f"worker-4 INFO {payment} 99999.00 USD country=US",
             f"worker-2 INFO {job} sync_stock finished in 9921044 ms",
             f"api-1 INFO {upload} 0 bytes in 412 ms",
-            # These lines are damaged, or come from an attack.
+            # Lines that are damaged, or come from an attack.
             f'api-1 {request} "GET /prod',
             'search-1 INFO search "\' or 1=1; drop table users --" hits=0 took=19ms',
             f'api-4 {request} "GET /static/../../etc/passwd HTTP/1.1" 404 911 8ms user={self.user()}',

@@ -106,7 +106,7 @@ def strangest(home: Home, text: Path) -> list[int]:
 
 
 def by_column(home: Home, text: Path, lines: list[str]) -> list[int]:
-    """Return the lines that rank first by a column of the scores that `strangest` has stored."""
+    """Return the lines in descending order of bits per byte, from the scores that `strangest` has stored."""
     scoring = score_texts(home, scoring_config(text))
     assert scoring.output is not None
     with reading_scores(scoring.output) as connection:

@@ -1,4 +1,4 @@
-"""The baseline for speed: the training step of the textbook's chapter 3, as a notebook would implement it.
+"""The baseline for speed: the training step of a textbook's chapter on recurrent models, as in a notebook.
 
 It has a loop over cells in Python, batch-first tensors, all logits in float32, CrossEntropyLoss that ignores padding,
 and plain AdamW.
@@ -20,7 +20,10 @@ class TextbookCell(nn.Module):
 
 
 class TextbookLanguageModel(nn.Module):
-    """The textbook's model, from token_ids (b, t) to logits (b, t, V). Each sequence starts from a state of zeros."""
+    """The model of the textbook, from token_ids (b, t) to logits (b, t, V).
+
+    Each sequence starts from a state of zeros.
+    """
 
     def __init__(self, vocabulary_size: int, size: int, layers: int) -> None:
         super().__init__()

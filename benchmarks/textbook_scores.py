@@ -1,4 +1,4 @@
-"""Measure how far the textbook's back-off scores are from probabilities, by their sum over all words after a context.
+"""Measure how far the back-off scores of a textbook's n-gram model are from probabilities, by their sum over all words.
 
     python benchmarks/textbook_scores.py FILE [--contexts 1000]
 

@@ -1,4 +1,4 @@
-"""Measure the time until a model reaches a perplexity, with rnnlm's fast loss and with the textbook's step.
+"""Measure the time until a model reaches a perplexity, with rnnlm's fast loss and with the step of textbook.py.
 
     python benchmarks/time_to_perplexity.py FOLDER [--target 200] [--picture FILE.png]
 
@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
+# Find rnnlm in this checkout, even if it is not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from textbook import TextbookLanguageModel, TextbookTrainer
 from train import SAMPLED_CLASSES
@@ -46,7 +47,7 @@ MODEL = ModelConfig(hidden_size=HIDDEN, layers=LAYERS, tie_embeddings=False, rec
 
 @dataclass
 class Contender:
-    """A model in training with its curve of (tokens, seconds, validation perplexity) after each turn."""
+    """A model in training, with its curve: (tokens, seconds, validation perplexity) after each turn."""
 
     side: str
     learning_rate: float
@@ -113,7 +114,7 @@ def race(contenders: list[Contender], valid: TokenRows, size: int, target: float
 
 @torch.no_grad()
 def score(model: LanguageModel, valid: TokenRows) -> float:
-    """Return the perplexity with the full softmax."""
+    """Return the model's perplexity on the validation rows with the full softmax."""
     model.eval()
     batches = ordered_batches(valid, 128)
     losses = (token_nll(model, model.hidden(batch.input_ids)[0], batch.target_ids) for batch in batches)
@@ -125,7 +126,7 @@ def textbook(train: TokenRows, size: int, rate: float, batch_size: int) -> Conte
     ours = fresh_model(train, size)
     model = TextbookLanguageModel(size, HIDDEN, LAYERS)
     named = {name.replace("stack.", ""): value for name, value in ours.state_dict().items()}
-    # The textbook's model has no classes that are never predicted.
+    # The model of textbook.py may predict every class, so the bias of excluded classes is made finite.
     named["head.bias"] = named["head.bias"].masked_fill(ours.never_predicted, -30.0)
     model.load_state_dict(named)
     trainer = TextbookTrainer(model, rate)

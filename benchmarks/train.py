@@ -1,4 +1,4 @@
-"""Measure speed and memory of a training step in comparison with the textbook's step.
+"""Measure speed and memory of a training step in comparison with the step of a textbook (benchmarks/textbook.py).
 
     python benchmarks/train.py [--device cpu|cuda] [--batch 128] [--hidden 128] [--rounds 7] [--json]
 
@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
+# Find rnnlm in this checkout, even if it is not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from textbook import TextbookLanguageModel, TextbookTrainer
 
@@ -40,7 +41,8 @@ from rnnlm.training.captured_step import CapturedUpdater
 from rnnlm.training.optimizer_step import BatchLoss, Updater, take_step
 from rnnlm.training.optimizers import LazyAdamW
 
-VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29  # This is the shape of the textbook's model.
+# The sizes of the model and the batch in the textbook (benchmarks/textbook.py).
+VOCABULARY, HIDDEN, LAYERS, BATCH, TIME = 32_000, 128, 2, 128, 29
 SAMPLED_CLASSES = 1_024
 FAST = f"sampled {SAMPLED_CLASSES}"
 CAPTURED = ", captured"  # The suffix for rows whose step is captured and replayed as a CUDA graph.
@@ -157,7 +159,7 @@ def zipf() -> np.ndarray:
 
 
 def zipf_batch(size: int, seed: int, device: str) -> Batch:
-    """Return a batch on the device, where a training run also keeps its text."""
+    """Return a batch on `device`, because a training run keeps its text there, too."""
     ids = np.random.default_rng(seed).choice(VOCABULARY, (size, TIME + 1), p=zipf())
     text = torch.from_numpy(ids).to(device)
     input_ids, target_ids = shifted(text)
@@ -185,7 +187,7 @@ def shares_of_matrix_rate(rows: list[dict[str, object]], hidden: int) -> str:
     """Return the arithmetic rate of each exact step, relative to a bfloat16 product of 8,192 x 8,192 matrices."""
     size, count = 8_192, 20
     left, right = torch.randn(2, size, size, device="cuda", dtype=torch.bfloat16)
-    for repeats in (3, count):  # The first round is a warm-up.
+    for repeats in (3, count):  # The three products of the first round are a warm-up.
         torch.cuda.synchronize()
         start = time.perf_counter()
         for _ in range(repeats):

@@ -2,10 +2,10 @@
 
     python benchmarks/variance.py CORPUS [--preset default] [--runs 6] [--set SECTION.FIELD=VALUE …]
 
-`training.seed` determines the initial weights, the order of the text and, in each step, the dropout masks and the
-sampled classes. A row varies one of them and keeps the seed of the others. The last two rows vary all three, and only
-the number of torch's threads. With another number of threads, sums are rounded differently, as on another machine. Each
-run is a real training run of the network alone, without Prefect and MLflow.
+`training.seed` determines the initial weights, the order of the text, and the dropout masks and sampled classes of each
+step. Each of the first three rows varies one of these sources and keeps the seed of the others. A further row varies
+all three, and the last row only the number of torch's threads. With another number of threads, sums are rounded
+differently, as on another machine. Each run is a real training run of the network alone, without Prefect and MLflow.
 
 The table shows the mean and the standard deviation of the test perplexity, and how many runs of each of two
 configurations are needed to show a difference of 1 % between their means (two-sided at 5 %, with a power of 80 %, by
@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
+# Find rnnlm in this checkout, even if it is not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 from untracked import untracked
@@ -69,7 +70,7 @@ def main() -> None:
 
 
 def measure(folder: Path, config: PipelineConfig, dataset: DatasetRecord, varied: str, run: int) -> float:
-    """Train a model in a home of its own, and return its test perplexity."""
+    """Train a model in a new rnnlm home, and return its test perplexity."""
     home = Home(folder)
     seed = config.training.seed + 1_000 * run
     torch.set_num_threads(1 + run if varied == THREADS else 1)
@@ -83,7 +84,7 @@ def measure(folder: Path, config: PipelineConfig, dataset: DatasetRecord, varied
 
 @contextlib.contextmanager
 def drawn_from(source: str, seed: int) -> Iterator[None]:
-    """Replace the seed of one source of randomness while the context is open."""
+    """Replace the seed of one source of randomness inside the block."""
     build_model, training_batches, step_generator = train.build_model, train.training_batches, seeding.step_generator
     replaced: dict[str, tuple[Any, str, Any]] = {
         "initial weights": (train, "build_model", lambda model, size, _, bias: build_model(model, size, seed, bias)),

@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/warm_start.py ../shared/data/brown.txt --home FOLDER
 
-Two series, each with a registry of its own, read the same text every night: first one half of it, and then a little
-more each night. Paragraphs of five lines are in random order, so that all nights have the same kind of text. Training,
-evaluation and registration are real, but without Prefect. Seconds are the CPU time of the training stage alone.
+Two series of nightly runs, each with a registry of its own, read the same texts: first one half of the text, and then a
+little more in each run. Paragraphs of five lines are in random order, so that all runs have the same kind of text.
+Training, evaluation and registration are real, but without Prefect. Seconds are the CPU time of the training stage
+alone.
 """
 
 import argparse
@@ -15,7 +16,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # This makes rnnlm importable without being installed.
+# Find rnnlm in this checkout, even if it is not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ablations import untracked
 
@@ -33,7 +35,7 @@ from rnnlm.storage.result_records import RegisteredVersion
 from rnnlm.training.training_run import run_training
 
 PARAGRAPH_LINES = 5
-SMALL = [  # Settings with which a nightly run takes 15 seconds and has a few hundred validation documents.
+SMALL = [  # With these settings, a nightly run takes 15 seconds and has a few hundred validation documents.
     "corpus.name=growing",
     "corpus.valid_share=0.2",
     "tokenizer.vocabulary_size=4000",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 PYTORCH_INDEX = "https://download.pytorch.org/whl"
-OWN = "the package index's own"  # This build is for CUDA 13.
+OWN = "the package index's own"  # The build in the package index, which is for CUDA 13.
 SIZES = "It contains CUDA: about 3 GB to download and 6 GB in .venv; without it these are about 0.5 and 1.7 GB."
 
 
@@ -31,7 +31,7 @@ def driver_cuda() -> tuple[int, int] | None:
 
 
 def choose_build(asked: str) -> str:
-    """Return the name of a build in PyTorch's index, or OWN.
+    """Return the name of a build in PyTorch's index, or OWN for the build in the package index.
 
     Exit if the driver is too old for a requested CUDA build.
     """
@@ -52,7 +52,7 @@ def choose_build(asked: str) -> str:
 
 
 def installed_build() -> str | None:
-    """Return the build of the installed PyTorch, which its version names (2.13.0+cpu), or None without PyTorch."""
+    """Return the build of the installed PyTorch, which is part of its version (2.13.0+cpu), or None without PyTorch."""
     try:
         return version("torch").partition("+")[2] or OWN
     except PackageNotFoundError:
@@ -62,7 +62,7 @@ def installed_build() -> str | None:
 def pip_succeeds(*options: str, quiet: bool = False) -> bool:
     """Install PyTorch with pip, and return True on success.
 
-    Its dependencies are not installed here, but together with the program.
+    The packages that PyTorch depends on are not installed here, but together with rnnlm.
     """
     plain = ("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--constraint", str(CONSTRAINTS))
     command = [sys.executable, "-m", "pip", "install", *plain, *options, "torch"]
@@ -74,7 +74,8 @@ def main(asked: str = "") -> None:
         return  # On other systems, the package index has a single build, without CUDA.
     present = installed_build()
     if present is not None and asked in ("", "cpu" if present == "cpu" else "cuda"):
-        # An environment keeps its build. Pip installs a later version of the build, or nothing.
+        # If PyTorch is installed, the environment keeps its build. Pip installs a later version of this build, or
+        # nothing.
         build, replacing = present, ()
     else:
         build, replacing = choose_build(asked), ("--force-reinstall",) if present else ()

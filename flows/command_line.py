@@ -28,24 +28,25 @@ from rnnlm.storage.disk_errors import FEWEST_FILES, shortage, too_few_files
 
 USER_ERROR = 2
 OPENING = "Train, evaluate, register and serve recurrent language models."
-PLAIN_WORDS = {  # These words replace pydantic's messages about numbers, because they are simpler.
+PLAIN_WORDS = {  # For some of pydantic's messages about numbers, simpler words.
     r"Input should be a valid integer\b.*": "expected a whole number",
     r"Input should be greater than or equal to ": "expected at least ",
 }
 EXAMPLE = "example: rnnlm run --preset smoke --corpus my-text.txt"
-# The overview shows the commands under these headings, in this order.
+# The headings of the overview of commands, in their order.
 HEADINGS = ("Pipeline", "Models", "Measure", "Text", "Every night", "Servers")
 COMMAND_MODULES = Path(__file__).with_name("commands")
 
 
 @dataclass(frozen=True)
 class CommandPlace:
-    """The location of a command, a function NAME_command in a module of flows/commands that defines HEADING."""
+    """The location of a command: a function NAME_command in a module of flows/commands that defines HEADING."""
 
     heading: str
     module: str
     function: str
-    subcommands: tuple[str, ...]  # The subcommands are functions NAME_SUBCOMMAND_command in the same module.
+    # The names of the subcommands, which are functions NAME_SUBCOMMAND_command in the same module.
+    subcommands: tuple[str, ...]
 
 
 @functools.cache
@@ -124,7 +125,7 @@ def start(
         bool, typer.Option("--version", help="Show the version and exit.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Handle the options before the command."""
+    """Handle the options that precede the command's name."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -135,16 +136,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with sigterm_raises():
             code = build_group().main(arguments, prog_name="rnnlm", standalone_mode=False) or 0
-            # Typer converts a KeyboardInterrupt to exit code 130.
+            # Exit code 130 is a KeyboardInterrupt, which Typer has converted.
             return report_interruption(signal.SIGINT) if code == 128 + signal.SIGINT else int(code)
     except typer.TyperException as error:
         return report_wrong_call(error)
     except (RnnlmError, TrackingError) as error:
         complain(str(error))
         return USER_ERROR
-    except OSError as error:  # An error of a disk, path or pipe that was not converted to a better message.
+    except OSError as error:  # An error of a disk, path or pipe for which no better message was raised.
         return report_system_error(error)
-    except Exception as error:  # The error was raised during imports, before the command has begun.
+    except Exception as error:  # An error during imports, before the command has begun.
         if (reason := shortage(error)) is None:
             raise
         complain(reason)
@@ -161,7 +162,7 @@ def report_system_error(error: OSError) -> int:
 
 
 def complain(reason: str) -> None:
-    """Print to standard error why the command ends. Control characters in quoted text are made harmless."""
+    """Print to standard error why the command ends. Control characters in `reason` are made harmless."""
     print(f"rnnlm: {terminal_text(reason)}", file=sys.stderr)
 
 
@@ -185,7 +186,7 @@ def check_current_folder() -> None:
 def flushed(code: int) -> int:
     """Flush the standard streams, and return the exit code.
 
-    It becomes an error code if the output cannot be written.
+    If the output cannot be written, an exit code of 0 becomes USER_ERROR.
     """
     try:
         sys.stdout.flush()
@@ -198,7 +199,7 @@ def flushed(code: int) -> int:
 
 
 def fill_standard_streams() -> None:
-    """Open /dev/null for standard streams that the caller has closed, so that no other file takes their number.
+    """Open /dev/null for each standard stream that the caller has closed, so that no other file gets its descriptor.
 
     Input bytes that are not valid text are read as lone surrogates, which every tokenizer replaces by U+FFFD.
     Characters that the output's encoding lacks are written as escapes.
@@ -253,12 +254,12 @@ def report_interruption(number: int) -> int:
 
 
 class Terminated(BaseException):  # noqa: N818  not an error, like KeyboardInterrupt
-    """The exception that a SIGTERM raises in the main thread, so that the program can clean up."""
+    """The exception that SIGTERM raises in the main thread, so that the program can clean up before it ends."""
 
 
 @contextlib.contextmanager
 def sigterm_raises() -> Iterator[None]:
-    """Let SIGTERM end the block with an exception, as Ctrl-C does.
+    """End the block with an exception on SIGTERM, as Ctrl-C does.
 
     Inside the block, Prefect, training and uvicorn install handlers of their own.
     """
@@ -278,7 +279,7 @@ def sigterm_raises() -> Iterator[None]:
 
 def console_entry() -> NoReturn:
     """Run the command as the entry point of the installed `rnnlm` script."""
-    # Files of a home are loaded by later commands, so other users must not be able to write to them.
+    # Other users must not be able to write to files of an rnnlm home, because later commands load them.
     os.umask(os.umask(0o022) | 0o022)
     fill_standard_streams()
     check_open_files()
@@ -286,7 +287,7 @@ def console_entry() -> NoReturn:
     code = main()
     # Threads of Prefect outlive the interpreter's teardown and keep DuckDB's types alive, which nanobind would report
     # in fifty lines. Therefore the exit functions are run here (one of them stops the temporary server), and the
-    # process exits without a teardown. CPython (3.11 to 3.14) has no public function for this.
+    # process exits without a teardown. CPython (3.11 to 3.14) has no public function that runs the exit functions.
     atexit._run_exitfuncs()
     os._exit(flushed(code))
 

@@ -34,7 +34,7 @@ from tasks.comparison import compare_costs, log_compared_models, report_comparis
 from tasks.evaluation import evaluate_perplexity
 from tasks.training import train_model
 
-FINALISTS = 2  # The number of trials of each model that are trained on all tokens.
+FINALISTS = 2  # The number of tuning trials of each model that are trained again on all tokens.
 
 logger = logging.getLogger("rnnlm.extensions.comparison")
 
@@ -49,7 +49,7 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
             match=seconds another speed means another number of tokens.
     """
     config = start_flow_run(config)
-    prepared = prepare(config.pipeline)  # This warns of copied text before anything is trained.
+    prepared = prepare(config.pipeline)  # Warns of copied text before anything is trained.
     dataset = prepared.dataset
     configs = matched_configs(config, dataset)
     costs = compare_costs(configs, dataset, config.cost_seconds, force=force)
@@ -80,10 +80,10 @@ def compare_flow(config: CompareConfig = CompareConfig(), force: bool = False) -
 def tuning_trials(
     count: int, short: PipelineConfig, whole: PipelineConfig, dataset: DatasetRecord
 ) -> tuple[Trial, ...]:
-    """Return the results of all trials on a fraction of the tokens (short), and of the FINALISTS on all tokens (whole).
+    """Return the results of all trials on a fraction of the tokens, and of the FINALISTS on all tokens.
 
-    The second step is needed because a high learning rate may look best after a fraction of the tokens and be worse
-    after all of them.
+    `short` and `whole` are the configurations for these two steps. The second step is needed because a high learning
+    rate may look best after a fraction of the tokens and be worse after all of them.
     """
     trials = [
         Trial(settings=settings, validation_perplexity=trial_perplexity(short, settings, dataset))

@@ -11,7 +11,7 @@ from tasks.ensembles import mix_networks
 
 @rnnlm_flow("mix")
 def mix_flow(config: MixConfig) -> TrainedRecord:
-    """Fit the weights of the configured networks in a mixture on their validation text, and register the ensemble."""
+    """Fit the mixture weights of the configured networks on their validation text, and register the ensemble."""
     config = start_flow_run(config)
     home = find_home()
     members, dataset = find_members(home, [run_model_folder(home, name) for name in config.models])

@@ -146,7 +146,7 @@ def prepare(config: PipelineConfig) -> PreparedRecord:
     try:
         gates, stopped = check_data(config, dataset), None
     except GatesError as error:
-        # The error is raised again after the pages and events have reported the reason.
+        # The error is raised again below, after the pages and events have reported the reason.
         gates, stopped = error.gates, error
     prepared = PreparedRecord(corpus=corpus, tokenizer=tokenizer, dataset=dataset, score_warnings=gates.score_warnings)
     if not dataset.skipped:
@@ -182,7 +182,7 @@ def evaluate_and_register(
     """
     name = dataset.corpus_name
     if not run.skipped:
-        CheckProcess.start_early()  # It imports libraries while the model is evaluated.
+        CheckProcess.start_early()  # The process imports libraries while the model is evaluated.
     force = "evaluation" in config.force
     evaluation = evaluate_perplexity(dataset, run, config.evaluation, force=force)
     measured = [measure_model(one, config, dataset, run, force=force) for one in measurements(config, run)]
@@ -193,7 +193,7 @@ def evaluate_and_register(
     logged = log_results(run, evaluation, samples, plots)
     registered = register_run(config, dataset, run, evaluation, samples, told, force="registration" in config.force)
     trained = TrainedRecord(run=run, evaluation=evaluation, samples=samples, registered=registered, logged=logged)
-    if not evaluation.skipped:  # Otherwise an earlier run has published both artifacts.
+    if not evaluation.skipped:  # If the evaluation was skipped, an earlier run has published both artifacts.
         create_table_artifact(
             score_rows(evaluation), key=page_key(name, "perplexity"), description="Perplexity beside the baselines"
         )
@@ -207,7 +207,7 @@ def evaluate_and_register(
 
 def train_other_seeds(config: PipelineConfig, dataset: DatasetRecord, first: TrainedRecord, seeds: int) -> SeedScores:
     """Train the first run's model again with the following seeds, and score all runs."""
-    config = choose_network(config, dataset)  # This returns the size that was chosen for the first run.
+    config = choose_network(config, dataset)  # Returns the size that was chosen for the first run.
     runs, evaluations = [first.run], [first.evaluation]
     for seed in range(config.training.seed + 1, config.training.seed + seeds):
         logger.info("training: seed %d, run %d of %d", seed, len(runs) + 1, seeds)

@@ -11,9 +11,9 @@ from rnnlm.storage.home import find_home
 
 @rnnlm_flow("settle")
 def settle_flow() -> int:
-    """Settle dead runs and restart interrupted ones.
+    """Give dead runs a final state, and restart interrupted runs.
 
-    Return the number of flow, task and MLflow runs that were settled.
+    Return the number of flow, task and MLflow runs that got a final state.
     """
     show_library_lines()
     hold_run_lock()

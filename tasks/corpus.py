@@ -26,7 +26,7 @@ def name_download() -> str:
 # and resume them.
 @task(task_run_name=name_download, cache_policy=NO_CACHE)
 def download_corpus(config: CorpusConfig, force: bool = False) -> CorpusRecord:
-    """Store a corpus as UTF-8 text in the home. The source is a catalogue name, path, glob, URL or hf: name."""
+    """Store a corpus as UTF-8 text in the rnnlm home. The source is a catalogue name, path, glob, URL or hf: name."""
     return obtain_corpus(find_home(), config, force=force)
 
 

@@ -11,6 +11,6 @@ from rnnlm.tracking.mlflow_runs import tracked_run
 
 @task(task_run_name="mix {dataset.corpus_name}", cache_policy=NO_CACHE)
 def mix_networks(members: list[Member], dataset: DatasetRecord) -> RunRecord:
-    """Combine the networks of finished runs into an ensemble, which is a run of its own with an MLflow run."""
+    """Combine the networks of finished runs into an ensemble, which is stored as a new run with an MLflow run."""
     home = find_home()
     return tracked_run(home, members[0].config, dataset, make_ensemble(home, members, dataset))

@@ -51,7 +51,7 @@ def log_results(
 ) -> LoggedRecord:
     """Log a run's scores, samples, losses and plots to MLflow. If MLflow is unavailable, the pipeline continues.
 
-    Links to MLflow's pages are left out if the server of another home answers at their address.
+    Links to MLflow's pages are left out if the server of another rnnlm home answers at their address.
     """
     home = find_home()
     logged = log_run_results(home, run, evaluation, samples, pictures)

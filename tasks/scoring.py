@@ -31,7 +31,7 @@ def score_input(config: ScoringConfig) -> ScoringRecord:
 
 @task(task_run_name="compare scores", cache_policy=NO_CACHE)
 def compare_scores(config: ScoringConfig, scoring: ScoringRecord) -> Drift:
-    """Compare scores with those of the model's validation text."""
+    """Compare the scores of texts with the scores of the model's validation text."""
     return measure_drift(find_home(), config, scoring)
 
 

@@ -29,7 +29,7 @@ logger = logging.getLogger("rnnlm.training")
 
 @task(task_run_name="choose size for {dataset.corpus_name}", cache_policy=NO_CACHE)
 def choose_network(config: PipelineConfig, dataset: DatasetRecord) -> PipelineConfig:
-    """Choose the network's size and the training length for training.minutes, if they are not configured."""
+    """Choose the network's size and the training length for training.minutes, unless they are configured."""
     return fit_to_minutes(find_home(), config, dataset)
 
 
@@ -56,7 +56,7 @@ def train_model(config: PipelineConfig, dataset: DatasetRecord, force: bool = Fa
 
 
 def find_origin() -> RunOrigin | None:
-    """Return the flow run that appears in Prefect's list, which is the one that no other run has started."""
+    """Return the flow run that Prefect's list shows, which no other run has started."""
     if FlowRunContext.get() is None:
         return None
     with contextlib.suppress(Exception), get_client(sync_client=True) as client:

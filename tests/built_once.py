@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 def built_once(factory: pytest.TempPathFactory, build: Callable[[Path], T]) -> T:
-    """Return the value of build(folder). The first process that needs it builds it, the others wait and then read it.
+    """Return the value of build(folder). The first process that needs the value builds it, and the others read it.
 
     The folder is shared, so a test that changes its contents must copy it first.
     """
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # Each worker has a folder of its own below this one.
+        base = base.parent  # The folder of each worker is inside the shared folder.
     folder = base / "shared" / build.__name__
     folder.parent.mkdir(exist_ok=True)
     with FileLock(f"{folder}.lock"):

@@ -1,12 +1,12 @@
-"""Compile every kernel for an H100, without needing one, because Triton's interpreter accepts more than its compiler.
+"""Compile every kernel for an H100 on a machine without one. Triton's interpreter accepts more than its compiler does.
 
-python tests/compile_kernels.py prints a line for each kernel. ptxas takes care of registers, so only shared memory is
-checked.
+python tests/compile_kernels.py prints a line for each kernel. Only its shared memory is checked, because ptxas takes
+care of registers.
 """
 
 import os
 
-os.environ["TRITON_INTERPRET"] = "0"  # This must be set before Triton is imported.
+os.environ["TRITON_INTERPRET"] = "0"  # Triton reads TRITON_INTERPRET when it is imported.
 
 import triton
 from triton.backends.compiler import GPUTarget
@@ -17,7 +17,7 @@ from rnnlm.models import device_masks, diagonal_recurrence, full_recurrence
 
 H100 = GPUTarget("cuda", 90, 32)
 TYPES = {"i": "i32", "f": "fp32", "F": "*fp32", "B": "*bf16", "I": "*i64", "L": "i64", "N": "*i32"}
-SHARED_BYTES = 227 * 1024  # The limit of shared memory for one thread block.
+SHARED_BYTES = 227 * 1024  # The largest shared memory of one thread block, in bytes.
 DIAGONAL = {"is_tanh": True, "block": 64}
 FULL = {"products": "tf32", "group": 16}
 SHARED = {"nonlinearity": "tanh", "columns": 64, "counter_stride": 32}
@@ -28,7 +28,7 @@ SHARED_SIZES = (
     {"block": 1024, "programs": 16, "sets": 8, "group": 32},
 )
 LOSS = {"pad": 0, "count": 2}
-CASES = [  # A kernel, the types of its arguments, their constants, and the number of warps.
+CASES = [  # For each case, a kernel, the types of its arguments, their constants, and the number of warps.
     *((diagonal_recurrence.forward_kernel, "FFFiii", {**DIAGONAL, "is_tanh": tanh}, 4) for tanh in (True, False)),
     *((diagonal_recurrence.backward_kernel, "FFFFiii", {**DIAGONAL, "is_tanh": tanh}, 4) for tanh in (True, False)),
     *(

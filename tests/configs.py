@@ -39,12 +39,12 @@ def plain_training(settings: Mapping[str, Any] | None = None) -> TrainingConfig:
 
 
 def plain_model(settings: Mapping[str, Any] | None = None) -> ModelConfig:
-    """Return the settings of a model. `settings` are fields of `model`."""
+    """Return the settings of a model. `settings` are fields of the section `model`."""
     return plain_config({f"model.{field}": value for field, value in (settings or {}).items()}).model
 
 
 def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> LanguageModel:
-    """Return an untied model with initial weights and a bias of zero. `settings` are fields of `model`."""
+    """Return an untied model with initial weights and an output bias of zero. `settings` are fields of `model`."""
     plain = {"hidden_size": hidden_size, "tie_embeddings": False, "head_bias": "zero"}
     return build_model(plain_model(plain | settings), vocabulary_size, seed=0)
 
@@ -52,7 +52,7 @@ def new_model(vocabulary_size: int, hidden_size: int, **settings: Any) -> Langua
 def random_model(kind: ModelKind, vocabulary_size: int, **settings: Any) -> LanguageModel:
     """Return a model of two tied layers with random weights that are large enough to distinguish texts.
 
-    `settings` are those of new_model. An IndRNN has smaller weights, because its states are unbounded.
+    `settings` are those of new_model(). An IndRNN has smaller weights, because its states are unbounded.
     """
     plain = {"kind": kind, "layers": 2, "heads": 2, "attention_window": 8, "tie_embeddings": True}
     model = new_model(vocabulary_size, 16, **plain | settings)

@@ -23,14 +23,14 @@ from tests.built_once import built_once
 from tests.configs import plain_config, plain_model, plain_training
 from tests.registrar import Registrar
 
-# Every run uses the same examples, so that no failure is due to chance.
+# Hypothesis uses the same examples in every run, so that no failure is due to chance.
 settings.register_profile("deterministic", derandomize=True, database=None, deadline=None)
 settings.load_profile("deterministic")
 
-# This must be set before torch is imported. Threads that wait for each other are slow on a busy machine, where a toy
-# training would take 16 s instead of 0.6 s.
+# torch reads OMP_NUM_THREADS when it is imported. Threads that wait for each other are slow on a busy machine, where a
+# toy training would take 16 s instead of 0.6 s.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# This must be set before Triton is imported. Without a GPU, Triton's interpreter runs the kernels.
+# Triton reads TRITON_INTERPRET when it is imported. Without a GPU, Triton's interpreter runs the kernels.
 if not (Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi")):
     os.environ.setdefault("TRITON_INTERPRET", "1")
 USER_SETTINGS = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "PREFECT_API_URL", "PREFECT_HOME", "PREFECT_PROFILE")
@@ -38,9 +38,9 @@ Chain = dict[str, StageRecord]
 
 
 class OneProcessPerFile(LoadFileScheduling):
-    """Run the tests of a file in one process, and all files that need the Prefect server in the same process.
+    """A scheduler that runs the tests of a file in one process, and all files that need Prefect in the same process.
 
-    The server is then started only once.
+    The Prefect server is then started only once.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -49,13 +49,13 @@ class OneProcessPerFile(LoadFileScheduling):
 
 @functools.cache
 def scope_of_file(name: str) -> str:
-    """Return the scope of a file's tests, given its name relative to the repository, as in a node id."""
+    """Return the scope of a file's tests. `name` is the file's path in the repository, as in a node id."""
     text = (Path(__file__).resolve().parent.parent / name).read_text(encoding="utf-8")
     return "prefect" if '"prefect_server"' in text or "prefect_server: None" in text else name
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneProcessPerFile:
-    # --dist loadgroup is not used, because pytest-xdist 3.8 does not group tests with pytest 9.2.
+    # pytest-xdist 3.8 does not group tests with pytest 9.2, so --dist loadgroup cannot be used.
     return OneProcessPerFile(config, log)
 
 
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @contextmanager
 def home_in(folder: Path) -> Iterator[Home]:
-    """Yield a new home in the folder, without settings from the user's environment."""
+    """Yield a new rnnlm home in the folder, without settings from the user's environment."""
     with pytest.MonkeyPatch.context() as environment:
         for name in USER_SETTINGS:
             environment.delenv(name, raising=False)
@@ -76,7 +76,7 @@ def home_in(folder: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    """Yield a new home for one test."""
+    """Yield a new rnnlm home for one test."""
     with home_in(tmp_path) as home:
         yield home
 
@@ -97,7 +97,7 @@ def mlflow_database(folder: Path) -> Path:
 
 @pytest.fixture
 def tracked_home(home: Home, mlflow_template: Path) -> Home:
-    """Return the test's home with an empty MLflow store in it."""
+    """Return the test's rnnlm home with an empty MLflow store in it."""
     copy_store(home, mlflow_template)
     return home
 
@@ -147,7 +147,7 @@ def toy_config(toy_folder: Path) -> PipelineConfig:
 
 
 class UntrackedRun:
-    """A tracker that sends nothing, which training gets if MLflow is unavailable."""
+    """A tracker that sends nothing. Training uses such a tracker if MLflow is unavailable."""
 
     mlflow_run_id: str | None = None
 
@@ -157,7 +157,7 @@ class UntrackedRun:
 
     @contextmanager
     def open(self, run_id: str) -> Iterator[Self]:
-        """Replace tracking.open_tracker."""
+        """Return the tracker, for tests that replace tracking.open_tracker by this method."""
         yield self
 
 
@@ -166,7 +166,7 @@ untracked = UntrackedRun().open
 
 @pytest.fixture(scope="session")
 def chain_template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Chain]:
-    """Run every stage except registration, and return the home and the results."""
+    """Run every stage except registration, and return the rnnlm home and the results."""
     return built_once(tmp_path_factory, toy_stages)
 
 
@@ -197,7 +197,7 @@ def toy_stages(folder: Path) -> tuple[Home, Chain]:
 
 @pytest.fixture
 def toy_chain(home: Home, chain_template: tuple[Home, Chain]) -> Chain:
-    """Return the session's results, copied to this test's home."""
+    """Return the session's results, copied to this test's rnnlm home."""
     return copy_chain(home, chain_template)
 
 
@@ -253,7 +253,7 @@ def register(
     toy_evaluation: EvaluationRecord,
     toy_samples: SamplesRecord,
 ) -> Registrar:
-    """Return a registrar of the toy run. Its corpus is too small for a second version to become champion."""
+    """Return a registrar of the toy run, whose corpus is too small for a second version to become champion."""
     return Registrar(tracked_home, toy_config, toy_dataset, toy_run, toy_evaluation, toy_samples)
 
 
@@ -261,7 +261,7 @@ def register(
 def registry_template(
     tmp_path_factory: pytest.TempPathFactory, chain_template: tuple[Home, Chain], mlflow_template: Path
 ) -> Home:
-    """Return a home in which the toy run is registered as version 1 and champion."""
+    """Return an rnnlm home in which the toy run is registered as version 1 and champion."""
 
     def toy_registry(folder: Path) -> tuple[Home, set[str]]:
         with home_in(folder) as home:
@@ -272,12 +272,12 @@ def registry_template(
     from rnnlm.registry import bundle_check
 
     home, checked = built_once(tmp_path_factory, toy_registry)
-    bundle_check.CHECKED.update(checked)  # The same bundle need not be checked in every test process.
+    bundle_check.CHECKED.update(checked)  # The bundle need not be checked again in every test process.
     return home
 
 
 def toy_registrar(home: Home, chain_template: tuple[Home, Chain]) -> Registrar:
-    """Copy the session's results to the home, and return a registrar of their run."""
+    """Copy the session's results to the rnnlm home, and return a registrar of their run."""
     records: dict[str, Any] = copy_chain(home, chain_template)
     del records["corpus"], records["tokenizer"]
     return Registrar(home, toy_pipeline_config(chain_template[0].root.parent / "toy"), **records)
@@ -285,18 +285,18 @@ def toy_registrar(home: Home, chain_template: tuple[Home, Chain]) -> Registrar:
 
 @pytest.fixture
 def registered(register: Registrar, registry_template: Home) -> Registrar:
-    """Return the registrar of the toy run, whose version 1 is already champion."""
+    """Return a registrar of the toy run, whose version 1 is already champion."""
     copy_home(registry_template, register.home)
     return register
 
 
 def copy_home(template: Home, home: Home) -> None:
-    """Copy a home with its MLflow store to another home."""
+    """Copy an rnnlm home with its MLflow store to another home."""
     from mlflow.tracking._tracking_service import utils
 
     shutil.copytree(template.root, home.root, dirs_exist_ok=True)
     move_locations(home.mlflow_database, template.root, home.root)
-    utils._artifact_repos_cache.clear()  # MLflow caches the folder of a model id, and each copy has the same ids.
+    utils._artifact_repos_cache.clear()  # MLflow caches the folder of each model id, and the copies have the same ids.
 
 
 @pytest.fixture(scope="session")

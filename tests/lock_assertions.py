@@ -1,4 +1,4 @@
-"""Assertions that a lock admits one thread at a time."""
+"""Assert that a lock admits one thread at a time."""
 
 import threading
 import time

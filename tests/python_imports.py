@@ -1,13 +1,14 @@
-"""The imports of a Python file."""
+"""Read the imports of a Python file."""
 
 import ast
 from collections.abc import Iterator
 
 
 def imports(source: str, package: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the absolute dotted name of each imported module, and what is imported from it.
+    """Yield the absolute dotted name of each imported module, and the names that are imported from the module.
 
-    Relative imports and imports in functions are included. `package` are the parts of the name of the file's package.
+    Relative imports and imports in functions are included. `package` is the dotted name of the file's package, in
+    parts.
     """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

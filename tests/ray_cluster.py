@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes, both on this machine."""
+"""Start a Ray cluster of two nodes, both on this machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +28,7 @@ def two_nodes() -> Iterator[str]:
 
 
 def workers_that_run(name: str) -> list[psutil.Process]:
-    """Return processes of this test's cluster. Ray names a process after the function or class that it runs."""
+    """Return the processes of this test's cluster that run the function or class `name`."""
     return [process for process in psutil.Process().children(recursive=True) if name in program_name(process)]
 
 

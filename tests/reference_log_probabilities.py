@@ -1,4 +1,4 @@
-"""A model's predictions by their definition, with one forward pass and one look-up of n-grams per position."""
+"""Compute a model's predictions by their definition, with one forward pass and one look-up of n-grams per position."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from rnnlm.models.language_model import LanguageModel
 
 
 def log_probabilities_of(model: LanguageModel, token_ids: Sequence[int]) -> torch.Tensor:
-    """Return the natural log-probabilities of the next token, (t, V), for a row from its beginning, (t,)."""
+    """Return the natural log-probabilities of the token after each position, (t, V), for a row, (t,)."""
     with torch.no_grad():
         probabilities = model(torch.tensor([list(token_ids)]))[0][0].double().softmax(-1).numpy()
     if model.mixture is not None:
@@ -17,5 +17,5 @@ def log_probabilities_of(model: LanguageModel, token_ids: Sequence[int]) -> torc
             of_counts, known = model.mixture.counts.distribution(list(token_ids[: place + 1])[::-1])
             share = model.mixture.shares[known]
             probabilities[place] = (1 - share) * probabilities[place] + share * of_counts
-    with np.errstate(divide="ignore"):  # log 0 occurs for tokens that are never predicted.
+    with np.errstate(divide="ignore"):  # Tokens that are never predicted have a log-probability of log 0.
         return torch.from_numpy(np.log(probabilities)).float()

@@ -7,7 +7,7 @@ from rnnlm.storage.result_records import EvaluationRecord, RegisteredVersion, Sa
 
 
 class Registrar:
-    """A callable that registers its run, or another run or configuration that is given."""
+    """A callable that registers a run. It uses its own run and configuration unless others are given."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Registrar:
     def __call__(
         self, force: bool = False, run: RunRecord | None = None, config: PipelineConfig | None = None
     ) -> RegisteredVersion:
-        # This import needs torch, and conftest.py must set variables before torch is imported.
+        # Imported here, because the import needs torch, and conftest.py must set environment variables before that.
         from rnnlm.registry.registration import register_model
         from rnnlm.registry.version_tags import Candidate
 

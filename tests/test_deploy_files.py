@@ -1,4 +1,4 @@
-"""The files of deploy/ agree with each other, with the page about them, and with the tools that read them."""
+"""The files of deploy/ agree with each other, with the page about deployment, and with the tools that read them."""
 
 import json
 import re
@@ -19,11 +19,11 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))[
 PAGE = (ROOT / "docs" / "how-to" / "team.md").read_text(encoding="utf-8")
 NAME = re.compile(r"\b(?:RNNLM|PREFECT|MLFLOW|POSTGRES|MINIO|PG|AWS|OMP|HF)_?[A-Z][A-Z0-9_]+\b|\bDO_NOT_TRACK\b")
 IMAGE = re.compile(r"registry\.example\.org/rnnlm:[\w.-]+")
-OTHER_TOOLS = {  # Variables of other tools, which are only in their documentation and cannot be checked here.
-    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # The image of PostgreSQL reads these variables.
-    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # libpq reads these variables.
+OTHER_TOOLS = {  # Environment variables of other tools, which cannot be checked here.
+    *("POSTGRES_USER", "POSTGRES_PASSWORD", "PGDATA"),  # Environment variables that the image of PostgreSQL reads.
+    *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD"),  # Environment variables that libpq reads.
     *("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"),
-    # botocore reads these variables.
+    # Environment variables that botocore reads.
     *("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     *("OMP_NUM_THREADS", "DO_NOT_TRACK", "HF_HUB_DISABLE_TELEMETRY"),
 }
@@ -36,7 +36,7 @@ def used_names() -> set[str]:
 
 
 def table_names() -> set[str]:
-    """Return the variables in the page's tables."""
+    """Return the environment variables in the tables of the page about deployment."""
     rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
     return {name for row in rows for name in NAME.findall(row.split("|")[1])}
 
@@ -124,7 +124,7 @@ def test_every_compose_service_has_a_health_check_or_ends() -> None:
 
 
 def environment_of(service: str) -> list[dict[str, str]]:
-    """Return a server's variables in the compose file and in the manifests, with key names in place of secrets."""
+    """Return a server's environment variables in the compose file and in the manifests, with secrets as key names."""
     manifest = {
         one["name"]: one.get("value", "") or one["valueFrom"]["secretKeyRef"]["key"]
         for one in containers(service)[service]["env"]
@@ -139,7 +139,7 @@ def test_only_the_proxy_can_be_reached() -> None:
     sites = dict(re.findall(r"^(\S+) \{\n\timport tls\n\treverse_proxy (\S+)\n\}", text, re.MULTILINE))
     guarded = {"prefect": "prefect:4200", "mlflow": "mlflow:5000", "rnnlm": "serve:8000"}
     assert sites == {f"{name}.{{$RNNLM_DOMAIN}}": server for name, server in guarded.items()}
-    assert text.count("reverse_proxy") == len(sites)  # There is no further site, for example one for any name.
+    assert text.count("reverse_proxy") == len(sites)  # The file has no further site, such as one for any host name.
 
     documents = [one for path in MANIFESTS for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
     assert {one["spec"].get("type", "ClusterIP") for one in documents if one["kind"] == "Service"} == {"ClusterIP"}
@@ -165,10 +165,11 @@ def test_each_server_asks_for_its_secret_and_answers_no_other_site() -> None:
 
 def test_a_kubernetes_flow_run_cannot_change_its_job() -> None:
     template = json.loads((DEPLOY / "work-pool.json").read_text(encoding="utf-8"))
-    assert "env" not in template["job_configuration"]  # Prefect would merge a run's own `env` into it.
+    # With `env` in the template, Prefect would merge a run's own `env` into it.
+    assert "env" not in template["job_configuration"]
     assert {"command", "env", "args", "image", "namespace"}.isdisjoint(template["variables"]["properties"])
     placeholders = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
-    # A run could also set a variable that is not declared.
+    # All placeholders are declared, because a run could also set a variable that is not.
     assert placeholders <= set(template["variables"]["properties"])
 
 

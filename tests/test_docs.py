@@ -46,7 +46,7 @@ def test_settings_that_a_page_names_exist(generator: ModuleType, page: Path) -> 
     known = set(re.findall(r"^\| `([\w.]+)` \|", generator.configuration_page(), re.MULTILINE))
     sections = {name.partition(".")[0] for name in known if "." in name}
     named = re.findall(r"(?:--set |`)([a-z]+\.[a-z_.]*[a-z])(?=[`=])", page.read_text(encoding="utf-8"))
-    # A name such as model.safetensors is a file.
+    # A name that ends like a file, such as model.safetensors, is no setting.
     named = [name for name in named if name.rpartition(".")[2] not in FILE_SUFFIXES]
     assert not [name for name in named if name.partition(".")[0] in sections and name not in known]
 
@@ -78,7 +78,10 @@ def test_the_site_builds_and_loads_nothing_from_the_network(tmp_path: Path) -> N
 
 
 def test_the_page_of_the_home_has_every_folder_and_file_of_it() -> None:
-    """The page also has folders and files that commands create without the class Home."""
+    """The page about the rnnlm home has every folder and file that the class Home names.
+
+    The page may have further ones, which commands create without this class.
+    """
     table = (ROOT / "docs" / "reference" / "home.md").read_text(encoding="utf-8").partition("## Shared storage")[0]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     named = {name.rstrip("/") for row in rows for name in re.findall("`([^`]+)`", row)}

@@ -9,13 +9,13 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("benchmarks", "deploy", "docs", "flows", "rnnlm", "tasks", "tests")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-# The beginning of a shape, a parameter's name, a mapping, or half of a sentence.
+# A first sentence that begins like this is a shape, a parameter's description, a mapping, or half of a sentence.
 GLOSS = re.compile(r"\(|[a-z_]\w*(, \w+)*( and \w+)?: |\S+ →|(What|Whether|Of|As|Like|If|With|By|From)\b")
 NOUN = re.compile(r"(True|False|None|The|A|An|All|Every|Each|Those|Its|One|How|Why)\b|\w+Error\b")
 
 
 def first_sentences(source: str) -> dict[int, tuple[str, bool]]:
-    """Return each docstring's first sentence by its line, and whether it belongs to a function that is called.
+    """Return each docstring's first paragraph by its line, and True if it belongs to a function that is called.
 
     Tests and properties are not called.
     """

@@ -19,7 +19,8 @@ import pytest
 from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
-IN_FLOWS_ALONE = ("service",)  # This is rnnlm up and what it supervises, which has no part without Prefect.
+# `rnnlm up` and its supervisor, which are an extension of flows alone, because they need Prefect.
+IN_FLOWS_ALONE = ("service",)
 NAMES = (
     *sorted(path.name for path in (ROOT / "rnnlm" / "extensions").iterdir() if (path / "__init__.py").exists()),
     *IN_FLOWS_ALONE,
@@ -53,7 +54,7 @@ def module_of(path: Path) -> str:
 
 @functools.cache
 def imported(tree: Path, path: Path) -> frozenset[str]:
-    """Return the dotted names of imported modules, and of what is imported from them."""
+    """Return the dotted names of imported modules, and of the objects that are imported from them."""
     names: set[str] = set()
     for module, parts in imports((tree / path).read_text(encoding="utf-8"), path.parent.parts):
         names |= {module, *(f"{module}.{part}" for part in parts)}
@@ -61,7 +62,7 @@ def imported(tree: Path, path: Path) -> frozenset[str]:
 
 
 def importers(tree: Path, files: Iterable[Path], deleted: Iterable[Path]) -> set[Path]:
-    """Return the files that import one of the deleted ones, directly or through each other."""
+    """Return the files that import a deleted file, directly or through other files."""
     gone = {module_of(path) for path in deleted if path.suffix == ".py"}
     names = {path: imported(tree, path) for path in files if path.suffix == ".py"}
     found: set[Path] = set()
@@ -113,7 +114,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def run(tree: Path, *command: str) -> str:
-    """Run a program with the code of the tree and a home next to it, and return the output.
+    """Run a program with the code of `tree` and an rnnlm home next to it, and return the output.
 
     Fail if the program fails.
     """

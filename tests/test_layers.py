@@ -18,7 +18,7 @@ from tests.python_imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("flows", "tasks", "rnnlm")
-# The class in each of these files is derived from a class of the named package.
+# For each of these files, the optional package from which its class is derived.
 NEEDS_EXTRA = {"rnnlm/extensions/harness/recurrent_lm.py": "lm_eval"}
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
@@ -29,7 +29,10 @@ def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
 
 
 def test_portable_modules_need_what_a_version_requires_and_each_other() -> None:
-    """These modules are copied with every registered model, to places where rnnlm is not installed."""
+    """Modules that are copied with a registered model import only what the model requires and each other.
+
+    They must work in places where rnnlm is not installed.
+    """
     modules = portable_modules()
     assert {Path("models/elman.py"), Path("models/xlstm.py"), Path("errors.py")} <= set(modules)
     for module in modules:
@@ -42,7 +45,7 @@ def test_portable_modules_need_what_a_version_requires_and_each_other() -> None:
 
 
 def test_no_two_modules_have_the_same_name() -> None:
-    """The name of a file alone identifies a module."""
+    """No two modules have the same name, so the name of a file alone identifies a module."""
     names = [path.stem for path in FILES if path.is_relative_to(ROOT / "rnnlm") and path.stem != "__init__"]
     assert repeated(names) == set()
 
@@ -57,7 +60,10 @@ def top_level_nodes() -> list[ast.stmt]:
 
 
 def test_every_task_is_run_by_a_flow_or_an_engine() -> None:
-    """A task that nothing runs is dead code. tests/tasks/test_every_task.py checks that each task has a test."""
+    """A flow or an engine runs every task, because other tasks would be dead code.
+
+    tests/tasks/test_every_task.py checks that each task has a test.
+    """
     files = [*(ROOT / "flows").glob("*.py"), *(ROOT / "tasks").glob("*.py")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     called = set(re.findall(r"(?<!def )\b(\w+)\(", text)) | set(re.findall(r"engine_of\((\w+)", text))
@@ -84,7 +90,7 @@ def functions_of(path: Path) -> list[tuple[str, list[str]]]:
 
 
 def test_flow_files_cannot_shadow_a_library() -> None:
-    """A worker puts flows/ first on sys.path."""
+    """No file of flows/ has the name of a library, because a worker puts flows/ first on sys.path."""
     named = {path.stem for path in (ROOT / "flows").glob("*.py")} - {"__init__", "command_line"}
     assert named
     assert all(name.endswith("_flow") for name in named)
@@ -115,7 +121,7 @@ def test_importing_every_module_makes_no_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("package", [*PACKAGES, "tests", "benchmarks", "docs"])
 def test_docstrings_begin_like_sentences(package: str) -> None:
-    """The docstrings say what a thing is or does, unlike "What a run has", "Of a run" or "As a run does"."""
+    """Docstrings begin with what a thing is or does, unlike "What a run has", "Of a run" or "As a run does"."""
     found = [
         f"{path.relative_to(ROOT)}: {line}"
         for path in (ROOT / package).rglob("*.py")
@@ -127,7 +133,7 @@ def test_docstrings_begin_like_sentences(package: str) -> None:
 
 
 def test_names_of_tests_are_short() -> None:
-    """The names have at most twelve words. More details belong in the docstring."""
+    """The names of tests have at most twelve words. More details belong in the docstring."""
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name in re.findall(r"def (test_\w+)", tests) if name.count("_") > 12] == []
 
@@ -137,12 +143,13 @@ def test_every_helper_is_listed() -> None:
     helpers = {path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")}
     page = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
     listed = {ROOT / name for name in re.findall(r"^\| `(tests/[\w/]+\.py)`", page, re.MULTILINE)}
-    kept = {path for path in listed if path.parent.is_dir()}  # Folders of extensions may have been deleted.
+    # The folder of an extension may have been deleted, together with its modules.
+    kept = {path for path in listed if path.parent.is_dir()}
     assert {str(path.relative_to(ROOT)) for path in helpers ^ kept} == set()
 
 
 def test_every_fixture_is_a_decorated_function() -> None:
-    """A search for `def NAME(` finds every fixture, because none is made by a call or renamed."""
+    """Every fixture is a function with a decorator, so that a search for `def NAME(` finds it."""
     for path in (ROOT / "tests").rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         decorators = [item for node in nodes if isinstance(node, ast.FunctionDef) for item in node.decorator_list]
@@ -152,12 +159,12 @@ def test_every_fixture_is_a_decorated_function() -> None:
         assert not any("name=" in ast.unparse(item) for item in fixtures), path
 
 
-# Type variables, and constants of modules that are copied with every model and must not import each other's.
+# Names that several modules may define: type variables, and constants of modules that are copied with every model.
 REPEATED = {"LOWEST_TEMPERATURE", "R", "SAMPLING_DEFAULTS", "T"}
 
 
 def test_no_two_modules_have_a_constant_of_the_same_name() -> None:
-    """A name never has two meanings, and a value is never defined twice."""
+    """No two modules have a constant of the same name, so a name has one meaning and a value one definition."""
     names = [
         target.id
         for node in top_level_nodes()
@@ -177,7 +184,10 @@ OWN_IMPORT = re.compile(r"^\s*(?:>>> )?from ((?:rnnlm|flows|tasks|tests)[\w.]*) 
 
 
 def test_imports_within_texts_name_what_there_is() -> None:
-    """A wrong import in a program that a slow test starts, or on a page, would otherwise be found only there."""
+    """Imports in programs within strings and on pages name existing modules and objects.
+
+    Without this test, only a slow test would find a wrong one.
+    """
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     programs = [path for folder in (*PACKAGES, "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     found = [

@@ -1,4 +1,4 @@
-"""`make` chooses one of the supported interpreters, and installs what is needed."""
+"""`make` chooses one of the supported interpreters, and installs the packages that are needed."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from packaging.specifiers import SpecifierSet
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MINORS = ("3.11", "3.12", "3.13", "3.14")
-# The oldest release of each version that a distribution or pyenv still provides.
+# For each supported version, the oldest release that a distribution or pyenv still provides.
 INTERPRETERS = ("3.11.2", *(f"{minor}.0" for minor in MINORS[1:]))
 
 
@@ -53,7 +53,10 @@ def test_all_files_name_the_same_interpreters() -> None:
 
 
 def test_every_pinned_package_takes_all_interpreters() -> None:
-    """The metadata of a package says which interpreters it supports. pip's own error would name another package."""
+    """Every pinned package supports all interpreters according to its metadata.
+
+    If one did not, the error of pip would name another package.
+    """
     pins = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     pinned = {(normalized(name), version) for name, version in pins}
     needed = {
@@ -62,7 +65,7 @@ def test_every_pinned_package_takes_all_interpreters() -> None:
         if "Requires-Python" in found.metadata
     }
     checked = needed.keys() & pinned
-    # Most of the pinned packages are installed here. The others belong to rare extras.
+    # Most of the pinned packages are installed, so they were checked. The others belong to rare extras.
     assert len(checked) > len(pinned) / 2
     markers = {one.name: one.marker for one in map(Requirement, PROJECT["project"]["dependencies"]) if one.marker}
 
@@ -79,20 +82,21 @@ def test_every_pinned_package_takes_all_interpreters() -> None:
     assert not refusing
 
 
-MAKES = ("PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")  # Variables of the make process that runs the tests.
-# An interpreter that reports another version, and creates an environment that is almost empty.
+# Environment variables of the `make` that runs the tests, which are removed.
+MAKES = ("PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+# A fake interpreter that reports a given version, and creates an environment that is almost empty.
 INTERPRETER = """#!/bin/sh
 if [ "$1" = -c ]; then exec {real} -c 'import sys; sys.version_info = {version}; exec(sys.argv[1])' "$2"; fi
 mkdir -p .venv/bin
 for name in python rnnlm; do printf '#!/bin/sh\\n' > .venv/bin/$name; chmod +x .venv/bin/$name; done
 """
-# A fake uv: `uv venv … .venv` creates an environment with an interpreter that uv provides.
+# A fake uv. `uv venv … .venv` creates an environment with an interpreter that uv provides.
 UV = INTERPRETER.replace('if [ "$1" = -c ]', 'if [ "$1" = --version ]; then echo uv 0.9; exit; fi; if [ "$1" = -c ]')
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Make a folder with the files that `make setup` reads, and a folder `bin` with its programs, except Python."""
+    """Make a folder with the files that `make setup` reads, and a folder `bin` with all programs except Python."""
     folder = tmp_path / "checkout"
     (folder / "bin").mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
@@ -107,7 +111,7 @@ def checkout(tmp_path: Path) -> Path:
 def make(checkout: Path, target: str, interpreters: dict[str, tuple[int, ...]], *options: str) -> tuple[str, str]:
     """Return what `make` prints to standard output and error.
 
-    `interpreters` are those of the machine, with their versions.
+    `interpreters` are the interpreters on the machine, with their versions.
     """
     for name, version in interpreters.items():
         file = checkout / "bin" / name
@@ -134,7 +138,7 @@ def make(checkout: Path, target: str, interpreters: dict[str, tuple[int, ...]], 
         ({"python3": (3, 12, 1)}, (), "python3"),
         ({"python3": (3, 15, 0), "python3.12": (3, 12, 3)}, (), "python3.12"),
         ({"python3": (3, 14, 0)}, (), "python3"),
-        # The name of this interpreter does not match its version.
+        # "python3.13" is an interpreter of version 2.7.
         ({"python3.13": (2, 7), "python3.11": (3, 11, 9)}, (), "python3.11"),
         ({"python3.13": (3, 13, 0), "mine": (3, 11, 9)}, ("PYTHON=mine",), "mine"),
     ],
@@ -148,7 +152,7 @@ def test_make_takes_the_newest_interpreter_that_can_be_used(
 
 def test_an_environment_keeps_its_interpreter(checkout: Path) -> None:
     make(checkout, "setup", {"python3.11": (3, 11, 2)})
-    # After this change, packages must be installed again.
+    # The pinned versions have changed, so packages must be installed again.
     (checkout / "constraints.txt").write_text("", encoding="utf-8")
     said, _ = make(checkout, "setup", {"python3.13": (3, 13, 0)})
     assert "pip install" in said
@@ -172,7 +176,7 @@ def test_uv_brings_an_interpreter_where_none_is_found(checkout: Path) -> None:
 
 
 def installed(said: str) -> list[str]:
-    """Return the installed projects in the order of the commands. The program itself is a dot."""
+    """Return the installed projects in the order of the commands. The dot is rnnlm itself."""
     return re.findall(r'pip install .* --editable "(.*)"', said)
 
 

@@ -23,7 +23,7 @@ TOLERANCE = 0.1  # The tolerance for figures that depend on the order of roundin
 
 
 class Row(NamedTuple):
-    """A row of a page. Braces stand for values that the command prints with --json, and … for any text."""
+    """A row of a page. Braces are values that the command prints with --json, and … is any text."""
 
     page: str
     command: str
@@ -64,13 +64,13 @@ ROWS = (
     Row(PROBES, "run --preset overfit", "… perplexity {test_perplexity:.3f}. …"),
 )  # fmt: skip
 
-# The commands that run in CI.
+# The commands that are fast enough for CI.
 CHEAP = {BROWN, f"{PTB} --order 2", f"run --corpus brown.txt {COUNTS}", "run --preset overfit"}
 
 
 @pytest.fixture
 def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None) -> None:
-    """Make a folder in which `brown.txt` is that text, as on the pages, with ../shared/data next to it."""
+    """Make a folder with the text `brown.txt`, as on the pages, and with ../shared/data next to it."""
     if not DATA.is_dir():
         pytest.skip("there is no ../shared/data")
     work = tmp_path / "work"
@@ -128,13 +128,13 @@ def answer(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def stands_in(row: str, page: str) -> bool:
-    """Return True if a line of the page begins with the row, in which … stands for any text."""
+    """Return True if a line of the page begins with the row. In the row, … matches any text."""
     pattern = ".*".join(map(re.escape, row.split("…")))
     return re.search(f"^{pattern}", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE) is not None
 
 
 def shown_output(page: str, beginning: str) -> tuple[str, str]:
-    """Return the code block of a page with this beginning, and the block of output after it."""
+    """Return the code block of a page that begins with `beginning`, and the block of output after it."""
     text = (ROOT / page).read_text(encoding="utf-8")
     pattern = rf"^```\w*\n({re.escape(beginning)}.*?)^```\n\n```text\n(.*?)^```"
     found = re.search(pattern, text, re.MULTILINE | re.DOTALL)
@@ -143,7 +143,7 @@ def shown_output(page: str, beginning: str) -> tuple[str, str]:
 
 
 def assert_same_figures(printed: str, shown: str) -> None:
-    """Compare two texts word by word, with TOLERANCE for numbers."""
+    """Assert that two texts have the same words, with TOLERANCE for numbers."""
     words, expected = printed.split(), shown.split()
     assert len(words) == len(expected), printed
     for word, wanted in zip(words, expected, strict=True):

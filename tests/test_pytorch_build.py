@@ -1,4 +1,4 @@
-"""Each machine gets a suitable build of PyTorch, with real pip, fake wheels of a local index and a fake nvidia-smi."""
+"""Each machine gets a suitable build of PyTorch. pip is real, the indexes have fake wheels, and nvidia-smi is fake."""
 
 import functools
 import hashlib
@@ -49,7 +49,7 @@ def write_wheel(folder: Path, version: str) -> None:
 
 
 class Indexes:
-    """The package index, with the build for CUDA 13, and PyTorch's own index, with other builds."""
+    """A package index with the build for CUDA 13, and PyTorch's own index with other builds."""
 
     def __init__(self, folder: Path) -> None:
         for version, name in ((PINNED, "simple"), (f"{PINNED}+cpu", "whl/cpu"), (f"{PINNED}+cu126", "whl/cu126")):
@@ -79,7 +79,7 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Indexes]:
 
 
 def set_driver(folder: Path, program: str | None) -> None:
-    """Make a folder bin, with a program nvidia-smi if one is given."""
+    """Make a folder `bin`. If `program` is given, write it to `bin` as nvidia-smi."""
     shutil.rmtree(folder / "bin", ignore_errors=True)
     (folder / "bin").mkdir()
     if program is not None:
@@ -88,7 +88,7 @@ def set_driver(folder: Path, program: str | None) -> None:
 
 
 class Machine:
-    """An environment with only pip, on a machine with or without a driver."""
+    """An environment that has only pip, on a machine with or without an NVIDIA driver."""
 
     def __init__(self, folder: Path, indexes: Indexes) -> None:
         self.folder, self.indexes = folder, indexes
@@ -132,7 +132,7 @@ def machine(tmp_path: Path, indexes: Indexes) -> Machine:
         (None, "", "cpu"),
         (NO_DRIVER, "", "cpu"),
         (CUDA_13, "", "own"),
-        (SMI.format("CUDA UMD Version: 13.1"), "", "own"),  # Newer drivers use this format.
+        (SMI.format("CUDA UMD Version: 13.1"), "", "own"),  # The output of newer drivers.
         (SMI.format("written otherwise"), "", "own"),
         (SMI.format("CUDA Version: 12.0    "), "", "cu126"),
         (CUDA_12, "", "cu126"),
@@ -170,7 +170,7 @@ def test_the_build_comes_from_the_index_that_has_it(machine: Machine, driver: st
 @pytest.mark.parametrize("place", ["a closed port", "nothing there", "other versions", "no answer"])
 def test_without_pytorchs_index_the_package_index_is_taken(machine: Machine, place: str) -> None:
     set_driver(machine.folder, None)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # This server accepts connections, but never answers.
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # A server that accepts connections, but never answers.
         with socket.create_server(("127.0.0.1", 0)) as closed:
             port = closed.getsockname()[1]
         index = {
@@ -215,7 +215,8 @@ def test_an_environment_keeps_its_build_unless_another_one_is_asked_for(machine:
     asked = len(machine.indexes.asked)
     assert machine.install().returncode == 0
     assert machine.version == f"{PINNED}+cpu"
-    assert len(machine.indexes.asked) == asked  # No index is queried either.
+    # Nothing is requested from an index, because the build is already installed.
+    assert len(machine.indexes.asked) == asked
     for build, version in (("cuda", PINNED), ("cpu", f"{PINNED}+cpu")):
         assert machine.install(build).returncode == 0
         assert machine.version == version

@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parent.parent
 SENTENCES = ("the cat sees the dog .", "the dog likes the fox near the river .", "the bird follows the cat .")
 
 
-LAST_RELEASE = "7f730348"  # The commit of version 0.3.0.
+LAST_RELEASE = "7f730348"  # The commit of rnnlm 0.3.0.
 
 
 def make_environment(folder: Path) -> tuple[Path, Path]:
     """Make an environment with all packages of this one except rnnlm. Return its bin folder and its packages."""
     venv.create(folder, with_pip=False, symlinks=True)
-    # A .pth file is not read in a folder that is itself added by a .pth file, so the editable install of this checkout
-    # has no effect there.
+    # The editable install of this checkout has no effect in the environment, because its .pth file is not read in a
+    # folder that another .pth file adds.
     site_packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     return folder / "bin", site_packages
@@ -103,7 +103,7 @@ def test_a_wheel_trains_and_serves_without_the_checkout(commands: Path, tmp_path
 
 @pytest.mark.slow
 def test_a_home_of_the_last_release_goes_on(commands: Path, last_release: Path, tmp_path: Path) -> None:
-    """The new version reads what 0.3.0 has trained and registered, and trains the next model. No file is a pickle."""
+    """The new version reads the models of release 0.3.0, and trains the next one. No file is a pickle."""
     text, home = tmp_path / "text.txt", tmp_path / "home"
 
     def rnnlm(scripts: Path, *arguments: str) -> Any:
@@ -121,7 +121,7 @@ def test_a_home_of_the_last_release_goes_on(commands: Path, last_release: Path, 
     (model,) = rnnlm(commands, "models")
     assert model["model_version"] == 1
     assert rnnlm(commands, "generate", model["model_name"], "--prompt", "the", "--seed", "1")["text"]
-    assert rnnlm(commands, "evaluate", model["model_name"])  # The text was stored by 0.3.0.
+    assert rnnlm(commands, "evaluate", model["model_name"])  # The text was stored by release 0.3.0.
 
     write_text(text, 500)
     new = rnnlm(commands, "run", "--preset", "smoke", "--corpus", str(text))

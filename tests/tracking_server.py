@@ -39,7 +39,7 @@ class TrackingServer:
             )
         try:
             self.wait_until_it_answers()
-        except BaseException:  # This includes the interruption of a test.
+        except BaseException:  # Stop the server even if the test is interrupted.
             self.stop()
             raise
 
@@ -53,8 +53,8 @@ class TrackingServer:
 
     def stop(self) -> None:
         if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):  # The server may have ended by itself.
-                os.killpg(self.process.pid, signal.SIGTERM)  # This ends the server and its worker.
+            with contextlib.suppress(ProcessLookupError):  # The server may have ended before.
+                os.killpg(self.process.pid, signal.SIGTERM)  # End the server together with its worker.
             try:
                 self.process.wait(timeout=20)
             except subprocess.TimeoutExpired:

@@ -27,7 +27,7 @@ from rnnlm.storage.home import Home, find_home
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """The session of a command, with its home and the stream for results."""
+    """The session of a command: its rnnlm home and the stream to which its results are printed."""
 
     home: Home
     out: TextIO
@@ -38,7 +38,7 @@ class Session:
         self.print_line(json_of(value) if self.json else terminal_text(text))
 
     def print_line(self, text: str) -> None:
-        """Print text to standard output. Raise HomeError if the output's disk is full."""
+        """Print text to standard output. Raise HomeError if the disk with the output is full."""
         try:
             print(text, file=self.out, flush=True)
         except OSError as error:
@@ -55,7 +55,7 @@ def json_of(value: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class ReadingSession(Session):
-    """The session of a command that stores nothing. It creates no home, and also works in a read-only one."""
+    """The session of a command that stores nothing. It creates no rnnlm home, and accepts a read-only home."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ class FlowSession(Session):
         The flow runs on the configured Prefect server or on a temporary one.
         """
         check_space(self.home.root)
-        if not self.quiet:  # Print this first, because imports and a temporary Prefect server take seconds.
+        if not self.quiet:  # The line is printed before the imports and a temporary Prefect server, which take seconds.
             name = place.rpartition(":")[2].removesuffix("_flow")
             print(f"starting {name} …", file=sys.stderr, flush=True)
         from flows.operations.console import Detail
@@ -81,7 +81,7 @@ class FlowSession(Session):
         return run_flow(self.home, place, *arguments, detail=detail, **settings)
 
 
-SESSION_FLAGS = {  # The help of each flag of a session.
+SESSION_FLAGS = {  # The help text of each flag that a session adds to its command.
     "json": "Print one JSON value on standard output.",
     "verbose": "Show everything that Prefect logs.",
     "quiet": "Show only warnings and the result.",
@@ -168,7 +168,7 @@ class CommandParameters:
         )
 
     def arguments(self, session: Session, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the function's arguments from the values of the single options, without the flags."""
+        """Return the arguments of the command's function, computed from the values of single options."""
         arguments: dict[str, Any] = {self.session: session}
         for name, group in self.options.items():
             kind = self.kinds[name]
@@ -177,9 +177,10 @@ class CommandParameters:
 
 
 def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the function with single options in place of its session and groups of options, as Typer needs it.
+    """Return `function` with single options in place of its session and groups of options, as Typer needs it.
 
-    When it runs, it opens a session, which sets the environment and reserves standard output for results.
+    When the returned function runs, it opens a session, which sets the environment and reserves standard output for
+    results.
     """
     parameters = CommandParameters.of(function)
 
@@ -198,7 +199,7 @@ def as_typer_command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def log_to_terminal(line_format: str, anew: bool = False) -> None:
-    """Write warnings of all libraries to standard error. If `anew`, replace a format that was set before."""
+    """Write warnings of all libraries to standard error. If `anew`, replace the format of an earlier call."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TerminalFormatter(logging.Formatter(line_format)))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=anew)
@@ -206,7 +207,7 @@ def log_to_terminal(line_format: str, anew: bool = False) -> None:
 
 @contextlib.contextmanager
 def open_session(kind: type[Session], flags: dict[str, bool]) -> Iterator[Session]:
-    """Set up the home and the environment. Warnings and other output of libraries go to standard error."""
+    """Set up the rnnlm home and the environment. Warnings and other output of libraries go to standard error."""
     from flows.operations.prefect_environment import set_environment
 
     home = find_home()

@@ -1,4 +1,4 @@
-"""Look at text and datasets: the commands corpora, inspect, tokenize and describe."""
+"""Look at text and datasets with `rnnlm corpora`, `inspect`, `tokenize` and `describe`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Set up servers and workers that are started by hand: the commands deploy and env."""
+"""Set up servers and workers that are started by hand, with `rnnlm deploy` and `rnnlm env`."""
 
 import os
 import shlex

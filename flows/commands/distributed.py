@@ -1,4 +1,4 @@
-"""Train as another node of a distributed run: the command join."""
+"""Train as another node of a distributed run, with `rnnlm join`."""
 
 import logging
 from typing import Annotated

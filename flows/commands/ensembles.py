@@ -1,4 +1,4 @@
-"""Average the probabilities of several networks: the command mix."""
+"""Average the probabilities of several networks with `rnnlm mix`."""
 
 from typing import Annotated
 

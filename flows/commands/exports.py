@@ -1,4 +1,4 @@
-"""Write a model in the format of another program: the command export."""
+"""Write a model in the format of another program with `rnnlm export`."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""Run EleutherAI's evaluation harness on a model: the command lm-eval."""
+"""Run EleutherAI's evaluation harness on a model with `rnnlm lm-eval`."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Measure a count-based model on a corpus: the command ngram."""
+"""Measure a count-based model on a corpus with `rnnlm ngram`."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,4 +1,4 @@
-"""Choose where the automations send their messages: the command notify."""
+"""Choose with `rnnlm notify` where the automations send their messages."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,7 +70,7 @@ def block_of(url: str) -> "NotificationBlock":
     if not separator or not rest:
         raise ConfigError("expected an address, such as https://example.org/hook or mailtos://USER:PASSWORD@HOST")
     if scheme in ("http", "https") and not rest.startswith(("hooks.slack.com/", "hooks.slack-gov.com/")):
-        # The field `text` is the one that Slack reads.
+        # Slack reads the field `text`.
         body = {"subject": "{{subject}}", "body": "{{body}}", "text": "{{subject}}\n{{body}}"}
         return CustomWebhookNotificationBlock(name="rnnlm", url="{{url}}", secrets={"url": url}, json_data=body)
     block = SlackWebhook(url=SecretStr(url))  # SlackWebhook passes URLs of other services on to Apprise, too.

@@ -13,7 +13,7 @@ from rnnlm.extension_points import Point, plugged
 
 
 class OptionGroup(Protocol):
-    """The annotation of a parameter of type `kind` that becomes several options."""
+    """An annotation for a parameter of type `kind`, by which the parameter becomes several options."""
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
         """Return Typer's annotation and the default of each field. A required field has inspect.Parameter.empty."""
@@ -24,13 +24,13 @@ class OptionGroup(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class SectionFields:
-    """Fields of a config class as options with the descriptions of the class.
+    """An annotation that turns fields of a config class into options, with the descriptions of the class.
 
-    Pydantic parses their values from text.
+    Pydantic parses the options' values from text.
     """
 
     names: dict[str, str]  # The name of the option for each field.
-    variables: dict[str, str]  # The environment variable of a field is used if its option is not given.
+    variables: dict[str, str]  # For some fields, the environment variable that is used if the option is not given.
 
     def options(self, kind: type[Any]) -> dict[str, tuple[Any, Any]]:
         return {
@@ -53,14 +53,17 @@ class SectionFields:
 
 
 def fields(*names: str, prefix: str = "", variables: dict[str, str] | None = None, **renamed: str) -> SectionFields:
-    """Return options --PREFIX-NAME for fields. `renamed` gives the field for each option with another name."""
+    """Return options --PREFIX-NAME for the fields `names`, and options with other names for the fields in `renamed`."""
     options = {name: name for name in names} | {field: option for option, field in renamed.items()}
     named = {field: f"--{prefix}{option}".replace("_", "-") for field, option in options.items()}
     return SectionFields(named, variables or {})
 
 
 def parsed(value: str | bool, field: FieldInfo) -> Any:
-    """Return the parsed value of an option. A given flag inverts the field's default, and commas separate a list."""
+    """Return the parsed value of an option.
+
+    A flag inverts the field's default, and commas separate the items of a list.
+    """
     if isinstance(value, bool):
         return not field.default
     return [part.strip() for part in value.split(",")] if takes_list(field) else value
@@ -68,7 +71,10 @@ def parsed(value: str | bool, field: FieldInfo) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class AddedFields:
-    """All fields of the sections that extensions add at a point, as options. The value is a tuple of the sections."""
+    """All fields of the sections that extensions add at one extension point, as options.
+
+    The parameter's value is a tuple of the sections.
+    """
 
     point: Point
 
@@ -144,7 +150,8 @@ def takes_list(field: FieldInfo) -> bool:
 def metavar(option: str, annotation: Any) -> str:
     """Return the placeholder for the option's value in --help: N, the choices, or the option's name."""
     origin = get_origin(annotation)
-    if origin in (types.UnionType, Union, Annotated):  # The annotation is X | None, or X with bounds.
+    # The annotation is X | None, or X with bounds, so the placeholder for X is returned.
+    if origin in (types.UnionType, Union, Annotated):
         return metavar(option, get_args(annotation)[0])
     if origin is tuple:
         return "N,…" if get_origin(get_args(annotation)[0]) is Annotated else "NAME,…"

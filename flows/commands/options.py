@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, their shell completion, and the configuration they result in."""
+"""Arguments and options that several commands share, their shell completion, and the configurations they describe."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ Preset = Annotated[str | None, pipeline_option("--preset", "NAME", PRESET_HELP, 
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """The options of commands that run the pipeline or a part of it. Each command has some of them."""
+    """The options of commands that run the pipeline or a part of it. A command may have only some of them."""
 
     corpus: Corpus = None
     preset: Preset = None
@@ -128,7 +128,9 @@ class PipelineOptions:
     ] = None
 
     def pipeline_config(self, corpus: str | None = None) -> PipelineConfig:
-        """Return the configuration that the options describe. --set takes precedence over the other options.
+        """Return the configuration that the options describe.
+
+        The settings of --set overwrite those of the other options.
 
         If `corpus` is given, it replaces --corpus.
         """

@@ -1,4 +1,4 @@
-"""Run the pipeline or a part of it: the commands run, prepare and train."""
+"""Run the pipeline or a part of it with `rnnlm run`, `prepare` and `train`."""
 
 from typing import Annotated
 

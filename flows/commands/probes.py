@@ -1,4 +1,4 @@
-"""Small experiments on gradients, memory and learning: the commands probe gradients, probe echo and probe abilities."""
+"""Run small experiments on gradients, memory and learning with `rnnlm probe`."""
 
 from typing import Annotated
 
@@ -11,7 +11,8 @@ from rnnlm.extensions.probes.probe_config import AbilitiesConfig, EchoConfig, Gr
 from rnnlm.extensions.probes.probe_page import abilities_page, echo_page, gradients_page
 
 HEADING = "Measure"
-RUNNING_TEXT = "sequences.mode=stream"  # Sentences would be too short to measure gradients far back in time.
+# Gradients are measured on running text, because sentences are too short to measure them far back in time.
+RUNNING_TEXT = "sequences.mode=stream"
 Remeasure = Annotated[bool, typer.Option("--force", help="Measure again even if results are stored.")]
 
 

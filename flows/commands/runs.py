@@ -1,4 +1,4 @@
-"""List training runs, and compare some of them: the command runs."""
+"""List training runs with `rnnlm runs`, and compare some of them."""
 
 import math
 import textwrap
@@ -57,7 +57,7 @@ def runs_command(
 def as_it_ran(home: Home, run: "RunOverview") -> "RunOverview":
     """Return the run with the time of its first measurement if that is earlier than the time of its files.
 
-    In a restored home, the files are newer than the run.
+    In a restored rnnlm home, the files are newer than the run.
     """
     from rnnlm.storage.contained_paths import inside
     from rnnlm.training.history import HISTORY, read_measurements

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from flows.operations.schedules import ScheduleRow
 
 HEADING = "Every night"
-FOLLOW_SECONDS = 2.0  # The time between two queries about a run whose log is followed.
-SILENT_SECONDS = 600.0  # Seconds after which an unreachable server is given up.
-# Number of queries after the run's end, because the last log lines arrive some seconds after the final state.
+FOLLOW_SECONDS = 2.0  # Seconds between two queries about a run whose log is followed.
+SILENT_SECONDS = 600.0  # Seconds without an answer after which a server counts as lost.
+# Number of queries after the run's end, because the last log lines arrive some seconds later.
 LOOKS_AFTER_END = 3
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a deployment, as listed by rnnlm schedules.")]
 
@@ -162,8 +162,9 @@ def trigger_command(
 
 
 def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
-    """Print the library's log lines of the run to standard error as they arrive, and return the run's final state."""
-    after: dict[str, Any] = {}  # The filter for log lines that were not printed yet. It includes the last printed line.
+    """Print rnnlm's log lines of the run to standard error as they arrive, and return the run's final state."""
+    # The filter for log lines that were not printed yet. The last printed line still matches it.
+    after: dict[str, Any] = {}
     shown: set[str] = set()
     looks_left = LOOKS_AFTER_END
     answered_at = time.monotonic()
@@ -186,7 +187,7 @@ def follow_run(query: PrefectQuery, run_id: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def prefect_query() -> Iterator[PrefectQuery]:
-    """Yield a PrefectQuery for the server of rnnlm up, or for the one at PREFECT_API_URL.
+    """Yield a PrefectQuery for the server of `rnnlm up`, or for the server at PREFECT_API_URL.
 
     Raise ConfigError if there is no server, or if it answers with an error.
     """
@@ -209,7 +210,7 @@ def prefect_query() -> Iterator[PrefectQuery]:
 
 
 def prefect_client() -> "SyncPrefectClient":
-    """Return Prefect's own client of this server. Importing it takes seconds."""
+    """Return Prefect's own client of the current server. Importing it takes seconds."""
     from prefect.client.orchestration import get_client
 
     return get_client(sync_client=True)

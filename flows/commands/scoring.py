@@ -1,4 +1,4 @@
-"""Score texts with a model and use the scores: the commands score, filter, pairs and rescore."""
+"""Score texts with a model, and use the scores, with `rnnlm score`, `filter`, `pairs` and `rescore`."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Run Prefect, MLflow and a worker on this machine: the commands up, down, status and logs."""
+"""Run Prefect, MLflow and a worker on this machine with `rnnlm up`, `down`, `status` and `logs`."""
 
 import contextlib
 import os
@@ -106,7 +106,7 @@ def up_text(session: Session, running: RunningHome) -> str:
     from rnnlm.tracking.mlflow_store import TRAINING_VIEW
 
     coming: dict[str, str] = {}
-    with contextlib.suppress(httpx.HTTPError):  # Prefect may be busy. All servers have answered before.
+    with contextlib.suppress(httpx.HTTPError):  # Prefect may be too busy to answer, although all servers are up.
         coming = next_runs(PrefectQuery(running.prefect_api, home_password(session.home)))
     lines = [
         labelled("home", str(session.home.root)),
@@ -154,7 +154,7 @@ def status_text(status: "HomeStatus") -> str:
     for one in status.by_hand:
         lines += listed("by hand", [f"{one.schedule}: {one.when} {one.state}", *one.outcome.splitlines()])
     for line in status.without_champion:
-        # The part after the semicolon is a command, and gets a line of its own.
+        # The text after the semicolon is a command. It gets a line of its own.
         lines += listed("champion", line.split("; "))
     if status.gates:
         lines.append(labelled("gates", status.gates))

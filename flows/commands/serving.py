@@ -1,4 +1,4 @@
-"""Answer over HTTP with a model: the command serve."""
+"""Answer requests over HTTP with a model, with `rnnlm serve`."""
 
 from typing import Annotated
 

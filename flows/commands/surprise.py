@@ -1,4 +1,4 @@
-"""Show where a model's loss is high: the command surprise."""
+"""Show where a model's loss is high with `rnnlm surprise`."""
 
 import shutil
 from pathlib import Path

@@ -1,8 +1,8 @@
 """The automations that `rnnlm deploy` and `rnnlm up` create, which send messages about events.
 
-A message is sent to every notification block named `rnnlm`, which `rnnlm notify` makes. Without such a block, an
-automation only appears in the UI. A user's changes to automations are kept. An existing automation only switches
-between "do nothing" and the blocks named `rnnlm`, and a disabled automation stays disabled.
+A message is sent to every notification block named `rnnlm`. `rnnlm notify` creates these blocks. Without such a block,
+an automation does nothing and only appears in the UI. A user's changes to automations are kept, and a disabled
+automation stays disabled.
 """
 
 from datetime import timedelta
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import BlockDocument
     from prefect.events.schemas.automations import AutomationCore
 
-NOTIFIER = "rnnlm"  # The notification block in Prefect has this name.
+NOTIFIER = "rnnlm"  # The name of the notification blocks in Prefect.
 KEPT_IN_A_ROW = 7
-EVERY_NIGHT = "rnnlm: night ended"  # This automation is disabled until `rnnlm notify --every-night`.
-RETIRED = ("rnnlm: candidate worse 7 times",)  # These automations of earlier versions are deleted.
+EVERY_NIGHT = "rnnlm: night ended"  # The automation that is disabled until `rnnlm notify --every-night` is called.
+RETIRED = ("rnnlm: candidate worse 7 times",)  # Automations of earlier versions, which are deleted.
 RUN_LINK = "{% if flow_run %}{{ flow_run.name }}: {{ flow_run|ui_url }}{% endif %}"
 RUN_TEXT = "{{ flow_run.name }}: {{ flow_run.state.name }}\n{{ flow_run.state.message }}\n{{ flow_run|ui_url }}"
 EVENT_TEXT = f"{{{{ event.payload.message }}}}\n{RUN_LINK}"
-# With this label, events are counted separately for each deployment.
+# A trigger for each value of this label counts the events of each deployment separately.
 DEPLOYMENT = "related:deployment:prefect.resource.id"
 OF_DEPLOYMENTS = {"prefect.resource.role": "deployment", "prefect.resource.id": "prefect.deployment.*"}
 OF_PIPELINES = {"prefect.resource.role": "flow", "prefect.resource.name": "pipeline"}
@@ -56,7 +56,7 @@ def event_trigger(*expect: str, **labels: str) -> dict[str, Any]:
 
 
 def absence(hours: float, after: set[str]) -> dict[str, Any]:
-    """Return settings of a trigger that fires if the expected event does not follow."""
+    """Return settings of a trigger that fires if no expected event follows one of `after` within `hours`."""
     return {"posture": "Proactive", "after": after, "within": timedelta(hours=hours), "threshold": 1}
 
 
@@ -128,8 +128,8 @@ SHIPPED: dict[str, tuple[str, dict[str, Any], str]] = {
 def deploy_automations(client: "SyncPrefectClient", *, every_night: bool | None = None) -> int:
     """Create missing automations, and let all automations send messages to the blocks named `rnnlm`.
 
-    This is idempotent. If `every_night` is True, a message is sent after every nightly run, even an uneventful one. If
-    it is None, this choice is not changed. Return the number of blocks.
+    The function may be called again. If `every_night` is True, a message is sent after every nightly run, even an
+    uneventful one. If it is None, the current choice is not changed. Return the number of blocks.
     """
     from prefect.events.schemas.automations import AutomationCore
 
@@ -167,7 +167,7 @@ def actions(name: str, text: str, told: "list[BlockDocument]") -> list[dict[str,
 
 
 def targets_of(wanted: list[dict[str, Any]]) -> set[str]:
-    """Return the ids of the blocks that get a message."""
+    """Return the ids of the blocks to which the actions in `wanted` send a message."""
     return {str(action["block_document_id"]) for action in wanted if action["type"] == "send-notification"}
 
 

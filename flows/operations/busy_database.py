@@ -1,8 +1,8 @@
 """Let Prefect's server answer requests a little later while its SQLite file is busy, instead of refusing them.
 
-Prefect itself sets WAL and a busy timeout of a minute. Nevertheless, a transaction that begins with reading fails at
-once if another one has written meanwhile. Prefect then rolls the transaction back and answers 503, and Prefect's own
-clients try again.
+Prefect sets WAL and a busy timeout of a minute. Nevertheless, a transaction that begins with reading fails at once if
+another transaction has written meanwhile. Prefect then rolls it back and answers 503, and Prefect's own clients try
+again.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TRIES = 40
 LONGEST_PAUSE_SECONDS = 0.5
 BUSY = 503
-LOCKED = "database is locked"  # SQLite reports a locked database with this message.
+LOCKED = "database is locked"  # SQLite's message about a database in which another connection is writing.
 
 
 class AgainIfBusy:
@@ -34,7 +34,7 @@ class AgainIfBusy:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body = (await receive()).get("body", b"")  # This is the whole body, because BoundedBody has read it.
+        body = (await receive()).get("body", b"")  # BoundedBody has read the whole body, so it is a single message.
         for _ in range(TRIES - 1):
             if await self.is_answered(scope, replayed(body, receive), send):
                 return

@@ -1,4 +1,4 @@
-"""The console's output, with the library's log lines and with user errors in a few lines without a traceback."""
+"""Configure the console's output: rnnlm's log lines, and user errors in a few lines without a traceback."""
 
 import enum
 import logging
@@ -13,10 +13,10 @@ from rnnlm.display.text_layout import TerminalFormatter
 from rnnlm.errors import RnnlmError
 from rnnlm.storage.disk_errors import is_full_disk, mentions_full_disk
 
-FINAL_STATE = "Finished in state Failed("  # Prefect's log line about a failed run begins with this text.
+FINAL_STATE = "Finished in state Failed("  # The beginning of Prefect's log line about a failed run.
 FULL_DISK = "no space is left on the disk of Prefect's database; free some"
 FULL_DISK_SECONDS = 60.0
-# These loggers report every failed attempt to reach a server.
+# Loggers that report every failed attempt to reach a server.
 NOISY_LOGGERS = ("prefect.events.clients", "prefect._internal.concurrency")
 
 
@@ -40,7 +40,7 @@ def error_of(record: logging.LogRecord) -> BaseException | None:
 
 
 def shorten(record: logging.LogRecord) -> bool:
-    """Log an error that the user must fix only by its message, without a traceback. This is a log filter."""
+    """Reduce an error that the user must fix to its message, without a traceback. This is a log filter."""
     error = error_of(record)
     if isinstance(error, RnnlmError):
         record.msg, record.args, record.exc_info, record.exc_text = str(error), (), None, None
@@ -89,7 +89,7 @@ class Detail(enum.Enum):
     """The amount of detail that a command shows of a flow run."""
 
     ALL = "all"  # Show everything that Prefect logs.
-    STAGES = "stages"  # Show the library's log lines, which report the stages, their progress and decisions.
+    STAGES = "stages"  # Show only rnnlm's own log lines, which report the stages, their progress and decisions.
     WARNINGS = "warnings"
 
     def shows(self, record: logging.LogRecord) -> bool:
@@ -113,9 +113,10 @@ def set_up_console(detail: Detail) -> None:
         handler.setFormatter(TerminalFormatter(line))
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    logging.raiseExceptions = False  # Otherwise the API handler prints every line that it cannot send.
+    # Do not print an error for every line that the handler for Prefect's API cannot send.
+    logging.raiseExceptions = False
 
 
 def show_library_lines() -> None:
-    """Pass the library's INFO lines to the handler of the root logger, which is Prefect's."""
+    """Pass rnnlm's INFO lines to the root logger's handler, which Prefect has installed."""
     logging.getLogger("rnnlm").setLevel(logging.INFO)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 NEVER_STARTED = f"Its process did not start within {STARTS_WITHIN.seconds // 60} minutes; the worker was stopped."
 WAS_KILLED = "Its process was killed: SIGKILL, out of memory or a power cut."
-# Lock files of runs that the current server does not have are kept for this long.
+# How long lock files of runs are kept, in seconds, if the current server does not have the runs.
 KEEP_UNKNOWN_SECONDS = 30 * 24 * 3600
 
 
 def settle_dead_runs(home: Home) -> int:
-    """Clean up after killed processes, and return the number of settled items.
+    """Clean up after killed processes, and return the number of cleaned items.
 
     Flow and task runs get a final state, MLflow runs are ended, and unfinished models are deleted.
     """
@@ -41,7 +41,7 @@ def settle_dead_runs(home: Home) -> int:
         for path, made, has_ended in run_locks(home):
             found = settle_flow_run(client, run_id_of(path)) if has_ended else None
             settled += found or 0
-            # None means that the run was deleted or is on another server, which may be configured again later.
+            # `found` is None if the run was deleted or is on another server, which may be configured again later.
             if has_ended and (found is not None or time.time() - made > KEEP_UNKNOWN_SECONDS):
                 path.unlink()
         settled += crash_never_started(client)
@@ -79,9 +79,10 @@ def settle_flow_run(client: "SyncPrefectClient", run_id: UUID) -> int | None:
 
 
 def final_state(before: "State[Any] | None") -> "State[Any]":
-    """Return the final state of a dead run, and of its tasks.
+    """Return the final state of a dead run and of its tasks.
 
-    It is Cancelled if the run was cancelled, or was being cancelled when its process died. Otherwise it is Crashed.
+    The state is Cancelled if the run was cancelled, or was being cancelled when its process died. Otherwise it is
+    Crashed.
     """
     from prefect.states import Cancelled, Crashed
 

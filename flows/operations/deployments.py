@@ -1,4 +1,4 @@
-"""Create the work pool and the deployments of prefect.yaml, or of a user, on the server at PREFECT_API_URL.
+"""Create the work pool and the deployments of prefect.yaml, or a user's deployment, on the server at PREFECT_API_URL.
 
 A deployment names an installed module (`flows.pipeline_flow.pipeline_flow`) rather than a file of a checkout, so that a
 worker can run it wherever rnnlm is installed.
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # A run in the process pool may choose only the name and the labels of its process. Command, environment and folder are
 # no variables of the template, because each of them could be used to run something else. The worker finds the command
-# itself. There is no `env` either, because Prefect would merge a run's `env` into it. Flow runs inherit the environment
-# of their worker.
+# without the template. There is no `env` in the template, because Prefect would merge a run's `env` into it. Flow runs
+# inherit the environment of their worker.
 JOB_TEMPLATE: dict[str, Any] = {
     "job_configuration": {
         "command": None,
@@ -45,9 +45,9 @@ JOB_TEMPLATE: dict[str, Any] = {
         },
     },
 }
-GPU_QUEUE = "gpu"  # The queue has this name in prefect.yaml.
-Plan = dict[str, Any]  # A plan is an entry of `deployments` in prefect.yaml.
-MODEL_USERS = ("score", "filter")  # These deployments use a registered model, which the user may choose.
+GPU_QUEUE = "gpu"  # The name of the queue in prefect.yaml for runs that need a GPU.
+Plan = dict[str, Any]  # An entry of `deployments` in prefect.yaml.
+MODEL_USERS = ("score", "filter")  # The deployments that use a registered model, which the user may choose.
 # The default of rnnlm before 2026-11-27, which is not a user's choice.
 FORMER_MODEL = "models:/rnnlm-python-docs@champion"
 
@@ -73,9 +73,9 @@ def full_name(plan: Plan) -> str:
 def deploy_all(home: Home) -> list[str]:
     """Create the process work pool, the deployments of prefect.yaml and the automations. Return the deployments' names.
 
-    Running this again updates what exists, except for a user's choices (see kept_choices). Deployments that need a GPU
-    are left out if the only worker is that of `rnnlm up` on a machine without a GPU. Runs that died together with the
-    server are settled, and interrupted ones are started again.
+    A repeated call updates what exists, except for a user's choices (see kept_choices). Deployments that need a GPU are
+    left out if the only worker is that of `rnnlm up` on a machine without a GPU. Runs that died together with the
+    server get a final state, and interrupted runs are started again.
     """
     from prefect.client.orchestration import get_client
 
@@ -94,7 +94,8 @@ def deploy_all(home: Home) -> list[str]:
         for plan in plans:
             apply(client, plan)
         deploy_automations(client)
-        prepare_store(home)  # Otherwise `mlflow ui` and a first run could migrate the store at the same time.
+        # Create the store now. Otherwise `mlflow ui` and a first run could create it at the same time.
+        prepare_store(home)
         settle_dead_runs(home)
         resume_interrupted(client, home)
     return [full_name(plan) for plan in plans]
@@ -110,9 +111,9 @@ def is_for_gpu(plan: Plan) -> bool:
 
 
 def remove_gpu_queue(client: "SyncPrefectClient", plans: list[Plan]) -> None:
-    """Delete the plans' deployments, and the GPU queue unless another deployment uses it.
+    """Delete the deployments of `plans`, and the GPU queue unless another deployment uses it.
 
-    Without a worker for this queue, Prefect's UI would always show it as not ready.
+    Without a worker for this queue, Prefect's UI would always show the queue as not ready.
     """
     for deployment in client.read_deployments():
         if deployment.work_queue_name == GPU_QUEUE and deployment.name in {plan["name"] for plan in plans}:
@@ -126,7 +127,7 @@ def remove_gpu_queue(client: "SyncPrefectClient", plans: list[Plan]) -> None:
 def create_work_pool(client: "SyncPrefectClient") -> None:
     """Create the process pool with rnnlm's job template.
 
-    A pool of another type keeps its template, as the one for Kubernetes in deploy/ does. Environment variables that the
+    A pool of another type, such as the Kubernetes pool of deploy/, keeps its template. Environment variables that the
     user has added to the pool are kept.
     """
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
@@ -147,7 +148,7 @@ def create_work_pool(client: "SyncPrefectClient") -> None:
 def apply(client: "SyncPrefectClient", plan: Plan, tags: tuple[str, ...] = ()) -> str:
     """Create or update one deployment, and return its id. A paused deployment stays paused.
 
-    `tags` are given for a user's own deployment. Other deployments keep the user's choices (see kept_choices).
+    `tags` are those of a user's own deployment. Other deployments keep the user's choices (see kept_choices).
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig
     from prefect.deployments.runner import EntrypointType

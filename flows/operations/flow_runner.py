@@ -1,4 +1,4 @@
-"""Run a flow from the command line, on the configured Prefect server or on a temporary one in the home."""
+"""Run a flow from the command line, on the configured Prefect server or on a temporary one."""
 
 import contextlib
 import logging
@@ -23,7 +23,7 @@ FlowResult = TypeVar("FlowResult")
 def run_flow(
     home: Home, flow: Callable[..., FlowResult] | str, *arguments: Any, detail: Detail = Detail.ALL, **settings: Any
 ) -> FlowResult:
-    """Run a flow and return its result. Its errors are raised again, without a traceback on the console.
+    """Run a flow and return its result. Its exceptions are passed on, without a traceback on the console.
 
     `flow` is the flow or its place, such as flows.pipeline_flow:pipeline_flow. A place saves time, because the flow and
     the libraries that it needs are imported while the temporary server starts.
@@ -43,7 +43,7 @@ def run_flow(
         raise ConfigError(
             f"PREFECT_API_URL={server}: no Prefect server answers ({problem});\nstart it, or unset PREFECT_API_URL"
         )
-    if problem:  # The address comes from `rnnlm env`, but no server was started.
+    if problem:  # `rnnlm env` has set the address, but no server was started there.
         logger.warning("no Prefect server answers at %s (%s); the run uses a temporary one", server, problem)
     elif server:
         try:
@@ -53,7 +53,7 @@ def run_flow(
             if not health_problem(server):
                 raise
         logger.warning("lost the Prefect server at %s; finished work is kept, a temporary server runs the rest", server)
-        drain_prefect_workers(seconds=1.0)  # Workers that start later use the new address.
+        drain_prefect_workers(seconds=1.0)  # Stop Prefect's threads, so that new ones use the new address.
     with home_server(home, lambda: load_flow(flow, detail)):
         settle_or_warn(home)
         return load_flow(flow, detail)(*arguments, **settings)
@@ -63,17 +63,18 @@ def load_flow(flow: Callable[..., FlowResult] | str, detail: Detail) -> Callable
     """Return the flow, which is imported if its place is given. MLflow is imported too, because every flow needs it."""
     import_mlflow()
     found = pkgutil.resolve_name(flow) if isinstance(flow, str) else flow
-    set_up_console(detail)  # The import of Prefect's flows has set up logging as Prefect does.
+    # Set up logging again, because the import of Prefect's flows has replaced it by Prefect's own.
+    set_up_console(detail)
     show_library_lines()
     return found
 
 
 @contextlib.contextmanager
 def home_server(home: Home, meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Run a temporary server on the home's database inside the block. `meanwhile` is called while the server starts.
+    """Run a temporary server on the rnnlm home's database inside the block. Call `meanwhile` while the server starts.
 
     Servers of several commands are started one after the other. Each server creates or migrates tables and registers
-    Prefect's block types, which would fail if another one did the same at that moment.
+    Prefect's block types, which would fail if another server did so at the same time.
     """
     refuse_damaged_database(home.prefect / "prefect.db")
     with contextlib.ExitStack() as stack:
@@ -84,7 +85,7 @@ def home_server(home: Home, meanwhile: Callable[[], object] = lambda: None) -> I
 
 
 def settle_or_warn(home: Home) -> None:
-    """Settle dead runs. If this fails, log a warning, so that the new run can still start."""
+    """Give dead runs a final state. If this fails, log a warning, so that the new run can still start."""
     try:
         settle_dead_runs(home)
     except Exception as error:

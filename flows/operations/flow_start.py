@@ -1,4 +1,4 @@
-"""Start a flow run: show the library's log lines, lock a file for the run, and complete its configuration."""
+"""Start a flow run: show rnnlm's log lines, lock a file for the run, and complete the run's configuration."""
 
 import atexit
 import functools
@@ -42,8 +42,8 @@ def rnnlm_flow(name: str) -> Callable[[Callable[Parameters, Result]], Flow[Param
 def fail_with_unknown_parameters(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Set a crashed run with an unknown parameter to Failed, because failed runs are not resumed.
 
-    Prefect's API accepts parameters of any name. The run's process then ends with "a general error" before the flow
-    begins.
+    Prefect's API accepts parameters of any name. With an unknown one, the run's process ends with "a general error"
+    before the flow begins.
     """
     known = flow.parameters.properties
     if unknown := sorted(flow_run.parameters.keys() - known.keys()):
@@ -74,17 +74,17 @@ def plain_failures(function: Callable[Parameters, Result]) -> Callable[Parameter
 
 def start_flow_run(config: ConfigT, **choices: Any) -> ConfigT:
     """Lock the run's file and return the run's configuration. The arguments are those of configuration_of_run."""
-    show_library_lines()  # This is needed in the process of a worker, too.
+    show_library_lines()  # Called again, because the process of a worker has only Prefect's settings of logging.
     shorten_own_errors()
     hold_run_lock()
-    check_addresses()  # Otherwise a model would be trained that cannot be registered.
+    check_addresses()  # Checked now, because a trained model could not be registered at a wrong address.
     if os.environ.get("PREFECT__FLOW_RUN_ID"):  # A worker has started this process, in a temporary folder.
         settle_in_home()
     return configuration_of_run(config, **choices)
 
 
 def settle_in_home() -> None:
-    """Make the home the current folder, to which a deployment's relative paths refer, and silence the process's end."""
+    """Make the rnnlm home the current folder for a deployment's relative paths, and end the process silently."""
     os.chdir(find_home().root)
     atexit.register(silence_stderr)
 
@@ -108,7 +108,7 @@ def hold_run_lock() -> None:
 
 
 def link_to_mlflow(run_url: str | None) -> None:
-    """Show the URL of an MLflow run on the flow run's page, if there is one."""
+    """Show the URL of the MLflow run on the flow run's page. None shows nothing."""
     if run_url:
         create_link_artifact(
             run_url, "The comparison in MLflow", key="mlflow-run", description="Figures and plot in MLflow"

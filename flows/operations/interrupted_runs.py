@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery
 
 logger = logging.getLogger(__name__)
-RESUMED = "resumed"  # A run that continues an interrupted one has this tag.
+RESUMED = "resumed"  # The tag of a run that continues an interrupted one.
 STOPPED = "Stopped"  # The name of the state of runs that were stopped when `rnnlm up` ended regularly.
 RESUMABLE_FLOWS = ("pipeline", "train")
-WITHIN = timedelta(days=1)  # An older run is not restarted, but left to the next schedule.
-# The number of interrupted runs in a row that may have stored nothing. If memory runs out, for example, every attempt
-# is killed.
+WITHIN = timedelta(days=1)  # A run that was interrupted earlier is not restarted, but left to its next scheduled run.
+# How many interrupted runs in a row may store nothing before the deployment's run is given up. Without enough memory,
+# for example, every attempt is killed.
 ATTEMPTS = 3
 
 
 def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
     """Start a new run for the last run of each deployment if it was interrupted. Return the number of new runs.
 
-    An interrupted run is followed by only one new run, however often this is called. After more than ATTEMPTS
+    Only one new run follows an interrupted run, however often this function is called. After more than ATTEMPTS
     interrupted runs in a row without progress, no new run is started, and the state of the last run says so.
     """
     resumed = 0
@@ -44,7 +44,7 @@ def resume_interrupted(client: "SyncPrefectClient", home: Home) -> int:
         assert last.deployment_id is not None
         client.create_flow_run_from_deployment(
             last.deployment_id,
-            name=last.name,  # The new run has this name until it starts and names itself.
+            name=last.name,  # The new run has the interrupted run's name until it starts and names itself.
             parameters=last.parameters,
             tags=sorted({*last.tags, RESUMED}),
             idempotency_key=f"resume-{last.id}",

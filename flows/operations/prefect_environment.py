@@ -1,4 +1,4 @@
-"""Set environment variables before Prefect is imported, for its folders, its logging, and to disable telemetry."""
+"""Set environment variables before Prefect is imported: Prefect's folders and logging, and telemetry off."""
 
 import contextlib
 import importlib
@@ -17,20 +17,21 @@ from rnnlm.runtime.library_environment import QUIET_LIBRARIES
 from rnnlm.storage.home import HISTORY_DAYS, Home, expanded
 from rnnlm.tracking.mlflow_store import ENVIRONMENT_DEFAULTS, embedded_uri
 
-PREFECT_PORT = 4200  # `prefect server start` listens on this port by default.
+PREFECT_PORT = 4200  # The default port of `prefect server start`.
 LOCAL_API = f"http://127.0.0.1:{PREFECT_PORT}/api"
 VARIABLE_DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "TQDM_DISABLE": "1",  # Disable progress bars of other libraries. rnnlm's own bars do not depend on this variable.
-    "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # Add the library's log lines to the flow run's log.
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # The default of 20 s is too short on a busy machine.
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "rnnlm",  # Add rnnlm's log lines to the flow run's log.
+    # How long a temporary server may take to start. Prefect's default of 20 s is too short on a busy machine.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     # By default, Prefect keeps leases in memory. After a restart, the concurrency slot of a dead run would stay
     # occupied.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     # Prefect's server then deletes old flow runs with their logs and artifacts. Events are deleted after 7 days by
     # default.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
-    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),  # This period is in seconds.
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(HISTORY_DAYS * 24 * 3600),  # HISTORY_DAYS in seconds.
     # Disable a service of `mlflow ui` that is not used here and needs 700 MB.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     **QUIET_LIBRARIES,
@@ -39,25 +40,27 @@ VARIABLE_DEFAULTS = {
 
 
 def set_environment(home: Home, *, stores: bool = True) -> None:
-    """Set the defaults for this process and its children. Variables that the user has set are kept.
+    """Set the defaults of environment variables for this process and its children.
 
-    `stores` says whether the process may create the home.
+    Variables that the user has set are kept.
+
+    `stores` says if the process may create the rnnlm home.
     """
     if stores:
         home.make(home.prefect)
-        # By default, this is a folder with a predictable name in the common temporary folder, which another user could
-        # create first.
+        # By default, this folder has a predictable name in the common temporary folder, and another user could create
+        # it first.
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(home.temporary / "torchinductor"))
     keep_loopback_from_proxy()
     if "prefect" not in sys.modules and not any(isinstance(finder, PrefectFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, PrefectFinder())
-    # Child processes start in other folders, and Prefect reads its settings in another folder, where a relative path
-    # would name something else.
+    # The path is made absolute. Child processes start in other folders, and Prefect reads its settings in another
+    # folder.
     os.environ["RNNLM_HOME"] = str(home.root)
     if own := os.environ.get("PREFECT_HOME"):
         os.environ["PREFECT_HOME"] = str(expanded(own).absolute())
-    # With Prefect's default of 5, each call to a lost server takes a minute. A command can fall back to a temporary
-    # server.
+    # With Prefect's default of 5 retries, each call to a lost server takes a minute. A command can use a temporary
+    # server instead.
     for name, value in (home_defaults(home) | {"PREFECT_CLIENT_MAX_RETRIES": "3"}).items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" not in os.environ:
@@ -69,7 +72,7 @@ def set_environment(home: Home, *, stores: bool = True) -> None:
 
 
 def prefect_package() -> Path:
-    """Return the folder of Prefect, which is found without importing Prefect, because the import reads its settings."""
+    """Return Prefect's folder without importing Prefect, because the import would read its settings."""
     prefect = importlib.util.find_spec("prefect")
     assert prefect is not None
     assert prefect.origin is not None
@@ -86,7 +89,7 @@ def away_from_project_files() -> contextlib.AbstractContextManager[None]:
 
 
 class PrefectFinder:
-    """An import finder for the first import of Prefect, which then happens away from the user's files."""
+    """An import finder that lets the first import of Prefect happen away from the user's files."""
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name) if name == "prefect" else None
@@ -96,17 +99,20 @@ class PrefectFinder:
 
 
 class PrefectLoader(SourceFileLoader):
-    """A loader that imports Prefect. It raises ConfigError if a variable PREFECT_… has an invalid value."""
+    """A loader that imports Prefect.
+
+    It raises ConfigError if an environment variable PREFECT_… has an invalid value.
+    """
 
     def exec_module(self, module: ModuleType) -> None:
         from pydantic import ValidationError
 
-        # Prefect prints a traceback about an invalid value before it raises the error, which is suppressed here.
+        # Before Prefect raises an error about an invalid value, it prints a traceback, which is suppressed here.
         said = io.StringIO()
         try:
             with away_from_project_files(), contextlib.redirect_stderr(said):
                 super().exec_module(module)
-                importlib.import_module("prefect.context")  # This import reads the settings.
+                importlib.import_module("prefect.context")  # Prefect reads its settings during this import.
             sys.stderr.write(said.getvalue())
         except ValidationError as error:
             wrong = error.errors()[0]
@@ -118,17 +124,17 @@ class PrefectLoader(SourceFileLoader):
 
 
 def keep_loopback_from_proxy() -> None:
-    """Exclude the home's own servers from the machine's proxy, for this process, its children and all libraries."""
+    """Exclude the rnnlm home's servers from the machine's proxy, for all libraries of this process and its children."""
     if not getproxies():
         return
     known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    # Everything is reached directly already. In a longer list, most libraries would not interpret the star.
+    # The user has already excluded everything. In a longer list, most libraries would not understand the star.
     if known.strip() == "*":
         return
     names = [name.strip() for name in known.split(",") if name.strip()]
     names += [name for name in ("127.0.0.1", "localhost", "::1") if name not in names]
     os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
-    # Most libraries prefer the variables for http and https, so the variable for all schemes can be removed.
+    # Most libraries prefer the environment variables for http and https, so the one for all schemes can be removed.
     if {"http", "https"} <= getproxies().keys():
         for name in ("all_proxy", "ALL_PROXY"):
             os.environ.pop(name, None)
@@ -151,7 +157,7 @@ def httpx_takes_proxies() -> bool:
 
 
 def server_variables(home: Home, running: RunningHome | None) -> dict[str, str]:
-    """Return the environment variables of Prefect's server, its worker and `mlflow ui` for this home.
+    """Return the environment variables of Prefect's server, its worker and `mlflow ui` for this rnnlm home.
 
     The ports are taken from `running` if it is given.
     """

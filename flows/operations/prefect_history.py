@@ -1,6 +1,7 @@
-"""Delete old flow runs from the home's own Prefect database if no Prefect server is running.
+"""Delete old flow runs from the rnnlm home's own Prefect database if no Prefect server is running.
 
-A running server deletes them itself, according to the settings in prefect_environment.py. A temporary server does not.
+A running server deletes them without this module, according to the settings in prefect_environment.py. A temporary
+server does not.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ def remove_old_flow_runs(home: Home, days: int) -> None:
     """Remove old flow runs with their logs and artifacts, unless a server is configured or there is no database."""
     if "PREFECT_API_URL" in os.environ or not (home.prefect / "prefect.db").exists():
         return
-    hours = max(24 * days, 2)  # Prefect does not accept an hour or less.
+    hours = max(24 * days, 2)  # The smallest number is 2, because Prefect does not accept one hour or less.
     os.environ["PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"] = str(hours * 3600)
     from prefect.context import refresh_global_settings_context
 
@@ -36,7 +37,7 @@ async def vacuum() -> None:
     database = provide_database_interface()
     for remove in (
         vacuum_old_flow_runs,
-        vacuum_old_flow_runs,  # This is repeated, because subflows of a deleted run have no parent now.
+        vacuum_old_flow_runs,  # Repeated, because the subflows of a deleted run now count as runs without a parent.
         vacuum_old_events,
         vacuum_orphaned_logs,
         vacuum_orphaned_artifacts,

@@ -15,17 +15,17 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.proxies import SOCKS_OF_HTTPX, proxy_problem
 
 BUSY_SECONDS = 15.0
-STARTUP_SECONDS = 120.0  # A server that starts on a busy machine may take this long to answer.
-WORK_POOL = "rnnlm"  # The work pool has this name in prefect.yaml.
-# Prefect's types of states, for flow runs that have not ended and that have ended.
+STARTUP_SECONDS = 120.0  # How many seconds a server that starts on a busy machine may need to answer.
+WORK_POOL = "rnnlm"  # The name of the work pool in prefect.yaml.
+# The types of Prefect's states for flow runs that have not ended and that have ended.
 UNFINISHED = ["RUNNING", "PENDING", "CANCELLING", "PAUSED"]
 FINISHED = ["COMPLETED", "FAILED", "CRASHED", "CANCELLED"]
-# Prefect adds this tag to runs that its scheduler has planned. A resumed run keeps the tag.
+# The tag of runs that Prefect's scheduler has planned. A resumed run keeps the tag.
 SCHEDULED_TAG = "auto-scheduled"
 
 
 def health_problem(address: str, *, trust_env: bool = True) -> str:
-    """Return why the Prefect API or MLflow server at `address` does not answer, or "" if it does.
+    """Return why the Prefect API or MLflow server at `address` does not answer, or "" if it answers.
 
     Any status below 500 counts as an answer, because a proxy may protect /health. If `trust_env` is True, HTTP proxies
     from the environment are used.
@@ -42,7 +42,8 @@ def health_problem(address: str, *, trust_env: bool = True) -> str:
 def access_problem(address: str) -> str:
     """Return why the Prefect API at `address` cannot be used with PREFECT_API_AUTH_STRING, or "" if it can.
 
-    The endpoint /health is public, so the server of another home at this port would look healthy.
+    The endpoint /health is not enough, because it is public. The server of another rnnlm home at this port would look
+    healthy.
     """
     if problem := health_problem(address):
         return problem
@@ -64,7 +65,7 @@ def is_night(run: dict[str, Any]) -> bool:
 def wait_for_server(address: str) -> None:
     """Wait until the configured server answers, because it may just have been started.
 
-    Raise ConfigError if it does not.
+    Raise ConfigError if it does not answer in time.
     """
     if not poll_until(lambda: not health_problem(address), STARTUP_SECONDS):
         raise ConfigError(
@@ -76,8 +77,8 @@ def wait_for_server(address: str) -> None:
 class PrefectQuery:
     """Queries to a Prefect server.
 
-    `password` is `user:password`, by default the one of Prefect's own setting. If `trust_env` is True, HTTP proxies
-    from the environment are used.
+    `password` is `user:password`. By default, the password in Prefect's own setting is used. If `trust_env` is True,
+    HTTP proxies from the environment are used.
     """
 
     def __init__(self, api: str, password: str | None = None, *, trust_env: bool = True) -> None:
@@ -128,7 +129,7 @@ class PrefectQuery:
         deployments = self.deployments()
         names = {one["id"]: name for name, one in deployments.items()}
         soonest: dict[str, datetime] = {}
-        # Runs that are due already are waiting, and are not listed here.
+        # Runs that are already due are left out, because they are waiting rather than planned.
         future = {"after_": datetime.now(UTC).isoformat()}
         for run in self.flow_runs(["SCHEDULED"], "EXPECTED_START_TIME_ASC", 200, expected_start_time=future):
             # Runs in other states, such as AwaitingRetry, are repetitions.
@@ -140,7 +141,7 @@ class PrefectQuery:
         return dict(sorted(soonest.items(), key=lambda item: item[1]))
 
     def logs(self, run_id: str, logger: str, **more: Any) -> list[dict[str, Any]]:
-        """Return the run's log records whose logger's name begins with `logger`, the newest first."""
+        """Return the run's log records from loggers whose names begin with `logger`, the newest first."""
         chosen = {"flow_run_id": {"any_": [run_id]}, **more}
         found = self.post("logs/filter", logs=chosen, sort="TIMESTAMP_DESC", limit=50)
         return [record for record in found if record["name"].startswith(logger)]

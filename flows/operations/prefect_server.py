@@ -1,7 +1,8 @@
 """Run Prefect's server in a process of its own, either for `rnnlm up` or as the temporary server of a command.
 
-Prefect's own command would answer everyone who can reach it. This server requires a password, which is set by
-environment variables, and refuses requests with a foreign Host header or from pages of other sites.
+Prefect's own command starts a server that answers everyone who can reach it. The server of this module requires a
+password, which is set by environment variables, and refuses requests with a foreign Host header or from pages of other
+sites.
 """
 
 import os
@@ -17,7 +18,7 @@ from rnnlm.runtime.own_origin import LOOPBACK_NAMES, OwnOrigin
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-LINGER_SECONDS = 10.0  # Running requests may take this long after the end of standard input.
+LINGER_SECONDS = 10.0  # How many seconds running requests may take after the end of standard input.
 
 
 def guarded_app() -> "ASGIApp":

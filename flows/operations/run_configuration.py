@@ -23,8 +23,8 @@ def configuration_of_run(config: ConfigT, **choices: Any) -> ConfigT:
     settings are those of its deployment. Without a deployment, only the fields of the form are applied to `config`.
 
     Args:
-        config: The flow's parameter of this name.
-        choices: The flow's parameters among FORM_FIELDS.
+        config: The flow's parameter `config`.
+        choices: The flow's parameters that are named in FORM_FIELDS.
     """
     context = FlowRunContext.get()
     run = context.flow_run if context else None
@@ -54,7 +54,7 @@ def with_policy(config: PipelineConfig, parameters: dict[str, Any]) -> PipelineC
     """Return the configuration with registry.promote=by_policy if the run has exactly the settings of its deployment.
 
     A run with other settings, by hand or from the form, is an experiment, whose model must be better to become
-    champion. `parameters` are those of the deployment, for which a person may have filled in fields of the form, too.
+    champion. `parameters` are those of the deployment, which may also have values for fields of the form.
     """
     if config.registry.promote is not None:
         return config

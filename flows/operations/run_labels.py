@@ -18,7 +18,7 @@ from rnnlm.storage.home import find_home
 from rnnlm.tracking.run_names import OWN_SCHEDULE, run_name
 
 logger = logging.getLogger(__name__)
-MAIN_FLOW = "pipeline"  # The names of runs leave out the name of this flow.
+MAIN_FLOW = "pipeline"  # The flow whose name is left out of its runs' names.
 
 
 def flow_run_label() -> str:
@@ -43,7 +43,7 @@ def flow_run_label() -> str:
     name = run_name(title, preset, planned or datetime.now(UTC))
     with failures_ignored():
         return distinct_name(context, name)
-    return name  # The server did not answer, so the run has only a local name.
+    return name  # The server did not answer, so the name is only local and may not be unique.
 
 
 def distinct_name(context: FlowRunContext, name: str) -> str:
@@ -83,7 +83,7 @@ def subject_of(parameters: dict[str, Any]) -> tuple[str, str]:
 
 
 def tag_run(*tags: str) -> None:
-    """Add tags to the current flow run, if there is one and the server answers."""
+    """Add tags to the current flow run. Do nothing outside of a flow run or if the server does not answer."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
         return

@@ -1,7 +1,7 @@
 """Limits of a flow run: stop it after some hours with a checkpoint, and retry it after an unexpected error.
 
-In Prefect, both are options of a flow, which are the same for all its deployments. Here they are settings, so that each
-deployment can have its own. Prefect's server still performs and counts the retries.
+In Prefect, time limit and retries are options of a flow, so all its deployments share them. Here they are settings, so
+that each deployment can have its own. Prefect's server still performs and counts the retries.
 """
 
 import logging
@@ -18,14 +18,17 @@ REPEAT_SECONDS = 30.0
 
 
 class TimeLimitError(RnnlmError):
-    """The error when a run takes longer than limits.hours. Training writes a checkpoint first."""
+    """The error that is raised if a run takes longer than limits.hours.
+
+    Training writes a checkpoint before the run ends.
+    """
 
 
 @contextmanager
 def run_limits(limits: LimitsConfig) -> Iterator[None]:
     """Raise TimeLimitError after limits.hours, and allow retries after an unexpected error.
 
-    This must be used in the main thread.
+    The block must run in the main thread.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -64,5 +67,5 @@ def allow_retries(limits: LimitsConfig) -> None:
     try:
         with get_client(sync_client=True) as client:
             client.update_flow_run(context.flow_run.id, empirical_policy=policy)
-    except Exception as error:  # The run's own error is more important.
+    except Exception as error:  # Continue, because the run's own error is more important.
         logger.warning("the run cannot be retried: %s", error)

@@ -1,4 +1,4 @@
-"""A file per flow run in the home, which the run's process keeps locked as long as it lives.
+"""One file per flow run in the rnnlm home, which the run's process keeps locked as long as it lives.
 
 The kernel releases the lock however the process ends, so a free lock shows that the process has ended.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flows.operations.prefect_query import PrefectQuery
 
 LOCK_SUFFIX = ".flow-run"
-# A worker starts the process of a pending run within seconds, so this limit is generous.
+# How long a new process may take to lock its file. A worker starts it within seconds, so this limit is generous.
 STARTS_WITHIN = timedelta(minutes=15)
 
 
@@ -34,15 +34,15 @@ def lock_file(home: Home, run_id: UUID) -> Path:
 
 
 def unlocked_name(final: Path) -> Path:
-    """Return the name of the file before its process has locked it.
+    """Return the name of the file until its process has locked it.
 
-    If the process is killed before, the file keeps this name.
+    If the process is killed before it locks the file, the file keeps this name.
     """
     return final.with_name(f".{final.name}")
 
 
 def hold_until_end(home: Home, run_id: UUID) -> None:
-    """Lock the flow run's file. The lock is never released explicitly, but ends with the process."""
+    """Lock the flow run's file until this process ends."""
     final = lock_file(home, run_id)
     home.make(final.parent)
     partial = unlocked_name(final)
@@ -58,7 +58,7 @@ def run_id_of(path: Path) -> UUID:
 
 
 def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
-    """Yield each lock file, the time it was made (in seconds since 1970), and whether its process has ended.
+    """Yield each lock file, the time it was made (in seconds since 1970), and True if its process has ended.
 
     The lock of an ended run is held until the next file is requested, so that no other process settles the run. A new
     file that is not locked counts as living, because its process may be about to lock it.
@@ -79,7 +79,7 @@ def run_locks(home: Home) -> Iterator[tuple[Path, float, bool]]:
 
 
 def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
-    """Return the flow runs whose process has ended without an outcome, and which settle_dead_runs must settle.
+    """Return the flow runs whose process has ended without an outcome. settle_dead_runs must give them a final state.
 
     They are queried by plain HTTP, because importing Prefect takes seconds.
     """
@@ -89,12 +89,12 @@ def find_dead_runs(home: Home, query: "PrefectQuery") -> list[dict[str, Any]]:
 
 
 def oldest_living_run(home: Home) -> float | None:
-    """Return when the oldest running flow run was started, in seconds since 1970, or None if none is running."""
+    """Return when the oldest running flow run was started, in seconds since 1970, or None if no flow run is running."""
     return min((made for _, made, has_ended in run_locks(home) if not has_ended), default=None)
 
 
 def lock_restored_runs(home: Home) -> int:
-    """Create a free lock file for each unfinished flow run of a restored database, so that it is settled as dead."""
+    """Create an unlocked lock file for each unfinished run of a restored database, so that it counts as dead."""
     database = home.prefect / "prefect.db"
     if not database.exists():
         return 0

@@ -15,7 +15,7 @@ EVERY_DAY = "every day at 02:00 is '0 2 * * *'"
 
 
 def next_times(schedule: dict[str, Any], count: int = 1) -> list[datetime]:
-    """Return the next times of a schedule in the format of Prefect's API. Importing Prefect takes a second.
+    """Return the next times of a schedule, which has the format of Prefect's API. Importing Prefect takes a second.
 
     Raise ValueError or LookupError if Prefect cannot compute them.
     """
@@ -26,13 +26,13 @@ def next_times(schedule: dict[str, Any], count: int = 1) -> list[datetime]:
 
 
 def soonest_time(deployment: dict[str, Any]) -> datetime | None:
-    """Return the next time of the deployment's active schedules, or None if it is paused or never runs."""
+    """Return the next time of the deployment's active schedules, or None if the deployment is paused or never runs."""
     found = []
     for timing in deployment["schedules"]:
         if timing["active"] and not deployment["paused"]:
             try:
                 found += next_times(timing["schedule"])
-            # This schedule was made in the UI, or by an earlier version that did not refuse it.
+            # A schedule that Prefect cannot run may exist if it was made in the UI or by an earlier version of rnnlm.
             except (ValueError, LookupError):
                 continue
     return min(found, default=None)
@@ -52,7 +52,7 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
         raise ConfigError(
             f"--cron {cron!r}: expected five fields (minute, hour, day, month, weekday), got {fields}; {EVERY_DAY}"
         )
-    # Most systems have a file of this name next to the time zones, with a different zone on each machine.
+    # Most systems have a file `localtime` next to the time zones, with a different zone on each machine.
     if timezone in ("", "localtime"):
         raise wrong_zone
     try:
@@ -61,7 +61,7 @@ def planned_times(cron: str, timezone: str) -> list[datetime]:
         if error.errors()[0]["loc"][:1] == ("timezone",):
             raise wrong_zone from None
         raise ConfigError(f"--cron {cron!r}: expected minute, hour, day, month and weekday; {EVERY_DAY}") from None
-    except LookupError:  # The name is that of another file next to the time zones.
+    except LookupError:  # A file of this name exists next to the time zones, but it is not a time zone.
         raise wrong_zone from None
     except ValueError:
         raise ConfigError(f"--cron {cron!r}: this day never comes; {EVERY_DAY}") from None

@@ -20,7 +20,8 @@ from rnnlm.tracking.run_names import OWN_SCHEDULE
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-LONGEST_NAME = 100  # The limit in characters. Prefect has no limit, but tables of runs show whole names.
+# The largest number of characters in a schedule's name. Prefect has no limit, but tables of runs show whole names.
+LONGEST_NAME = 100
 NAME = re.compile(rf"\w(?:[\w .-]{{0,{LONGEST_NAME - 2}}}[\w.-])?")
 
 
@@ -28,15 +29,15 @@ class ScheduleRow(Record):
     """A deployment that has a schedule."""
 
     name: str  # The full name, FLOW/NAME.
-    corpus: str  # The name is "" for flows without a corpus.
+    corpus: str  # The name of the corpus, or "" for a flow without a corpus.
     cron: str
     timezone: str
     active: bool
     own: bool  # True if the schedule was made by `rnnlm schedule`, False if it comes with rnnlm.
     next_run: datetime | None
-    last_state: str  # The state is "" if the deployment has never run.
+    last_state: str  # The state of the last run, or "" if the deployment has never run.
     last_run: datetime | None
-    last_by_hand: bool  # True if the last run was not started by the schedule.
+    last_by_hand: bool  # True if a person started the last run rather than the schedule.
 
 
 def schedule(
@@ -44,8 +45,8 @@ def schedule(
 ) -> tuple[str, bool]:
     """Create or change the deployment `pipeline/NAME`.
 
-    Return its full name, and whether the schedule that comes with rnnlm was paused. That schedule is only an example,
-    and is paused when the user makes the first own schedule.
+    Return the deployment's full name, and True if the schedule that comes with rnnlm was paused. That schedule is only
+    an example, and is paused when the user makes the first own schedule.
     """
     [nightly] = [plan for plan in read_plans() if plan["name"] == "nightly"]
     plan = own_plan(nightly, name, config, cron, timezone)
@@ -82,9 +83,9 @@ def with_own_model(
 def other_source(
     query: PrefectQuery, home: Home, config: PipelineConfig, name: str, schedule_name: str | None
 ) -> str | None:
-    """Return another source whose registered model has the corpus name, or will get it by a schedule, or None.
+    """Return another source whose registered model has the corpus name, or will get it by a schedule.
 
-    `schedule_name` is the schedule that is made or changed.
+    Return None if there is no such source. `schedule_name` is the schedule that is made or changed.
     """
     if config.registry.model_name:
         return None
@@ -185,9 +186,9 @@ def trigger(query: PrefectQuery, name: str) -> tuple[str, str]:
 
 
 def find_deployment(query: PrefectQuery, name: str) -> tuple[str, dict[str, Any]]:
-    """Return the full name FLOW/NAME and the deployment, given either name.
+    """Return the full name FLOW/NAME and the deployment. `name` may be the full name or only NAME.
 
-    Raise ConfigError with the existing names.
+    Raise ConfigError with the existing names if there is no such deployment.
     """
     found = query.deployments()
     chosen = {full: one for full, one in found.items() if name in (full, one["name"])}

@@ -23,7 +23,7 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.runtime.subprocess_environment import python_path
 
 logger = logging.getLogger(__name__)
-# Prefect has this setting for its own temporary server. It is applied to rnnlm's as well.
+# Prefect's setting for its own temporary server, which rnnlm's temporary server follows as well.
 STARTUP_VARIABLE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 SERVER_STOP_SECONDS = 10.0
 RESTART_SECONDS = 1.0
@@ -91,7 +91,7 @@ def server_kept_alive(
         stop_server_process(process)
         if watcher.is_alive():
             watcher.join(SERVER_STOP_SECONDS)
-            stop_server_process(process)  # The watcher may have just restarted the process.
+            stop_server_process(process)  # The watcher may just have started a new process.
 
 
 def start_server_process(listener: socket.socket, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
@@ -129,7 +129,7 @@ def wait_until_healthy(address: str, process: "subprocess.Popen[bytes]") -> None
 def stop_server_process(process: "subprocess.Popen[bytes]") -> None:
     """End the server by closing its standard input, and kill it if it is still running after SERVER_STOP_SECONDS.
 
-    This may be called again.
+    The function may be called again for a server that has ended.
     """
     assert process.stdin is not None
     process.stdin.close()
@@ -141,7 +141,7 @@ def stop_server_process(process: "subprocess.Popen[bytes]") -> None:
 
 
 def drain_prefect_workers(seconds: float) -> None:
-    """Stop the threads that send log lines and task states, after at most `seconds` for what is queued."""
+    """Stop Prefect's threads that send log lines and task states, after at most `seconds` for queued items."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 

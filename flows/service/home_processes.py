@@ -1,4 +1,4 @@
-"""Find and stop the processes of a home by their environment, and find the process that occupies a port."""
+"""Find and stop the processes of an rnnlm home by their environment, and find the process that occupies a port."""
 
 import contextlib
 import os
@@ -15,10 +15,11 @@ from rnnlm.runtime.polling import poll_until
 from rnnlm.storage.home import Home
 
 HOST = "127.0.0.1"
-CHECKPOINT_SECONDS = 60.0  # The time in which flow runs may write a checkpoint and end.
-STOP_SECONDS = 15.0  # The time in which a server may end.
+CHECKPOINT_SECONDS = 60.0  # How many seconds flow runs have to write a checkpoint and end.
+STOP_SECONDS = 15.0  # How many seconds a server has to end after SIGTERM.
 POLL_SECONDS = 0.1
-FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # Prefect's worker sets this variable to the id of the flow run.
+# The environment variable in which Prefect's worker passes the id of the flow run.
+FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
 
 
 @dataclass
@@ -36,7 +37,8 @@ def find_home_processes(home: Home) -> HomeProcesses:
         if environment.get("RNNLM_HOME") != str(home.root):
             continue
         if run_id := environment.get(FLOW_RUN_VARIABLE):
-            parent = process.parent()  # Children of the flow run's process inherit its environment.
+            # Children of the flow run's process, which inherit its environment, are left out.
+            parent = process.parent()
             if parent is None or environment_of(parent).get(FLOW_RUN_VARIABLE) != run_id:
                 found.flow_runs[run_id] = process
         elif SERVICE_VARIABLE in environment:
@@ -55,17 +57,17 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
 
 
 def stop_home(home: Home) -> bool:
-    """Stop what `rnnlm up` has started, even if `rnnlm up` itself was killed. Return whether anything was running."""
+    """Stop what `rnnlm up` has started, even if `rnnlm up` was killed. Return True if anything was running."""
     running = read_running(home)
     if running is not None:
-        # This process stops all others in order, so it gets the time of all of them.
+        # The process of `rnnlm up` stops all others in order, so it gets the sum of their times.
         stop_processes([psutil.Process(running.pid)], CHECKPOINT_SECONDS + 4 * STOP_SECONDS)
     left = len(stop_flow_runs(home)) + stop_services(home)
     return running is not None or left > 0
 
 
 def stop_flow_runs(home: Home, seconds: float = CHECKPOINT_SECONDS) -> list[str]:
-    """End the home's flow runs and return their ids. Each run writes a checkpoint and reports its state."""
+    """End the rnnlm home's flow runs and return their ids. Each run writes a checkpoint and reports its state."""
     found = find_home_processes(home).flow_runs
     stop_processes(list(found.values()), seconds)
     return list(found)
@@ -112,7 +114,7 @@ def send(signal: Callable[[], None]) -> None:
 def check_port(port: int, option: str) -> None:
     """Raise ConfigError if another process listens on the port. The message has the name and id of that process."""
     with socket.socket() as probe:
-        # With this option, the port of a server that has just ended counts as free.
+        # With SO_REUSEADDR, the port of a server that has just ended counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -124,7 +126,7 @@ def check_port(port: int, option: str) -> None:
 
 
 def listener(port: int) -> str:
-    """Return a text such as `process 4711 listens there (python3 -m http.server)`, or "" if there is none."""
+    """Return a text such as `process 4711 listens there (python3 -m http.server)`, or "" if no process listens."""
     for process in psutil.process_iter():
         try:
             connections = process.net_connections("tcp")

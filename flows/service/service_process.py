@@ -1,4 +1,4 @@
-"""A server or worker of `rnnlm up`, which is a process in its own session that is restarted if it ends, and its log."""
+"""A server or worker of `rnnlm up` and its log. It runs in its own session, and is restarted if it ends."""
 
 import contextlib
 import os
@@ -13,17 +13,18 @@ from pathlib import Path
 from rnnlm.storage.home import Home
 
 SERVICES = ("up", "prefect", "mlflow", "deploy", "worker")
-# Every process of a service has this environment variable, which contains the service's name.
+# The environment variable of every process of a service that contains the service's name.
 SERVICE_VARIABLE = "RNNLM_SERVICE"
-LOG_BYTES = 10_000_000  # A longer log is renamed to NAME.log.1, and a new one is begun.
-STABLE_SECONDS = 60.0  # A service that has run for this long is restarted without delay.
-LONGEST_DELAY_SECONDS = 60.0  # A service that always dies at once is restarted at least this often.
+LOG_BYTES = 10_000_000  # The size at which a log is renamed to NAME.log.1 and a new one is begun.
+STABLE_SECONDS = 60.0  # How many seconds a service must have run to be restarted without delay.
+LONGEST_DELAY_SECONDS = 60.0  # The longest delay, in seconds, before a service that always dies at once is restarted.
 
 
 class ServiceProcess:
     """A service that can be started, stopped and restarted.
 
-    Its log is opened in append mode, so that the process can outlive the reader of the log.
+    The log is opened in append mode by the service's own process, which can therefore outlive the process that reads
+    it.
     """
 
     def __init__(self, home: Home, name: str, command: list[str], environment: dict[str, str]) -> None:
@@ -74,7 +75,10 @@ class ServiceProcess:
             self.signal(signal.SIGSTOP)
 
     def stop(self, seconds: float) -> None:
-        """Send SIGTERM, and kill what is left of the process group after `seconds`. This may be called again."""
+        """Send SIGTERM, and kill what is left of the process group after `seconds`.
+
+        It is safe to call this method again.
+        """
         if self.process is None:
             return
         self.signal(signal.SIGTERM)
@@ -104,7 +108,7 @@ def log_file(home: Home, service: str) -> Path:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """Return the last lines that are not blank."""
+    """Return the last `count` lines of the file that are not blank."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", errors="replace") as log:
@@ -122,7 +126,8 @@ class LogReader:
         """Yield the new complete lines that are not blank."""
         if not self.path.exists():
             return
-        if self.path.stat().st_size < self.position:  # The log was long and has been renamed.
+        # The log has become shorter, because it was renamed and begun anew.
+        if self.path.stat().st_size < self.position:
             self.position = 0
         with self.path.open("rb") as log:
             log.seek(self.position)

@@ -1,4 +1,4 @@
-"""The status of a home for `rnnlm status`: servers, runs, champions, disk use and errors."""
+"""The status of an rnnlm home for `rnnlm status`: servers, runs, champions, disk use and errors."""
 
 import logging
 import os
@@ -29,9 +29,9 @@ from rnnlm.tracking.mlflow_store import is_embedded, reaching_mlflow
 
 RUNS_SHOWN = 5
 ERRORS_WITHIN = timedelta(days=7)
-UPKEEP = ["settle"]  # These flows run often, so the status does not show them.
+UPKEEP = ["settle"]  # Flows that the status does not show, because they run often.
 NIGHT = "pipeline"
-# A run in one of these states waits for the named event. In other states it waits for the worker.
+# For each state of a waiting run, the event that it waits for. In other states, a run waits for the worker.
 WAITS_FOR = {"AwaitingConcurrencySlot": "the run before it", "AwaitingRetry": "its retry"}
 
 
@@ -39,7 +39,7 @@ class RunStatus(Record):
     name: str
     when: str  # The local time of the start, which may be in the past or in the future.
     state: str
-    note: str = ""  # The note describes the run's progress, the reason why it waits, or its error.
+    note: str = ""  # The run's progress, the reason why it waits, or its error.
     by_hand: bool = False  # True if a person has started the run rather than a schedule.
 
 
@@ -47,12 +47,12 @@ class NightStatus(Record):
     """The last and the next nightly run of a pipeline schedule, or its last run by hand."""
 
     schedule: str
-    when: str  # The local time, or "" if it has never run.
+    when: str  # The local time of the last run, or "" if the schedule has never run.
     state: str
     # The scores and the decision with its reason, or the whole error. It is "" if Prefect has deleted the event, which
     # happens after 7 days.
     outcome: str
-    next: str  # The local time, or "" if the schedule is paused.
+    next: str  # The local time of the next nightly run, or "" if the schedule is paused.
 
 
 class ChampionStatus(Record):
@@ -68,7 +68,8 @@ class HomeStatus(Record):
     home: str
     servers: tuple[str, ...] = ()  # One line per server, or no line if `rnnlm up` is not running.
     nights: tuple[NightStatus, ...] = ()
-    by_hand: tuple[NightStatus, ...] = ()  # Runs of schedules that a person has started after the last nightly run.
+    # The runs that a person has started by hand after the last nightly run of a schedule.
+    by_hand: tuple[NightStatus, ...] = ()
     running: tuple[RunStatus, ...] = ()
     waiting: tuple[RunStatus, ...] = ()  # Runs that are due but have not begun.
     next: tuple[RunStatus, ...] = ()
@@ -78,12 +79,12 @@ class HomeStatus(Record):
     champions: tuple[ChampionStatus, ...] = ()
     without_champion: tuple[str, ...] = ()  # One line for each model without a champion, with a command that makes one.
     disk_bytes: dict[str, int]
-    free_bytes: int | None = None  # The free bytes on the home's disk, or None if there is no home yet.
+    free_bytes: int | None = None  # The free bytes on the rnnlm home's disk, or None if there is no home yet.
 
 
 def read_status(home: Home) -> HomeStatus:
     running = read_running(home)
-    # PREFECT_API_URL may name the server of a team, although `rnnlm up` is not running on this machine.
+    # PREFECT_API_URL may name a server on another machine, so there may be a server although `rnnlm up` is not running.
     api = running.prefect_api if running else os.environ.get("PREFECT_API_URL")
     servers = server_lines(home, running)
     found = champions(home)
@@ -222,7 +223,7 @@ def run_status(run: dict[str, Any], names: dict[str, str], note: str = "") -> Ru
 
 
 def began_or_due(run: dict[str, Any]) -> str:
-    """Return when the run began, or when it was due if it ended before it began."""
+    """Return the time when the run began or, if it ended before it began, the time when it was due."""
     return str(run["start_time"] or run["expected_start_time"])
 
 
@@ -248,13 +249,13 @@ def message_of(run: dict[str, Any]) -> str:
 
 
 def last_log_line(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return the last log line of the library, which shows the run's progress."""
+    """Return rnnlm's last log line of the run, which shows the run's progress."""
     logs = query.logs(run["id"], "rnnlm.")
     return logs[0]["message"].strip().partition("\n")[0] if logs else ""
 
 
 def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
-    """Return why the data checks stopped the run, or their warnings.
+    """Return why the data checks stopped the run, or the warnings of the checks.
 
     An example is `toy · smoke · 23 Nov 02:00 stopped: …`.
     """
@@ -267,7 +268,7 @@ def gate_note(query: PrefectQuery, run: dict[str, Any]) -> str:
 
 
 def champions(home: Home) -> tuple[ChampionStatus, ...]:
-    """Return the champions of the home's own store, or of an MLflow server. For the server, MLflow must be imported."""
+    """Return the champions in the rnnlm home's own store, or on an MLflow server, for which MLflow is imported."""
     try:
         found = champions_in_file(home.mlflow_database) if is_embedded(home) else champions_of_server(home)
     # The server does not answer, or there is no store yet, or its tables are different.
@@ -277,14 +278,14 @@ def champions(home: Home) -> tuple[ChampionStatus, ...]:
 
 
 def champions_of_server(home: Home) -> dict[str, tuple[int, list[RegistryVersion]]]:
-    """Return from the server what champions_in_file() returns from a file."""
+    """Return the champions on the MLflow server, in the form in which champions_in_file() returns those of a file."""
     found = [version for version in list_models(home) if "champion" in version.aliases]
     with reaching_mlflow(home) as client:
         return {one.name: (one.version, read_versions(client, one.name)) for one in found}
 
 
 def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
-    """Return one line for each of rnnlm's models without a champion, with the command that makes one.
+    """Return one line for each model of rnnlm without a champion, with the command that gives it a champion.
 
     The champion or its alias may have been deleted in MLflow.
     """
@@ -298,7 +299,8 @@ def without_champion(home: Home, having_one: set[str]) -> tuple[str, ...]:
 def model_names(home: Home) -> set[str]:
     if not is_embedded(home):
         return {version.name for version in list_models(home)}
-    names = set(local_model_names(home))  # local_model_names() also returns names with an alias, such as NAME@ALIAS.
+    # The names may include some with an alias, such as NAME@ALIAS, which are left out in the next line.
+    names = set(local_model_names(home))
     return {name for name in names if name.rpartition("@")[0] not in names}
 
 
@@ -335,7 +337,7 @@ def nights_kept(champion: int, versions: list[RegistryVersion]) -> str:
 
 
 def disk_bytes(home: Home) -> dict[str, int]:
-    """Return the size in bytes of each folder or file of the home, the largest first, without hidden ones."""
+    """Return the size in bytes of each folder or file of the rnnlm home, the largest first, without hidden ones."""
     if not home.root.exists():
         return {}
     sizes = {path.name: size_of(path) for path in home.root.iterdir() if not path.name.startswith(".")}

@@ -41,12 +41,13 @@ from rnnlm.storage.home import Home
 from rnnlm.tracking.mlflow_accounts import APP_NAME, login_variables
 from rnnlm.tracking.mlflow_store import embedded_uri, prepare_store
 
-START_SECONDS = 180.0  # The time in which a server must answer, which may be long on a busy machine.
+START_SECONDS = 180.0  # How many seconds a server may take to answer, which may be long on a busy machine.
 WATCH_SECONDS = 0.5
-# The limit in bytes. Sockets are created in this folder, and their whole paths may have at most 107 bytes.
+# The largest length in bytes of the temporary folder's path. Sockets are created there, and the path of a socket may
+# have at most 107 bytes.
 LONGEST_TEMPORARY_FOLDER = 70
 DEAD_RUN_SECONDS = 20.0  # Seconds between two checks for flow runs whose process was killed.
-# The message about a dead run depends on the type of its state. States that are not listed have the message of RUNNING.
+# The message about a dead run, by the type of its last state. Other states have the message of RUNNING.
 WHAT_HAPPENED = {
     "CANCELLING": "it was cancelled",
     "CRASHED": "it was interrupted, and is resumed if it can be",
@@ -60,7 +61,7 @@ class StopRequestedError(Exception):
 
 
 class Supervisor:
-    """The supervisor of the servers of one home. `show` is called with each line for the console."""
+    """The supervisor of the servers of one rnnlm home. `show` is called with each line for the console."""
 
     def __init__(self, home: Home, prefect_port: int, mlflow_port: int, show: Callable[[str], None]) -> None:
         self.home = home
@@ -79,13 +80,14 @@ class Supervisor:
         self.deploy = ServiceProcess(home, "deploy", [*RNNLM, "deploy"], environment)
         self.worker = ServiceProcess(home, "worker", worker_command(self.running), environment)
         self.servers = {self.prefect: self.running.prefect_api, self.mlflow: self.running.mlflow_url}
-        if "MLFLOW_TRACKING_URI" in os.environ:  # Another MLflow server is configured.
+        if "MLFLOW_TRACKING_URI" in os.environ:  # The user has configured another MLflow server, so none is started.
             del self.servers[self.mlflow]
 
     def run(self, when_ready: Callable[[RunningHome], None]) -> None:
-        """Start everything, call when_ready, and return after SIGINT or SIGTERM, when everything has stopped.
+        """Start everything, call when_ready, and wait for SIGINT or SIGTERM. Return when everything has stopped.
 
-        Raise ConfigError if a server of this home is already running, a port is occupied, or a server does not start.
+        Raise ConfigError if a server of this rnnlm home is already running, a port is occupied, or a server does not
+        start.
         """
         with self.home.lock_if_free(LOCK) as free:
             if not free:
@@ -106,14 +108,15 @@ class Supervisor:
         self.stopping.set()
 
     def start_all(self) -> None:
-        left = stop_services(self.home)  # The flow runs of a stopped worker end with it, and are resumed later.
+        left = stop_services(self.home)  # The worker's flow runs end with it, and are resumed later.
         if left:
             self.say(f"stopped {left} processes that a killed `rnnlm up` had left")
         check_port(self.running.prefect_port, "--port")
         check_port(self.running.mlflow_port, "--mlflow-port")
         self.worker.environment["TMPDIR"] = temporary_folder(self.home)
         self.mlflow.environment |= login_variables(self.home, *credentials(self.password))
-        prepare_store(self.home)  # Otherwise MLflow's server and a first run could create the store at the same time.
+        # Create the store now. Otherwise MLflow's server and a first run could create it at the same time.
+        prepare_store(self.home)
         for server in self.servers:
             self.start(server)
         for server, address in self.servers.items():
@@ -164,7 +167,7 @@ class Supervisor:
                 self.restart_dead_runs()
                 look_at = time.monotonic() + DEAD_RUN_SECONDS
             for service in (*self.servers, self.worker):
-                with contextlib.suppress(OSError):  # A full disk must not end the servers.
+                with contextlib.suppress(OSError):  # The servers must continue even if the disk is full.
                     service.rotate_log()
                 self.keep_running(service)
 
@@ -176,7 +179,7 @@ class Supervisor:
             delay = service.plan_restart()
             self.say(f"{service.name} ended with code {code}; starting it again in {delay:.0f} s")
         elif time.monotonic() >= service.restart_at:
-            service.stop(0)  # This kills children that the dead process has left.
+            service.stop(0)  # Kill children that the dead process has left.
             self.start(service)
             if service is self.worker:  # Flow runs have ended together with their worker.
                 self.settle_and_resume()
@@ -197,23 +200,23 @@ class Supervisor:
                 self.settle_and_resume()
 
     def settle_and_resume(self) -> None:
-        """Run `rnnlm deploy`, which settles dead runs and restarts interrupted ones."""
+        """Run `rnnlm deploy`, which gives dead runs a final state and restarts interrupted ones."""
         self.deploy.stop(0)
         self.deploy.start()
 
     def stop_all(self) -> None:
         """Stop the flow runs first, so that they can report their state, and then all services.
 
-        This may be called again.
+        It is safe to call this method again.
         """
         self.worker.pause()
         stopped = stop_flow_runs(self.home)
         for service in (self.deploy, self.worker):
             service.stop(STOP_SECONDS)
         if stopped:
-            # If Prefect has already ended, its next start sets these runs to Crashed.
+            # If Prefect has already ended, it will set these runs to Crashed at its next start.
             with contextlib.suppress(httpx.HTTPError):
-                # This must follow the worker's end, because the worker would set the runs to Crashed.
+                # The runs are marked after the worker has ended, because a living worker would set them to Crashed.
                 mark_stopped(self.query, stopped)
             self.say(f"flow runs stopped: {len(stopped)}; the next `rnnlm up` resumes them")
         for service in (self.mlflow, self.prefect):
@@ -259,7 +262,7 @@ def answers(address: str) -> bool:
 
 
 def service_environment(home: Home, running: RunningHome) -> dict[str, str]:
-    """Return the environment of servers, worker and flow runs, with this home, its ports and its password."""
+    """Return the environment of servers, worker and flow runs, with the rnnlm home, its ports and its password."""
     return {
         **os.environ,
         **server_variables(home, running),
@@ -290,7 +293,7 @@ def worker_command(running: RunningHome) -> list[str]:
 
 
 def worker_name(running: RunningHome) -> str:
-    """Return a different name of the worker for each `rnnlm up`, because Prefect lists a killed worker for a minute."""
+    """Return another worker name for each `rnnlm up`, because Prefect lists a killed worker for a minute."""
     return f"{socket.gethostname()}-{running.pid}"
 
 

@@ -1,4 +1,4 @@
-"""Find out whether the MLflow server to which rnnlm's links point belongs to this home or to another one."""
+"""Find out if the MLflow server to which rnnlm's links point belongs to this rnnlm home or to another one."""
 
 import os
 from typing import Literal
@@ -20,8 +20,8 @@ def is_elsewhere() -> bool:
 def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another", "none"]:
     """Return whose MLflow server answers at the address of the links.
 
-    The server is asked for a run that only this home's store has. A server that the user has configured counts as ours.
-    The password is only sent to the port of this home's `rnnlm up`, because anyone may listen on another port.
+    The server is asked for a run that only this rnnlm home's store has. A server that the user has configured counts as
+    ours. The password is only sent to the port of this home's `rnnlm up`, because anyone may listen on another port.
     """
     if not ui_answers(home):
         return "none"
@@ -29,7 +29,7 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
         return "ours"
     address = ui_address(home)
     up = read_json(home.root / "up.json") or {}
-    with home.lock_if_free("up") as free:  # This lock is held as long as `rnnlm up` is running.
+    with home.lock_if_free("up") as free:  # `rnnlm up` holds the lock `up` as long as it is running.
         is_up = not free and up.get("mlflow_port") == urlsplit(address).port
     login = None
     if is_up:
@@ -44,5 +44,5 @@ def server_of_links(home: Home, mlflow_run_id: str) -> Literal["ours", "another"
             trust_env=False,
         )
     except httpx.HTTPError:
-        return "another"  # The program at this port is not MLflow.
+        return "another"  # The program at the port is not MLflow.
     return "ours" if answer.status_code == httpx.codes.OK and mlflow_run_id in answer.text else "another"

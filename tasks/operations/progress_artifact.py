@@ -16,15 +16,15 @@ from rnnlm.display.progress import ProgressReport, listening
 
 logger = logging.getLogger("rnnlm.training")
 Reports: TypeAlias = "queue.SimpleQueue[ProgressReport | None]"  # A queue of reports, in which None marks the end.
-LAST_REPORT_SECONDS = 10.0  # The end of training may wait this long for a slow Prefect server.
+LAST_REPORT_SECONDS = 10.0  # How many seconds the end of training may wait for a slow Prefect server.
 
 
 @contextlib.contextmanager
 def shown_progress(key: str, mlflow_url: str | None) -> Iterator[None]:
     """Update a progress artifact of the task run with the progress reports that arrive while the block runs.
 
-    Updates are sent by a thread of their own and may fail, so that a slow or absent Prefect server does not delay
-    training.
+    A thread of its own sends the updates, and errors are ignored, so that a slow or absent Prefect server does not
+    delay training.
     """
     if FlowRunContext.get() is None:
         yield

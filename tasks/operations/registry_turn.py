@@ -2,7 +2,8 @@
 
 The registry's file lock (rnnlm/registry/registry_lock.py) protects only one machine, and MLflow's aliases have no
 compare-and-set. If the registry is a server or a database that several machines use, one of Prefect's global
-concurrency limits is held as well. Prefect renews the lease of a running process, and reclaims that of a killed one.
+concurrency limits is held as well. Prefect renews the lease of a running process, and reclaims the lease of a killed
+one.
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,8 @@ from contextlib import contextmanager, suppress
 from rnnlm.registry.registry_lock import is_shared
 from rnnlm.storage.home import Home
 
-LIMIT = "rnnlm-registry"  # The Prefect UI lists the limit under Concurrency with this name.
-LEASE_SECONDS = 60.0  # The shortest lease that Prefect allows.
+LIMIT = "rnnlm-registry"  # The name under which the Prefect UI lists the concurrency limit.
+LEASE_SECONDS = 60.0  # The duration of the lease, which is the shortest that Prefect allows.
 
 
 @contextmanager

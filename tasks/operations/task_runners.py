@@ -1,4 +1,4 @@
-"""Engines that run the library's calls on Prefect's task runners, where each call is a task run."""
+"""Engines that run the library's function calls on Prefect's task runners. Each call is a task run."""
 
 import atexit
 import contextlib
@@ -61,7 +61,7 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
             try:
                 yield Engine(submission(runner, task), count)
             except BaseException:
-                writer.close()  # Do not wait for calls that are still running.
+                writer.close()  # Close the pipe, which ends processes whose calls are still running.
                 raise
     except BrokenExecutor as error:
         raise EngineError(
@@ -75,7 +75,8 @@ def local_processes(task: Task[..., Any], processes: int | None, worth: int) -> 
 def end_with_parent(parent: Connection) -> None:
     """Initialize a process so that it ends as soon as its parent has closed the pipe or has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent decides when to stop.
-    atexit.register(os._exit, 0)  # Exit without a teardown, for the reason that flows/command_line.py explains.
+    # Exit without a teardown, for the reason given in console_entry() of flows/command_line.py.
+    atexit.register(os._exit, 0)
 
     def wait() -> None:
         with contextlib.suppress(EOFError, OSError):
@@ -119,7 +120,7 @@ def has_failed_by_chance(task: Task[..., Any], run: TaskRun, state: State[Any]) 
 
 
 def piece_task(name: str) -> Callable[[Callable[Parameters, Value]], Task[Parameters, Value]]:
-    """Make a function a task for one part of the work, which is retried twice unless the user must act.
+    """Make a function a task for one part of the work, which is retried twice unless only the user can fix the error.
 
     `name` is the name of a task run, with the function's parameters in braces.
     """

@@ -1,6 +1,6 @@
-"""A cancelled Prefect run keeps its results.
+"""A cancelled flow run keeps its results.
 
-Prefect sends SIGTERM to its process, and raises an exception in the task.
+To cancel it, Prefect sends SIGTERM to the run's process, and raises an exception in the task.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ run(tokenize_corpus, CorpusRecord, TokenizerRecord, SequencesConfig)
 
 
 def cancel(folder: Path, code: str, arguments: list[BaseModel], may_stop: Callable[[], bool]) -> str:
-    """Run a task in a flow in a separate process, send SIGTERM when `may_stop` is True, and return the output."""
+    """Run a task in a flow in a separate process, send SIGTERM once `may_stop` returns True, and return the output."""
     (folder / "requests").write_text("".join(argument.model_dump_json() + "\n" for argument in arguments))
     with (folder / "requests").open() as requests, (folder / "said").open("w") as said:
         process = subprocess.Popen(
@@ -69,8 +69,8 @@ def cancel(folder: Path, code: str, arguments: list[BaseModel], may_stop: Callab
         while process.poll() is None and not may_stop():
             time.sleep(0.01)
         for _ in range(60):
-            # The signal is sent again if necessary, because Python drops an exception that Prefect's handler raises
-            # while an object is finalized.
+            # The signal is repeated, because Python drops an exception that Prefect's handler raises while an object is
+            # finalized.
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=2)
@@ -78,7 +78,8 @@ def cancel(folder: Path, code: str, arguments: list[BaseModel], may_stop: Callab
         assert process.wait(timeout=120) != 0, (folder / "said").read_text()
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # The temporary Prefect server outlives the process.
+            # Kill the whole group, because the temporary Prefect server outlives the process.
+            os.killpg(process.pid, signal.SIGKILL)
     return (folder / "said").read_text()
 
 
@@ -99,7 +100,7 @@ def test_shards_that_were_finished_before_a_cancellation_are_not_made_again(
     told = cancel(tmp_path, TOKENIZING, [corpus, tokenizer, config], lambda: len(finished()) > 2)
     assert "the task raised TerminationSignal" in told
     before, made = finished(), []
-    assert 2 < len(before) < 20  # The uninterrupted task has about 38 files.
+    assert 2 < len(before) < 20  # The task was interrupted. Without an interruption, it writes about 38 files.
 
     def make(maker: ShardMaker, shard: Shard) -> int:
         made.append(shard.documents.name)

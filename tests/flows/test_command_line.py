@@ -1,4 +1,4 @@
-"""The `rnnlm` command as another program calls it: exit code, standard output, and at most three lines of error."""
+"""The `rnnlm` command as another program calls it: its exit code, its output, and at most three lines of error."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def fails_with(capsys: pytest.CaptureFixture[str], arguments: list[str], *names: str) -> None:
-    """Assert that the command ends with code 2, an empty standard output, and at most three lines with `names`."""
+    """Assert that the command ends with code 2, no output, and at most three lines of error with `names`."""
     capsys.readouterr()
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -51,7 +51,8 @@ def test_help_fits_80_columns_and_shows_an_example(monkeypatch: pytest.MonkeyPat
     assert len(pages) > 20
     for name, page in pages.items():
         assert max(map(len, page.splitlines())) <= 80, name
-        assert "example" in page or name == "rnnlm probe", name  # `rnnlm probe` has only subcommands.
+        # `rnnlm probe` needs no example, because it has only subcommands.
+        assert "example" in page or name == "rnnlm probe", name
     assert all(preset in pages["rnnlm run"] for preset in preset_files())
 
 
@@ -256,7 +257,7 @@ def test_a_mistake_gets_a_suggestion_in_as_few_lines_as_possible(
     assert main(arguments) == 2
     told = capsys.readouterr().err
     assert len(told.strip().splitlines()) == lines, told
-    assert "^(" not in told  # The message must not show a regular expression.
+    assert "^(" not in told  # The message does not show the regular expression of a setting.
     for name in names:
         assert name in told
 

@@ -1,4 +1,4 @@
-"""On a damaged mlflow.db or prefect.db, a command names the file in at most three lines and does not change it."""
+"""Commands on a damaged mlflow.db or prefect.db name the file in at most three lines and do not change it."""
 
 import os
 import sqlite3
@@ -70,7 +70,7 @@ def test_a_damaged_registry_is_named(
     data = damage_file(home.mlflow_database, damage)
     for command in COMMANDS:
         capsys.readouterr()
-        code = main(command)  # An error that is not rnnlm's own would be raised here.
+        code = main(command)  # main() would raise an error that is not one of rnnlm's own.
         told = capsys.readouterr().err
         if code:
             assert "mlflow.db" in told, command
@@ -83,7 +83,7 @@ def test_a_damaged_database_is_refused_before_a_server_starts(
     tmp_path: Path, damage: Callable[[bytearray], None]
 ) -> None:
     path = tmp_path / "prefect.db"
-    refuse_damaged_database(path)  # The file does not exist.
+    refuse_damaged_database(path)  # A missing file is not refused.
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table flow (id text)")
         connection.execute("pragma journal_mode = wal")
@@ -99,7 +99,10 @@ def test_a_damaged_database_is_refused_before_a_server_starts(
 @pytest.mark.long
 @pytest.mark.parametrize("command", ["prepare --quiet --corpus", "up --detach"])
 def test_a_damaged_prefect_database_ends_a_process_with_a_sentence(home: Home, toy_folder: Path, command: str) -> None:
-    """The command runs in a process of its own, because in this process it would use the server of other tests."""
+    """A command on a damaged Prefect database ends with a sentence.
+
+    The command runs in a new process, because in this one it would use the server of other tests.
+    """
     home.make(home.prefect)
     (home.prefect / "prefect.db").write_bytes(b"this is no database\n" * 500)
     corpus = [str(toy_folder)] if command.endswith("--corpus") else []

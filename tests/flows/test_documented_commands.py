@@ -17,7 +17,7 @@ from rnnlm.config.presets import build_config
 from rnnlm.storage.home import digest_of
 
 ROOT = Path(__file__).resolve().parents[2]
-GENERATED = ROOT / "docs" / "reference" / "commands.md"  # This page shows usage, but no calls.
+GENERATED = ROOT / "docs" / "reference" / "commands.md"  # A page that shows the usage of commands, but no calls.
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {GENERATED})]
 MEASURED_PAGES = sorted((ROOT / "docs" / "explanation").glob("*.md"))
 MEASURED = Path(__file__).with_name("measured_settings.json")
@@ -31,7 +31,7 @@ def commands(page: Path) -> list[str]:
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     found = (match["arguments"] for line in lines if (match := COMMAND.match(line.strip())))
-    # A line with this character is part of a drawing.
+    # A line with the character ─ is part of a drawing.
     return [arguments for arguments in found if "──" not in arguments]
 
 
@@ -66,20 +66,23 @@ def test_commands_are_understood(page: Path) -> None:
             parse(shlex.split(arguments, comments=True))
         except typer.TyperException as error:
             pytest.fail(f"{arguments}: {error.format_message()}")
-        except typer.Exit as stopped:  # --help and --version exit here.
+        except typer.Exit as stopped:  # --help and --version end the parsing.
             assert stopped.exit_code == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_in_sentences_are_understood(page: Path) -> None:
-    """Commands in sentences may lack required arguments."""
+    """Commands in sentences have valid names and options. They may lack required arguments."""
     for arguments in commands_in_sentences(page):
         with contextlib.suppress(typer.BadParameter, typer.Exit):
             parse(shlex.split(arguments), in_sentence=True)
 
 
 def test_settings_of_measured_commands_mean_what_they_meant() -> None:
-    """The pages would otherwise show figures for other settings, for example after the change of a default."""
+    """The settings of measured commands have not changed, so the pages show figures for the current settings.
+
+    A change of a default, for example, would make the figures outdated.
+    """
     digests = {command: settings_digest(command) for page in MEASURED_PAGES for command in measured_commands(page)}
     before = json.loads(MEASURED.read_text(encoding="utf-8"))
     changed = sorted(command for command in digests | before if digests.get(command) != before.get(command))

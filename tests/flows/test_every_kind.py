@@ -1,4 +1,4 @@
-"""Other kinds of models than the default, one recurrent and one with attention, go through all stages to a service."""
+"""A gated and an attention model go through all stages, from a text to a service."""
 
 from pathlib import Path
 
@@ -28,7 +28,10 @@ TEXT = "the cat sees the zebra near the river .\nthe bird likes the fox .\n"
 def test_a_better_model_is_promoted_and_served_and_scores_texts(
     kind: ModelKind, tracked_home: Home, tmp_path: Path, prefect_server: None
 ) -> None:
-    """The first model is worse, because it is trained on only one or two batches."""
+    """A better model becomes champion, is served, and scores texts.
+
+    The first model is worse, because it is trained on only one or two batches.
+    """
     write_contest_corpus(tmp_path / "corpus")
     settings = {"model.kind": kind, "model.layers": 2, "training.optimizer.learning_rate": 0.01}
     config = changed(contest_config(tmp_path / "corpus"), settings)
@@ -56,5 +59,5 @@ def test_a_better_model_is_promoted_and_served_and_scores_texts(
     arguments = ["--input", str(tmp_path / "texts.txt"), "--output", str(output), "--model", good.registered.uri]
     assert main(["score", *arguments]) == 0
     nats = [row["log_probability"] for row in pq.read_table(output).to_pylist()]
-    assert len(nats) == 2  # Each line is a document.
+    assert len(nats) == 2  # Each of the two lines is a document.
     assert -sum(nats) == pytest.approx(loss.summed_nll_nats, rel=1e-5)

@@ -1,4 +1,4 @@
-"""`rnnlm explain` as another program calls it."""
+"""`rnnlm explain` shows a sentence as a table, as JSON and as a picture."""
 
 import json
 from pathlib import Path

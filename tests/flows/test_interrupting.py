@@ -1,4 +1,4 @@
-"""After signals to `rnnlm run` and its Prefect server, nothing is lost, and no process or run is left `Running`."""
+"""Signals to `rnnlm run` and its Prefect server lose no work, and leave no process and no `Running` run."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 120
 
 
 class Command:
-    """`rnnlm run` as a terminal starts it, in a process group of its own."""
+    """A call of `rnnlm run` as from a terminal, in a process group of its own."""
 
     def __init__(self, home: Home, corpus: Path, said: Path, settings: tuple[str, ...] = LONG) -> None:
         self.home, self.said = home, said
@@ -41,7 +41,8 @@ class Command:
                 stdout=stream,
                 stderr=stream,
                 start_new_session=True,
-                # A background job of a shell, such as what a test runner starts, may ignore SIGINT.
+                # The handler is restored, because a background job of a shell, such as a test runner's child, may
+                # ignore SIGINT.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
             )
 
@@ -56,7 +57,7 @@ class Command:
         raise AssertionError(self.said.read_text())
 
     def living(self) -> list[int]:
-        """Return the ids of running processes that work in this home."""
+        """Return the ids of running processes that use this rnnlm home."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
@@ -84,7 +85,7 @@ def command(tracked_home: Home, toy_folder: Path, tmp_path: Path) -> Iterator[Co
 
 
 def states(home: Home) -> dict[str, list[str]]:
-    """Return the states in Prefect's database by kind of run."""
+    """Return the states of runs in Prefect's database. The keys are the kinds of runs."""
     with contextlib.closing(sqlite3.connect(home.prefect / "prefect.db")) as connection:
         return {
             kind: sorted(row[0] for row in connection.execute(f"select state_type from {kind}_run"))

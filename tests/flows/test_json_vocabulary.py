@@ -1,4 +1,4 @@
-"""Commands with --json print the names in docs/reference/json.md, and the same figures under them."""
+"""Commands with --json print the names in docs/reference/json.md, and the same figures under the same names."""
 
 import json
 import re

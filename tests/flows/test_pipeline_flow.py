@@ -1,4 +1,4 @@
-"""The whole pipeline, on a real Prefect server, a real DuckDB file and a real MLflow store."""
+"""The whole pipeline runs on a real Prefect server, with a real DuckDB file and a real MLflow store."""
 
 import ast
 import json
@@ -52,7 +52,7 @@ SETTINGS = (
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, prefect_server: None) -> Iterator[Ran]:
-    """Run the whole pipeline in an empty home, once for all tests."""
+    """Run the whole pipeline once for all tests, in an empty rnnlm home."""
     folder = tmp_path_factory.mktemp("pipeline")
     config = build_config("default", SETTINGS, str(write_toy_corpus(folder / "toy")))
     with home_in(folder) as home:
@@ -106,7 +106,7 @@ def test_the_summary_tells_the_result_the_decision_and_where_to_look(ran: Ran) -
     assert "/#/models/rnnlm-toy/versions/1?" in summary
     assert "(/artifacts/key/toy-summary)" in summary
     assert str(record.run.folder) not in summary
-    # The toy corpus has only few different sentences, so they are repeated between splits.
+    # The toy corpus has so few different sentences that the same sentences occur in several splits.
     (copied,) = record.score_warnings
     assert "text also occurs in the training text, line by line" in copied
     assert f"**Warning: {markdown_text(copied)}.**" in summary
@@ -123,8 +123,9 @@ def test_training_has_shown_its_progress_with_a_link_to_mlflow(ran: Ran) -> None
 
 @pytest.mark.long
 def test_all_stages_are_tasks_of_one_run_with_readable_names_and_tags(ran: Ran) -> None:
-    """Because all stages belong to one run, the page of the pipeline's run in the UI shows every log line."""
-    identity = UUID(str(shown("toy-summary").flow_run_id))  # The same server also has the runs of other tests.
+    """All stages are tasks of one flow run with a readable name and tags, whose page in the UI shows every log line."""
+    # The artifact gives the id of this run, because the server also has the runs of other tests.
+    identity = UUID(str(shown("toy-summary").flow_run_id))
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(identity)
         inside = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[identity])))
@@ -166,14 +167,14 @@ def test_an_unchanged_night_says_so_and_publishes_nothing_twice(
 
 
 def shown(key: str) -> StoredArtifact:
-    """Return the latest artifact with this key."""
+    """Return the latest artifact with the key `key`."""
     artifact = Artifact.get(key)
     assert isinstance(artifact, StoredArtifact), key
     return artifact
 
 
 def calls_in_order(path: Path, *functions: str) -> list[str]:
-    """Return the names of everything that these functions of a file call, in textual order. For `a.b()`, it is b."""
+    """Return the names of everything that these functions of a file call, in textual order, such as b for `a.b()`."""
     found = {node.name: node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
     calls = [node for name in functions for node in ast.walk(found[name]) if isinstance(node, ast.Call)]
     calls.sort(key=lambda call: (call.func.end_lineno, call.func.end_col_offset))
@@ -191,7 +192,7 @@ def tasks_in(file: Path) -> list[str]:
 
 
 def test_the_docstring_lists_the_stages_in_order() -> None:
-    """pipeline_flow.py is the file to read first, so its docstring must agree with its code."""
+    """The docstring of pipeline_flow.py, the file to read first, lists the stages in the order of the code."""
     introduction = ast.get_docstring(ast.parse(FLOW_FILE.read_text(encoding="utf-8")), clean=False)
     listed = re.findall(r"^.{16} (\w+) {2,}\w", str(introduction), flags=re.MULTILINE)
     assert len(listed) == 14
@@ -199,7 +200,7 @@ def test_the_docstring_lists_the_stages_in_order() -> None:
 
 
 def test_the_flow_has_the_order_of_the_plain_pipeline() -> None:
-    """Each task calls the function that rnnlm/pipeline.py calls in its place. Only events are specific to Prefect."""
+    """The flow runs the same functions in the same order as rnnlm/pipeline.py. Only events are specific to Prefect."""
     plain = calls_in_order(ROOT / "rnnlm" / "pipeline.py", "prepare_data", "train_and_register")
     stage_of = {
         task: [name for name in calls_in_order(file, task) if name in plain]
@@ -249,7 +250,7 @@ def test_the_chain_ends_in_a_champion_and_then_skips(ran: Ran, capsys: pytest.Ca
     network = forced.evaluation.scores["test"].network
     assert ("mixed with" in summary) == (network is not None)
     champion = model_folder(home, "models:/rnnlm-toy@champion")
-    # Training has stored the file, and registration has copied it.
+    # The file was stored after training, and copied by the registration.
     assert (champion / "reference" / "line.parquet").is_file()
 
 
@@ -347,7 +348,7 @@ def test_a_users_error_is_the_state_of_a_tagged_run(tracked_home: Home, tmp_path
         assert set(run.tags) == {"missing-text", "default"}
         assert run.state is not None
         assert (run.state.type.value, run.state.message) == ("FAILED", str(raised.value))
-        drain_prefect_workers(seconds=10)  # These workers send the log.
+        drain_prefect_workers(seconds=10)  # Wait for the threads that send the log.
         logged = [log.message for log in client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id])))]
     assert str(raised.value) in logged
     assert not [line for line in logged if "Traceback" in line]

@@ -1,4 +1,4 @@
-"""The Python interface gives the values that the commands print, for very different models and texts."""
+"""The Python interface returns the values that the commands print, for very different models and texts."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.configs import changed, plain_config
 from tests.conftest import home_in, untracked
 
 pytestmark = pytest.mark.long
-LINES = (  # The training text consists of these lines.
+LINES = (  # The lines of the training text.
     "the cat sees the dog near the river .",
     "Кошка видит собаку у реки .",
     "猫看见河边的狗。",
@@ -29,7 +29,7 @@ TEXTS = (
     "猫看见大象。",
     "naïve dogs 👩‍👩‍👧 like 👍🏽",
     "the cat\r\nsees\r\n\r\nthe dog\r\n",
-    "the cat sees the dog near the river . " * 2_600,  # This line has 100 kB.
+    "the cat sees the dog near the river . " * 2_600,  # A line of 100 kB.
 )
 MODELS: dict[str, dict[str, Any]] = {
     "characters in a stream": {"tokenizer.kind": "char", "sequences.mode": "stream", "model.counts": 0},
@@ -42,7 +42,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=list(MODELS))
 def run_id(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the id of a run of one of MODELS, in a home of its own that the environment names."""
+    """Yield the id of a run of one of MODELS, in a new rnnlm home that RNNLM_HOME names."""
     folder = tmp_path_factory.mktemp("models")
     (folder / "text").mkdir()
     for split, count in (("train", 60), ("valid", 8), ("test", 8)):
@@ -101,7 +101,7 @@ def test_texts_are_those_of_the_command(model: "rnnlm.Model", run_id: str, capsy
 def test_perplexity_is_that_of_evaluating_a_file(
     model: "rnnlm.Model", run_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    long_line = TEXTS[-1][:8_000]  # A corpus splits lines of more than 8,192 characters and logs this.
+    long_line = TEXTS[-1][:8_000]  # Below the 8,192 characters at which a corpus splits lines and logs this.
     text = "".join(f"{line}\n" for line in [*LINES, *TEXTS[1:5]] * 3) + f"{long_line}\r\nthe dog\r\n"
     (tmp_path / "texts.txt").write_bytes(text.encode())
     score = answer(capsys, "evaluate", run_id, "--corpus", str(tmp_path / "texts.txt"))

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 def test_the_champion_writes_samples_on_its_own(
     registered: Registrar, toy_config: PipelineConfig, toy_samples: SamplesRecord
 ) -> None:
-    # The name is set, because the toy corpus is in another folder here.
+    # Name the model, because the default name depends on the corpus's folder, which differs here.
     config = changed(toy_config, {"registry.model_name": "rnnlm-toy"})
     samples = run_flow(registered.home, sample_flow, config)
-    # The samples are equal, because model, prompts and seed are the same.
+    # The same model, prompts and seed give the same samples.
     assert samples.samples == toy_samples.samples

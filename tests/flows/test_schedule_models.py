@@ -1,4 +1,4 @@
-"""A schedule never takes over the registered model of another source, whether it is registered already or not."""
+"""A schedule never takes over the registered model of another source, even before that model is registered."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,10 +47,11 @@ def test_a_schedule_of_another_source_has_a_model_of_its_own(
         folder.mkdir(parents=True)
         (folder / "a.txt").write_text("a\n" * 300, encoding="utf-8")
     assert main(["schedule", "--corpus", str(first)]) == 0
-    assert main(["schedule", "--corpus", f"{first}/", "--cron", "0 3 * * *"]) == 0  # This changes the same schedule.
+    # The second call changes the schedule of the first one.
+    assert main(["schedule", "--corpus", f"{first}/", "--cron", "0 3 * * *"]) == 0
     assert "model      rnnlm-tickets\n" in capsys.readouterr().out
 
-    # Before the first nightly run, no model is registered.
+    # Refused although no model is registered before the first nightly run.
     assert main(["schedule", "--corpus", str(other)]) == 2
     problem = capsys.readouterr().err
     assert len(problem.splitlines()) == 3
@@ -60,14 +61,14 @@ def test_a_schedule_of_another_source_has_a_model_of_its_own(
     assert main(["schedule", "--corpus", str(other), "--name", "second"]) == 0
     assert "model      rnnlm-second\n" in capsys.readouterr().out
 
-    # After the first nightly run, the model is registered.
+    # As after the first nightly run, which registers the model.
     with reaching_mlflow(tracked_home) as client:
         client.create_registered_model("rnnlm-tickets")
         facts = as_tags(source_facts(tracked_home, CorpusConfig(source=str(first))))
         client.create_model_version("rnnlm-tickets", "file:///none", tags=facts)
     assert main(["schedule", "--corpus", str(other)]) == 2
     assert main(["schedule", "--corpus", str(other), "--name", "second"]) == 0
-    # The name of this corpus is used already, too.
+    # The model names rnnlm-tickets and rnnlm-second are in use, so a digest is added.
     assert main(["schedule", "--corpus", str(third), "--name", "Second"]) == 0
     assert f"model      rnnlm-second-{digest_of(str(third))[:8]}\n" in capsys.readouterr().out
     assert {name: one for name, one in corpora(query).items() if name.lower() in ("tickets", "second")} == {
@@ -76,7 +77,7 @@ def test_a_schedule_of_another_source_has_a_model_of_its_own(
         "Second": {"source": str(third), "name": f"second-{digest_of(str(third))[:8]}"},
     }
 
-    # This is the same text in another place.
+    # The user may give the model's name, if the text has only moved.
     assert main(["schedule", "--corpus", str(other), "--set", "registry.model_name=rnnlm-tickets"]) == 0
     assert corpora(query)["tickets"] == {"source": str(other), "model_name": "rnnlm-tickets"}
 

@@ -20,7 +20,7 @@ SECRETS = ("hunter2", "s3cr3tsignature")
 
 
 def stored_in_prefect() -> str:
-    """Return the names, parameters, log lines and artifacts of all runs."""
+    """Return the names, parameters, log lines and artifacts of all flow runs, as one text."""
 
     async def read() -> str:
         async with get_client() as client:

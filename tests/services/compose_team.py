@@ -1,7 +1,7 @@
 """Run the services of deploy/compose.yaml as processes on a loopback address, with the file's commands and variables.
 
-Only what a container network provides is replaced: host names, ports and mounted paths. A process gets no other
-variables than its container would get, so a variable that the file lacks is missing here, too.
+Only the things that a container network provides are replaced: host names, ports and mounted paths. A process gets no
+other environment variables than its container would get, so a variable that the file lacks is missing here, too.
 """
 
 import json
@@ -34,7 +34,7 @@ PROGRAMS = {
     "rnnlm": [sys.executable, "-m", "flows.command_line"],
 }
 DOMAIN = "example.org"
-CHOSEN = {  # A person writes these settings to .env.
+CHOSEN = {  # The settings that a person writes to .env.
     "RNNLM_DOMAIN": DOMAIN,
     "RNNLM_TLS": "internal",
     "POSTGRES_PASSWORD": "a/database@password:1",
@@ -50,7 +50,7 @@ CHOSEN = {  # A person writes these settings to .env.
 
 
 def example_variables() -> dict[str, str]:
-    """Return the variables of .env.example. A person fills in the empty ones."""
+    """Return the environment variables of .env.example. Those that a person must fill in are empty."""
     lines = (DEPLOY / ".env.example").read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
@@ -80,13 +80,13 @@ def read_services(variables: dict[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def image_variables() -> dict[str, str]:
-    """Return the ENV variables of the image."""
+    """Return the environment variables that the image sets with ENV."""
     [block] = re.findall(r"^ENV (.*?)(?<!\\)$", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), re.M | re.S)
     return dict(pair.split("=", 1) for pair in block.replace("\\\n", " ").split())
 
 
 class Team:
-    """The services of a team, which can be started, killed and queried."""
+    """The services of deploy/compose.yaml, which can be started, killed and queried."""
 
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder = folder
@@ -120,7 +120,7 @@ class Team:
         return value.replace("/etc/rnnlm/", f"{DEPLOY}/")
 
     def environment(self, service: str, instance: str) -> dict[str, str]:
-        """Return the variables of the image and the service, with paths of homes as the service mounts them."""
+        """Return the environment variables of the image and the service, with the paths of the service's mounts."""
         paths = {"RNNLM_HOME": self.home.root, "PREFECT_HOME": self.folder / f"{instance}-prefect"}
         if "home:/var/lib/rnnlm" not in self.services[service].get("volumes", []):
             paths["RNNLM_HOME"] = self.folder / f"{instance}-home"
@@ -132,7 +132,8 @@ class Team:
             "HOME": str(self.folder),
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
-            "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),  # Two workers share the ports of this machine.
+            # Each worker needs a port of its own, because both run on this machine.
+            "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),
             **{name: str(path) for name, path in paths.items()},
         }
 
@@ -145,7 +146,7 @@ class Team:
         instance = instance or service
         if service == "postgres":
             self.spawn(instance, self.database.command(), {"PATH": "/usr/bin:/bin"}, **unprivileged())
-        # moto's S3 keeps objects in memory, and records all requests, from which it can be restored.
+        # moto's S3 keeps objects in memory. It records all requests, so that they can be repeated after a restart.
         elif service == "s3":
             record = {"MOTO_ENABLE_RECORDING": "yes", "MOTO_RECORDER_FILEPATH": str(self.folder / "s3.jsonl")}
             command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.ports["s3"])]
@@ -184,7 +185,7 @@ class Team:
             httpx.post(f"{self.s3_url}/moto-api/recorder/replay-recording", timeout=60).raise_for_status()
 
     def run(self, service: str) -> None:
-        """Run a service that ends by itself."""
+        """Run a service that ends without being stopped."""
         done = subprocess.run(
             self.command(service), cwd="/", env=self.environment(service, service), capture_output=True, text=True
         )
@@ -198,7 +199,7 @@ class Team:
         self.database.execute(DEPLOY / "postgres.sql")
         self.wait_until_ready("s3")
         self.run("bucket")
-        self.run("bucket")  # Every `compose up` runs this service.
+        self.run("bucket")  # The service `bucket` runs in every `compose up`.
         for service in ("prefect", "mlflow"):
             self.start(service)
         for service in ("prefect", "mlflow"):
@@ -272,8 +273,9 @@ class Team:
         return runs
 
     def stored_objects(self) -> dict[str, int]:
-        """Return the size in bytes of every object in the bucket by its key."""
-        import boto3  # The package belongs to an extra, without which this module must still be importable.
+        """Return the sizes in bytes of all objects in the bucket, by their keys."""
+        # Imported here, because the package belongs to an extra, and this module must be importable without it.
+        import boto3
 
         client = boto3.client(
             "s3",
@@ -289,7 +291,7 @@ class Team:
         return sum(path.stat().st_size for path in self.home.runs.glob("*/history.jsonl"))
 
     def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        # HTTPError is ignored, because a server has just been killed.
+        # A server that has just been killed does not answer, which is no failure here.
         came = poll_until(condition, seconds, every_seconds=0.25, ignored=httpx.HTTPError)
         assert came, f"no {what}\n{self.last_lines()}"
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server in a folder of its own, set up as by the image of deploy/compose.yaml."""
+"""A PostgreSQL server in a folder of its own, set up in the same way as by the image of deploy/compose.yaml."""
 
 import os
 import pwd
@@ -8,11 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-INSTALLED = Path("/usr/lib/postgresql")  # Debian installs the programs in this folder, which is not on the path.
+INSTALLED = Path("/usr/lib/postgresql")  # Debian installs the server's programs in this folder, which is not in PATH.
 
 
 def server_programs() -> Path | None:
-    """Return the folder with the newest initdb and postgres, or None if there is none."""
+    """Return the folder with the newest initdb and postgres, or None if they are not installed."""
     places = sorted(INSTALLED.glob("*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
     if named := shutil.which("initdb"):
         places.append(Path(named).resolve().parent)
@@ -20,7 +20,7 @@ def server_programs() -> Path | None:
 
 
 def unprivileged() -> dict[str, Any]:
-    """Return arguments of Popen for a user that PostgreSQL accepts, because it refuses to run as root."""
+    """Return arguments of Popen that change the user if it is root, because PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
     account = pwd.getpwnam("postgres")
@@ -32,7 +32,7 @@ class Database:
 
     def __init__(self, programs: Path, port: int, password: str) -> None:
         self.programs, self.port, self.password = programs, port, password
-        # This is not below pytest's folder, which only root may enter.
+        # The folder is not inside pytest's folder, which only root may enter.
         self.folder = Path(tempfile.mkdtemp(prefix="rnnlm-postgres-"))
         secret = self.folder / "password"
         secret.write_text(password, encoding="utf-8")
@@ -53,7 +53,7 @@ class Database:
         return subprocess.run([*probe, "-d", "postgres"], cwd="/").returncode == 0
 
     def execute(self, script: Path) -> None:
-        """Execute a file of SQL, as the image does on an empty cluster."""
+        """Execute a file of SQL, as the image does when the cluster is empty."""
         client = [str(self.programs / "psql"), "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", str(self.port)]
         self.run([*client, "-U", "rnnlm", "-d", "postgres"], script.read_text(encoding="utf-8"))
 

@@ -1,4 +1,4 @@
-"""Other tools accept deploy/: the compose specification, Kubernetes' schemas, hadolint and Prefect's worker."""
+"""The files of deploy/ are valid for the compose specification, Kubernetes' schemas, hadolint and Prefect's worker."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.services
 
 
 def tool(name: str) -> str:
-    """Return the path of a command of the extra `services`, which is next to this Python."""
+    """Return the path of a command of the extra `services`, which is in the folder of this Python."""
     return str(Path(sys.executable).parent / name)
 
 
@@ -98,10 +98,11 @@ def test_the_work_pool_gives_a_job_that_kubernetes_accepts(deployment: str, gpus
     assert environment["PREFECT_API_URL"]["value"] == "http://prefect:4200/api"
     assert "valueFrom" in environment["MLFLOW_TRACKING_PASSWORD"]
     assert job["metadata"]["namespace"] == "rnnlm"
-    # The worker requires these fields here, and Kubernetes ignores unknown fields.
+    # Prefect's worker requires these fields in this place, where Kubernetes would ignore them. The checker refuses
+    # them.
     for name in ("completions", "parallelism"):
         del job["spec"]["template"]["spec"][name]
-    job["metadata"]["name"] = job["metadata"].pop("generateName")  # The checker needs a name.
+    job["metadata"]["name"] = job["metadata"].pop("generateName")  # The checker does not accept generateName.
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job), encoding="utf-8")
     succeed(sys.executable, "-m", "kubernetes_validate", "--strict", str(tmp_path / "job.yaml"))
 
@@ -112,7 +113,7 @@ def test_flow_runs_on_kubernetes_get_the_variables_that_workers_get_by_compose()
     template = json.loads((DEPLOY / "work-pool.json").read_text(encoding="utf-8"))
     [container] = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
     given = {one["name"] for one in container["env"]}
-    # Prefect passes its own settings on to the job.
+    # The worker passes its own values of these environment variables on to the job.
     from_worker = {"PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_UI_URL"}
     assert wanted - given == from_worker
     settings = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text(encoding="utf-8"))["configMapGenerator"]

@@ -1,4 +1,4 @@
-"""The real services of a team survive kill -9: PostgreSQL, S3, both servers with authentication, and two workers."""
+"""The services of deploy/compose.yaml survive kill -9: PostgreSQL, S3, two servers with logins, and two workers."""
 
 import json
 from collections.abc import Iterator
@@ -25,8 +25,9 @@ SMALL = [
     "sequences.processes=1",
 ]
 EPOCHS = 40
-LONG_SECONDS = 180  # The time of training on two busy cores, while four servers die and start.
-SHARED = {"corpus", "tokenizer", "sequences", "training"}  # The stages whose output is stored in the shared storage.
+LONG_SECONDS = 180  # How many seconds training takes on two busy cores, while four servers die and start.
+# The stages whose output is stored in the shared storage, where other workers find it.
+SHARED = {"corpus", "tokenizer", "sequences", "training"}
 SECRET_VALUE = "a-token-of-a-hub"
 
 
@@ -43,7 +44,7 @@ def team(tmp_path_factory: pytest.TempPathFactory, postgres_programs: Path) -> I
 def schedule(team: Team, name: str, epochs: int) -> str:
     """Make a deployment with a corpus of its own on the shared volume, and return its full name."""
     corpus = write_toy_corpus(team.folder / "corpora" / name)
-    # With a text of its own, the deployment also has a run of its own.
+    # The text is changed, so that the deployment does not find the run of another one.
     with (corpus / "train.txt").open("a", encoding="utf-8") as train:
         train.write(f"the {name} sees the river .\n")
     settings = [*SMALL, f"training.epochs={epochs}"]
@@ -71,7 +72,7 @@ def versions_of(team: Team, model: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def trained(team: Team) -> Team:
-    """Return the team after two deployments have run at the same time. Each worker runs one flow at a time."""
+    """Return the services after two deployments have run at the same time. Each worker runs one flow at a time."""
     set_secret(team, "hub-token", SECRET_VALUE)
     alpha, beta = schedule(team, "alpha", EPOCHS), schedule(team, "beta", EPOCHS)
     trigger(team, "alpha", "beta")
@@ -192,7 +193,7 @@ def test_status_and_links_work_through_authentication_and_the_proxys_names(train
 
 
 def test_a_pool_of_another_type_keeps_its_type_and_template(trained: Team) -> None:
-    """The Kubernetes manifests create a pool of their own, and then run `rnnlm deploy`."""
+    """A work pool of another type, such as Kubernetes, keeps its type and template when `rnnlm deploy` runs."""
     template = trained.prefect("GET", "work_pools/rnnlm")["base_job_template"]
     trained.run("deploy")
     assert trained.prefect("GET", "work_pools/rnnlm")["base_job_template"] == template
@@ -227,7 +228,7 @@ def test_a_run_survives_kill_minus_nine_of_each_server(trained: Team) -> None:
     assert "model_sha256" in facts_of(tags)
     [new] = [run for run in team.mlflow_runs() if run["info"]["run_id"] not in before]
     assert new["info"]["status"] == "FINISHED"
-    team.rnnlm("deploy")  # This settles what is left over.
+    team.rnnlm("deploy")  # `rnnlm deploy` gives dead runs a final state.
     left = team.prefect(
         "POST", "flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}
     )
@@ -246,7 +247,7 @@ def test_a_killed_workers_run_is_resumed_by_another_once(trained: Team) -> None:
     team.wait_for(lambda: team.history_bytes() > known, "training")
     [busy] = [name for name in ("worker-1", "worker-2") if team.processes[name].children(recursive=True)]
     team.kill(busy)
-    team.rnnlm("deploy")  # The deployment settle/settle does the same every half hour.
+    team.rnnlm("deploy")  # The scheduled flow `settle` does the same every half hour.
     team.wait_for(lambda: team.state_of(again) == "COMPLETED", "resumed run")
     runs = team.runs_of(again)
     assert [run["state"]["type"] for run in runs] == ["CRASHED", "COMPLETED"]

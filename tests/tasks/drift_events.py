@@ -9,11 +9,11 @@ from prefect.settings import get_current_settings
 
 from rnnlm.extensions.scoring import SCORES_DRIFTED
 
-PERSISTED_WITHIN_SECONDS = 60  # The server stores events a few seconds after it has received them.
+PERSISTED_WITHIN_SECONDS = 60  # How long the server may take to store an event that it has received.
 
 
 def drift_events(folder: Path) -> list[dict[str, Any]]:
-    """Return the drift events of scorings whose output is in the folder."""
+    """Return the drift events of scorings that wrote their output to the folder."""
     answer = httpx.post(
         f"{get_current_settings().api.url}/events/filter",
         json={"filter": {"event": {"name": [SCORES_DRIFTED]}}},

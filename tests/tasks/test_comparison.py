@@ -21,7 +21,7 @@ CONFIG = CompareConfig(
 @pytest.mark.long
 def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset: DatasetRecord) -> None:
     configs = matched_configs(CONFIG, toy_dataset)
-    # This process has 1 GiB of its own, which must not count as memory of the models.
+    # The memory of the test's process, here 1 GiB, must not be counted as memory of the models.
     ballast = np.ones(1 << 27, np.float64)
     costs = compare_costs.fn(configs, toy_dataset, 0.05)
     del ballast
@@ -30,7 +30,7 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
         assert one.tokens_per_second > 100
         assert 50 < one.peak_mebibytes < 900
         assert 0 < one.milliseconds_per_token < 1_000
-    # The costs are equal to the last digit, because they are not measured again.
+    # The costs are equal to the last digit, because the stored ones are returned.
     assert compare_costs.fn(configs, toy_dataset, 0.05) == costs
     (stored,) = home.comparisons.glob("costs-*.json")
     assert stored.exists()
@@ -40,7 +40,7 @@ def test_costs_are_measured_once_for_all_kinds_together(home: Home, toy_dataset:
 def test_a_comparison_is_reported_and_logged_once(
     tracked_home: Home, toy_dataset: DatasetRecord, toy_evaluation: EvaluationRecord
 ) -> None:
-    counts = toy_evaluation.scores["test"].counts  # The n-gram model with which a network is compared.
+    counts = toy_evaluation.scores["test"].counts  # The scores of the n-gram model with which the network is compared.
     assert counts is not None
     config = CompareConfig(models=("kneser-ney",))
 

@@ -17,7 +17,7 @@ TRAINING_TEXT = "a cat sees a dog\na dog sees\n"
 
 @pytest.fixture
 def given_splits(tmp_path: Path) -> CorpusConfig:
-    """Return a corpus of three files, of which the training file has two lines."""
+    """Return a corpus of three files, one per split. The training file has two lines."""
     folder = tmp_path / "animals"
     folder.mkdir()
     for split, text in (("train", TRAINING_TEXT), ("valid", "a bird\n"), ("test", "a fox sees\n")):
@@ -26,7 +26,7 @@ def given_splits(tmp_path: Path) -> CorpusConfig:
 
 
 def test_a_downloaded_text_is_named_by_its_digest(home: Home, tmp_path: Path) -> None:
-    """One byte order mark and the carriage returns are removed. Everything else stays unchanged."""
+    """A downloaded text is named by its digest, after a byte-order mark and carriage returns were removed."""
     (tmp_path / "notes.txt").write_bytes(b"\xef\xbb\xbfone line\r\nna\xc3\xafve\r\n")
     config = CorpusConfig(source=str(tmp_path / "notes.txt"))
     expected = "one line\nnaïve\n".encode()
@@ -57,9 +57,10 @@ def test_a_word_vocabulary_has_the_training_words_alone(home: Home, given_splits
 
     tokenizer = learn_tokenizer.fn(corpus, config)
 
-    # The vocabulary has four words, and <pad>, <unk>, <bos> and <eos>.
+    # The vocabulary has the four words of the training file, and <pad>, <unk>, <bos> and <eos>.
     assert (tokenizer.kind, tokenizer.vocabulary_size) == ("word", 4 + 4)
     assert tokenizer.folder.parent == home.tokenizers
     loaded = load_tokenizer(tokenizer.folder)
-    assert loaded.unknown_words("a fox sees a bird") == ["fox", "bird"]  # These words occur only in the held-out files.
+    # "fox" and "bird" occur only in the held-out files.
+    assert loaded.unknown_words("a fox sees a bird") == ["fox", "bird"]
     assert learn_tokenizer.fn(corpus, config).skipped

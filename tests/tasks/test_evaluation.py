@@ -14,8 +14,8 @@ from rnnlm.tracking.mlflow_runs import open_tracker
 from rnnlm.tracking.mlflow_store import reaching_mlflow
 from tasks.evaluation import evaluate_perplexity, log_results, measure_model, sample_run
 
-PREDICTABLE = 15  # The toy vocabulary has this many tokens besides <pad> and <bos>.
-TEST_TOKENS = 400  # The test split has 40 lines of nine words and <eos>.
+PREDICTABLE = 15  # The number of tokens in the toy vocabulary without <pad> and <bos>.
+TEST_TOKENS = 400  # The number of tokens in the test split: 40 lines of nine words and <eos>.
 
 
 @pytest.fixture
@@ -37,8 +37,9 @@ def test_uniform_network_has_the_perplexity_of_its_vocabulary(
     assert score.uniform_perplexity == PREDICTABLE
     byte_count = (toy_corpus.folder / "test.txt").stat().st_size
     bits = TEST_TOKENS * math.log2(PREDICTABLE)
-    assert 0 <= score.network.bits_per_byte * byte_count - bits < 40 * 0.2  # The spaces of a line also need a few bits.
-    # These figures are those of the mixture of network and n-gram model.
+    # Each of the 40 lines also needs less than 0.2 bits for its spaces.
+    assert 0 <= score.network.bits_per_byte * byte_count - bits < 40 * 0.2
+    # The main figures are those of the mixture of network and n-gram model.
     assert score.nll_nats_per_token == pytest.approx(math.log(score.perplexity))
     again = evaluate_perplexity.fn(toy_dataset, uniform_run, EvaluationConfig())
     assert (again.skipped, again.scores) == (True, record.scores)
@@ -58,7 +59,7 @@ def test_extensions_measure_a_model_and_a_failure_is_theirs(
     assert measured == Measured("toy, 16 units", (toy_run.folder / "figures.png",))
     with pytest.raises(ModelError, match="no figures"):
         measure_model.fn(measurement, toy_config, toy_dataset, toy_run, force=True)
-    for one in measurements(toy_config, toy_run):  # These are the measurements of this checkout's extensions.
+    for one in measurements(toy_config, toy_run):  # The measurements of the extensions in this checkout.
         assert isinstance(measure_model.fn(one, toy_config, toy_dataset, toy_run), Measured)
 
 
@@ -100,7 +101,7 @@ def test_results_are_in_the_run_and_its_address_is_returned(
     assert logged.run_list_url.endswith("/runs?viewStateShareKey=rnnlm&workflowType=machine_learning")
     assert logged.small_loss_curve is not None
     assert logged.small_loss_curve.read_bytes().startswith(b"\x89PNG")
-    # Every nightly run adds one to Prefect's database, so it must be small.
+    # The curve must be small, because every nightly run adds one to Prefect's database.
     assert logged.small_loss_curve.stat().st_size < 40_000
     with reaching_mlflow(tracked_home) as client:
         metrics = client.get_run(tracker.mlflow_run_id).data.metrics
@@ -118,7 +119,7 @@ def test_mlflow_away_leaves_the_loss_curve(
     toy_samples: SamplesRecord,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # Nothing listens on this port (discard).
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens on port 9 (discard).
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     run = toy_run.model_copy(update={"mlflow_run_id": "0" * 32})
     logged = log_results.fn(run, toy_evaluation, toy_samples)

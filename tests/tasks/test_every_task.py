@@ -1,4 +1,4 @@
-"""Every Prefect task is tested by itself, by calling `.fn()` without a flow and a server."""
+"""Every Prefect task has a test that calls its function with `.fn()`, without a flow and a server."""
 
 import ast
 import importlib
@@ -20,7 +20,7 @@ def tasks_of(module: str) -> set[str]:
 
 
 def called_in_tests(source: str) -> set[str]:
-    """Return the names X for which a test of the module calls `X.fn(…)` and expects success."""
+    """Return the names NAME for which a test calls `NAME.fn(…)` and expects success."""
     functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
     tests = (function for function in functions if function.name.startswith("test_"))
     return {name for test in tests for name in succeeding_calls(test)}

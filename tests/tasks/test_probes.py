@@ -33,7 +33,7 @@ compare_abilities(find_home(), AbilitiesConfig.model_validate_json(sys.argv[1]))
 
 
 def stored(home: Home) -> dict[Path, int]:
-    """Return the time at which each stored network was written."""
+    """Return each stored result of a network with the time at which it was written."""
     return {path: path.stat().st_mtime_ns for path in home.probes.glob("ability-*.json")}
 
 
@@ -66,7 +66,7 @@ def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: H
     assert json.loads(found.figures.read_text())["value"]["settings"]["parameters"] == 1_500
     rows = pq.read_table(found.table).to_pylist()
     assert rows == found.rows
-    assert len(rows) == 12 * 3  # There are three lengths for each network.
+    assert len(rows) == 12 * 3  # Each of the twelve networks was tested on three lengths.
     first = found.scores[0]
     assert rows[1] == {
         "network": "elman",
@@ -86,7 +86,7 @@ def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: H
 
     networks = stored(home)
     assert len(networks) == 12
-    more = probe_abilities.fn(ABILITIES.model_copy(update={"seeds": 3}))  # Only the third seed is measured.
+    more = probe_abilities.fn(ABILITIES.model_copy(update={"seeds": 3}))  # Only the third seed has to be measured.
     assert not more.skipped
     assert more.scores[:12] == found.scores
     assert len(stored(home)) == 18
@@ -96,7 +96,7 @@ def test_abilities_are_measured_once_and_kept_with_a_picture_and_a_table(home: H
     probe_abilities.fn(ABILITIES)
     assert pq.read_table(found.table).to_pylist() == rows
     assert probe_abilities.fn(ABILITIES, force=True).scores == found.scores
-    assert not networks.items() & stored(home).items()  # All twelve networks were measured again.
+    assert not networks.items() & stored(home).items()  # With force, all twelve networks were measured again.
 
 
 @pytest.mark.long
@@ -190,10 +190,11 @@ def test_gradients_are_stored_reported_and_logged_once(
     url = log_probe.fn(found, TrackingConfig(experiment="probes"))
     again = probe_gradients.fn(toy_dataset, TrainingConfig(), GRADIENTS)
     assert (again.skipped, again.curves) == (True, found.curves)
-    assert log_probe.fn(again, TrackingConfig(experiment="probes")) == url  # Logging again updates the same run.
+    # A second call updates the MLflow run of the first one.
+    assert log_probe.fn(again, TrackingConfig(experiment="probes")) == url
     ((parameters, metrics),) = tracked(tracked_home, "probes")
     assert (parameters["hidden_size"], parameters["dataset_id"]) == ("4", toy_dataset.dataset_id)
-    assert len(metrics) == 8  # There is one metric for tanh and relu with each of four initializations.
+    assert len(metrics) == 8  # One metric for each of two nonlinearities with four initializations.
     assert metrics["relative_norm/tanh_xavier"] == [(k, pytest.approx(norms[k] / norms[0])) for k in range(6)]
     assert url is not None
     logged = artifacts(tracked_home, url, tmp_path)
@@ -212,7 +213,7 @@ def test_logging_waits_for_mlflow_and_finishes_what_a_kill_left(
 ) -> None:
     found = probe_echo.fn(ECHO)
     with monkeypatch.context() as away:
-        away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # Nothing listens on this port (discard).
+        away.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens on port 9 (discard).
         away.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
         assert log_probe.fn(found, TrackingConfig()) is None
     assert f"{found.picture.stem} could not be logged to MLflow" in caplog.text

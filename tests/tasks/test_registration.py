@@ -21,7 +21,8 @@ from tests.tasks.drift_events import awaited_drift_events
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("registry_template")  # In this template, the bundle was already checked.
+# Faster with this fixture, because the bundle was already checked in its template.
+@pytest.mark.usefixtures("registry_template")
 def test_the_first_version_of_a_text_is_champion(register: Registrar) -> None:
     arguments = (register.config, register.dataset, register.run, register.evaluation, register.samples)
     version = register_run.fn(*arguments)

@@ -12,7 +12,7 @@ from rnnlm.storage.records import CorpusRecord, DatasetRecord, TokenizerRecord
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 from tasks.sequences import check_data, describe_sequences, tokenize_corpus, tokenize_shard
 
-LINE_TOKENS = 10  # Each line of the toy corpus has nine words and <eos>.
+LINE_TOKENS = 10  # The number of predicted tokens per toy line: nine words and <eos>.
 
 
 @pytest.mark.usefixtures("home")
@@ -22,7 +22,7 @@ def test_each_line_is_a_row_of_shifted_tokens(
     dataset = tokenize_corpus.fn(toy_corpus, toy_tokenizer, SequencesConfig(), force=True)
 
     assert not dataset.skipped
-    assert dataset.dataset_id == toy_dataset.dataset_id  # Text and settings are the same.
+    assert dataset.dataset_id == toy_dataset.dataset_id  # The same text and settings give the same id.
     assert dataset.sequence_counts == {"train": 300, "valid": 40, "test": 40}
     assert dataset.predicted_tokens == {split: LINE_TOKENS * rows for split, rows in dataset.sequence_counts.items()}
     tokenizer = load_tokenizer(dataset.tokenizer_folder)
@@ -41,16 +41,17 @@ def test_a_shard_holds_the_tokens_of_its_byte_range(
     tokens = tokenize_shard.fn(ShardMaker(toy_corpus, SequencesConfig(), toy_tokenizer.folder), shard)
     assert tokens == 40 * LINE_TOKENS
     rows = pq.read_table(shard.rows("valid"))["token_ids"].to_pylist()
-    assert [len(row) for row in rows] == 40 * [1 + LINE_TOKENS]  # Each row also has <bos>.
+    assert [len(row) for row in rows] == 40 * [1 + LINE_TOKENS]  # Each row begins with <bos>.
     assert len(pq.read_table(shard.rows("train"))) == 0
     assert pq.read_table(shard.documents)["predicted_tokens"].to_pylist() == [40 * LINE_TOKENS]
 
 
 def test_a_description_reports_rows_tokens_and_words(home: Home, toy_dataset: DatasetRecord) -> None:
     report = describe_sequences.fn(toy_dataset)
-    # The vocabulary has four animals, three verbs, three places, "the", "near", "." and four special tokens.
+    # The 17 ids are 4 animals, 3 verbs, 3 places, "the", "near", "." and 4 special tokens.
     assert "17 ids" in report
-    assert "| 10 | ████████████████████████████████████████ | 300 |" in report  # Each training line has ten tokens.
+    # Each of the 300 training lines has ten tokens.
+    assert "| 10 | ████████████████████████████████████████ | 300 |" in report
     assert "data:image/png;base64,iVBOR" in report
     assert [path.name for path in home.descriptions.iterdir()] == [toy_dataset.dataset_id]
     assert describe_sequences.fn(toy_dataset) == report

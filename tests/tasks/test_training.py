@@ -15,7 +15,7 @@ from tests.registrar import Registrar
 def test_minutes_choose_what_is_open_and_nothing_else(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sized = choose_network.fn(toy_config, toy_dataset)  # Without minutes, the configured size is used.
+    sized = choose_network.fn(toy_config, toy_dataset)  # Without training.minutes, the configured size is kept.
     assert (sized.model.hidden_size, sized.training.epochs) == (16, 1)
     assert not home.starts.exists()
     monkeypatch.setattr(training_speed, "MEASURED_SECONDS", 0.02)
@@ -24,9 +24,10 @@ def test_minutes_choose_what_is_open_and_nothing_else(
     chosen = choose_network.fn(config, toy_dataset)
     epochs, tokens = chosen.training.epochs, chosen.training.maximum_tokens
     assert epochs is not None
-    assert 0 < tokens <= 3000 * epochs  # There are 300 lines of 10 tokens.
+    assert 0 < tokens <= 3000 * epochs  # The training split has 300 lines of 10 tokens.
     assert chosen.model.hidden_size == 16
-    assert choose_network.fn(config, toy_dataset) == chosen  # The speed is not measured again.
+    # A second call uses the stored speed, so it makes the same choice.
+    assert choose_network.fn(config, toy_dataset) == chosen
 
 
 @pytest.mark.long
@@ -42,7 +43,7 @@ def test_a_finished_run_is_tracked_once_in_a_store_that_lacks_it(
     with reaching_mlflow(tracked_home) as client:
         sent = client.get_run(first.mlflow_run_id)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/other.db")
-    monkeypatch.chdir(tmp_path)  # MLflow stores the artifacts of that store in the current folder.
+    monkeypatch.chdir(tmp_path)  # MLflow stores the artifacts of a SQLite store below the current folder.
     for run in (train_model.fn(config, toy_dataset), train_model.fn(config, toy_dataset)):
         assert run.skipped
         with reaching_mlflow(tracked_home) as client:

@@ -1,4 +1,4 @@
-"""Small comparisons of `rnnlm probe`, for the tests of tasks and flows."""
+"""Small comparisons of `rnnlm probe`, for tests of tasks and flows."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def tracked(home: Home, experiment: str = "rnnlm") -> list[tuple[dict[str, str],
 
 
 def artifacts(home: Home, run_url: str, folder: Path) -> dict[str, bytes]:
-    """Return the artifacts of the MLflow run with this URL by their names."""
+    """Return the artifacts of the MLflow run with this URL. The keys are their names."""
     run_id = run_url.rpartition("/")[2].partition("?")[0]
     with reaching_mlflow(home) as client:
         names = [artifact.path for artifact in client.list_artifacts(run_id)]

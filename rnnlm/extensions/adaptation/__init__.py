@@ -1,9 +1,9 @@
-"""Adapt a trained model to the text at test time, without training it again.
+"""Adapt a trained model to the test text while scoring it, without a separate training.
 
-The perplexity with adaptation is reported separately from the plain one. sequential_scoring scores a split in the order
-of the text, with a neural cache or with a model that keeps learning (dynamic_evaluation). adaptation_table tunes both
-methods on the validation split and makes the table that `rnnlm evaluate` prints. Every token is scored before the model
-learns from it, so no score depends on later text.
+The perplexity with adaptation is reported separately from the perplexity of the unchanged model. sequential_scoring
+scores a split in the order of the text, with a neural cache or with a model that keeps learning (dynamic_evaluation).
+adaptation_table tunes the settings of both methods on the validation split and makes the table that `rnnlm evaluate`
+prints. Every token is scored before the model learns from it, so no score depends on later text.
 """
 
 from rnnlm.extension_points import Extension

@@ -1,4 +1,4 @@
-"""Settings of `rnnlm evaluate --dynamic` and `--cache`. They are not part of the pipeline's configuration."""
+"""Settings of `rnnlm evaluate --dynamic` and `--cache`. The pipeline's configuration does not contain them."""
 
 from typing import Annotated
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 DYNAMIC: dict[str, Any] = DynamicConfig.model_fields
 CACHE: dict[str, Any] = CacheConfig.model_fields
-TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}  # These settings are chosen by --tune.
+# The settings that --tune chooses, for each adaptation.
+TUNED = {"dynamic": ("rate", "decay"), "cache": ("size", "theta", "share")}
 
 
 class AdaptationOptions(Section):
@@ -44,7 +45,7 @@ class AdaptationOptions(Section):
         return self.dynamic or self.cache or self.interpolate is not None
 
     def check_settings(self, name: str, wanted: bool) -> None:
-        """Raise ConfigError for settings of an adaptation that is off, and for settings that --tune would overwrite."""
+        """Raise ConfigError if a setting belongs to an adaptation that is off, or would be overwritten by --tune."""
         for field in sorted(self.model_fields_set):
             if not field.startswith(f"{name}_"):
                 continue

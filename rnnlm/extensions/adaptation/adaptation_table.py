@@ -52,8 +52,9 @@ RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 DECAYS = (0.0, 0.0001, 0.001, 0.01, 0.03)
 THETAS = (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 SIZES = (500, 1_000, 2_000)
-TUNING_TOKENS = 20_000  # Number of validation tokens on which rates and caches are compared.
-# Decays are compared on more tokens. If a decay is too weak, the weights drift slowly, which only a long text shows.
+TUNING_TOKENS = 20_000  # Number of validation tokens on which learning rates and cache settings are compared.
+# Number of validation tokens on which decays are compared. It is larger than TUNING_TOKENS, because only a long text
+# shows that a decay is too weak and the weights drift.
 DECAY_TOKENS = 100_000
 
 
@@ -68,7 +69,7 @@ class Adaptations:
 
     @property
     def needs_other_splits(self) -> bool:
-        """Return True if an adaptation also needs the validation or the training split."""
+        """Return True if an adaptation needs the validation or the training split besides the scored split."""
         scaled = self.dynamic is not None and self.dynamic.scaled
         return self.tune or scaled or self.kneser_ney
 
@@ -83,8 +84,8 @@ class Variant(Record):
 class AdaptationTable(Record):
     split: str
     tokens: int
-    variants: tuple[Variant, ...]  # The rows of the table, beginning with the plain model.
-    seen_share: float | None = None  # The field is explained at SplitScore.seen_share.
+    variants: tuple[Variant, ...]  # The rows of the table. The plain model comes first.
+    seen_share: float | None = None  # See SplitScore.seen_share.
 
     @property
     def rows(self) -> TableRows:
@@ -105,10 +106,10 @@ class AdaptationTable(Record):
 def compare_on_corpus(
     home: Home, folder: Path, config: CorpusConfig, wanted: Adaptations, split: Split | None = None
 ) -> AdaptationTable:
-    """Compare the plain perplexity of a model on a split of a corpus with those under test-time adaptation.
+    """Compare a model's plain perplexity on a split of a corpus with its perplexity under test-time adaptation.
 
-    Raise ConfigError if an adaptation needs the other splits but the scored split is not `test`. Raise ModelError if
-    the model is only an n-gram model.
+    Raise ConfigError if an adaptation needs other splits than the scored one and the scored one is not `test`. Raise
+    ModelError if the model is only an n-gram model.
     """
     opened = open_corpus(home, folder, config, split, needs_all_splits=wanted.needs_other_splits)
     if opened.model.mixture is not None and opened.model.mixture.is_alone:
@@ -133,7 +134,7 @@ def measure_adaptations(
     reader = choose_settings(model, dataset, wanted)
     dynamic, cache = reader.dynamic, reader.cache
     static = reader.score_static(split)
-    # The cache does not change the network, so its scores are the same with and without a cache.
+    # Without dynamic evaluation the network does not change, so the static scores are used.
     adapted = reader.score(split) if dynamic else static
     rows = [variant("static", static.model, {})]
     if dynamic:
@@ -141,7 +142,7 @@ def measure_adaptations(
     if cache:
         rows.append(variant("cache", mixed(*static, cache.share), dict(cache)))
     if dynamic and cache:
-        # This row reuses the settings of the two rows above. The combination is not tuned again.
+        # The combination is not tuned again. It uses the settings of the rows "dynamic" and "cache".
         rows.append(variant("dynamic + cache", mixed(*adapted, cache.share), {}))
     if wanted.kneser_ney:
         counts, _ = count_training_split(dataset, COMPARED_ORDER)
@@ -176,7 +177,7 @@ class AdaptiveReader:
         return scores
 
     def score_static(self, split: Split) -> SequentialScores:
-        """Return scores without dynamic evaluation. The cache is still used if there is one."""
+        """Return scores without dynamic evaluation. If a cache is configured, its scores are included."""
         if self.cache is None:
             return SequentialScores(static_log_probabilities(self.model, self.dataset, split), np.zeros(0))
         return replace(self, dynamic=None).score(split)
@@ -201,9 +202,9 @@ def mixture_of_all(name: str, on_valid: list[np.ndarray], here: list[np.ndarray]
 
     Args:
         name: Name of the row.
-        on_valid: Log-probabilities of the validation tokens by network, cache and n-gram model, (tokens,) each. Those
-            of the cache are empty if there is none.
-        here: The same for the tokens of the scored split.
+        on_valid: Log-probabilities of the validation tokens by network, cache and n-gram model, (tokens,) each. The
+            array of the cache is empty if there is no cache.
+        here: Log-probabilities of the scored split's tokens, in the same form as `on_valid`.
     """
     there = [place for place, part in enumerate(here) if len(part)]
     shares = best_shares(-np.stack([on_valid[place] for place in there]))

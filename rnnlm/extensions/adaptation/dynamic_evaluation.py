@@ -19,10 +19,11 @@ from rnnlm.extensions.adaptation.adaptation_config import DynamicConfig
 from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.batches import Batch
 
-STATISTICS_SEGMENTS = 500  # Number of segments of the training text on which gradients are measured.
-SMOOTHING = 0.1  # This is added to r, so that the step of a weight without gradients is at most ten times as long.
+STATISTICS_SEGMENTS = 500  # Number of segments of the training text on which the RMS of the gradients is measured.
+# Added to r before a rate is divided by it, so that no weight's rate exceeds ten times the configured one.
+SMOOTHING = 0.1
 
-# The type of the values r, one tensor for each one of trainable(model). Their mean over all weights is 1.
+# One tensor per weight of trainable(model), with the values r (see above). The mean of r over all weights is 1.
 GradientRms = list[Tensor]
 
 
@@ -44,7 +45,7 @@ class DynamicModel:
     def learn(self, nll: Tensor) -> None:
         """Update the weights after a segment.
 
-        `nll` has the loss of its tokens under the current weights in nats, (t,).
+        `nll` has the losses of the segment's tokens under the current weights in nats, (t,).
         """
         share = len(nll) / self.segment_length
         gradients = torch.autograd.grad(nll.mean(), self.weights)

@@ -1,4 +1,4 @@
-"""Score a split segment by segment in the order of the text. The model learns from a segment after scoring it."""
+"""Score a split segment by segment in the order of the text. An adaptive model learns from each scored segment."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from rnnlm.sequences.batches import Batch, RowSource, chunks, cut_stream, stream
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.sequences.shift import shifted
 
-SEGMENT_LENGTH = 128  # The number of tokens per segment without dynamic evaluation. It affects only rounding.
+SEGMENT_LENGTH = 128  # The number of tokens per segment without dynamic evaluation. This length affects only rounding.
 
 
 class SequentialScores(NamedTuple):
@@ -62,7 +62,7 @@ def read_in_order(
     maximum_tokens: int | None = None,
     learner: DynamicModel | None = None,
 ) -> Iterator[ScoredSegment]:
-    """Score segment by segment. If there is a learner, score with its weights and let it learn after each segment."""
+    """Score segment by segment. If there is a learner, it scores each segment and then learns from it."""
     network = learner.network if learner else model
     state, done = None, 0
     for segment in segments(source, mode, learner.segment_length if learner else SEGMENT_LENGTH):
@@ -91,8 +91,8 @@ def joined_scores(parts: Iterable[Tensor]) -> np.ndarray:
 def segments(source: RowSource, mode: Mode, length: int) -> Iterator[Batch]:
     """Yield every predicted token once, in the order of the text, as batches of one row and at most `length` tokens.
 
-    Each sentence begins with a state of zeros, as in training, and its last segment may be shorter. A stream is cut as
-    one continuous text, regardless of its stored blocks.
+    In `sentence` mode, each sentence begins with a state of zeros, as in training, and its last segment may be shorter.
+    A stream is cut as one continuous text, regardless of its stored blocks.
     """
     if mode == "stream":
         yield from stream_batches(source, length, cut_stream(source.predicted_count, 1, length))
@@ -135,7 +135,7 @@ class NeuralCache:
         self.words = torch.cat([self.words, words])
         place = torch.arange(len(self.words))
         now = torch.arange(known, known + len(words))[:, None]
-        # True where a state (row) may see an earlier one (column), (t, n + t).
+        # True where the state of a row may see the earlier state of a column, (t, n + t).
         visible = (place < now) & (place >= now - self.size)
         weights = (self.theta * states @ self.states.t()).masked_fill(~visible, float("-inf"))
         matching = weights.masked_fill(self.words != words[:, None], float("-inf"))

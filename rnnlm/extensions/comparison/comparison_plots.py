@@ -35,7 +35,7 @@ KIND_COLOURS: dict[str, str] = {
     "transformer": BLUE,
     "kneser-ney": GREY,
 }
-OWN_KIND_COLOUR = "#2a9d8f"  # Models that have no colour of their own are drawn in this colour.
+OWN_KIND_COLOUR = "#2a9d8f"  # The colour of models that have no entry in the colours above.
 SMALLEST_GRADIENT = 1e-6  # The lower end of the axis of relative gradient norms.
 
 
@@ -59,7 +59,7 @@ def colour_of(model: str) -> str:
 
 def draw_scores(axes: Any, comparison: ModelComparison) -> None:
     """Draw each model's test perplexity: one point per seed, and the mean with its confidence interval."""
-    # Reversed, because matplotlib draws the first bar at the bottom and the best model should be at the top.
+    # The order is reversed, because matplotlib draws the first bar at the bottom and the best model belongs at the top.
     results = comparison.models[::-1]
     for place, result in enumerate(results):
         colour = colour_of(result.model)
@@ -111,7 +111,7 @@ def draw_curves(axes: Any, comparison: ModelComparison, *, by_time: bool) -> Non
 
 
 def set_thousands(axis: Any) -> None:
-    """Format the tick labels of the axis as in 60k and 5M."""
+    """Format the axis's tick labels with k for thousands and M for millions, such as 60k and 5M."""
     from matplotlib.ticker import EngFormatter
 
     axis.set_major_formatter(EngFormatter(sep=""))

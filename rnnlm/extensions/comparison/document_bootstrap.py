@@ -16,7 +16,7 @@ CONFIDENCE, RESAMPLES = 0.95, 10_000
 
 
 class PairDifference(Record):
-    """The excess of the first model's loss over the second's on the same documents, in bits per byte.
+    """The loss of the first model minus the loss of the second on the same documents, in bits per byte.
 
     The interval has a confidence of 95 %. The difference is positive if `first` is worse than `second`.
     """
@@ -36,10 +36,10 @@ class PairDifference(Record):
 
 @dataclass(frozen=True)
 class Documents:
-    """The documents of a split, as arrays of shape (documents,)."""
+    """The documents of a split. Each field is an array of shape (documents,)."""
 
     first_tokens: np.ndarray  # The index of each document's first token among the split's predicted tokens.
-    last_tokens: np.ndarray  # The index after each document's last token, in the same numbering.
+    last_tokens: np.ndarray  # The index after each document's last token among the split's predicted tokens.
     byte_counts: np.ndarray
     restoration_nats: np.ndarray
 
@@ -79,7 +79,7 @@ def pair_differences(nats: dict[str, np.ndarray], byte_counts: np.ndarray, seed:
 def pair_difference(
     first: str, second: str, excess_nats: np.ndarray, byte_counts: np.ndarray, seed: int
 ) -> PairDifference:
-    """Return the difference of two models and its interval.
+    """Return the difference between two models and the confidence interval of the difference.
 
     `excess_nats` is the first model's loss minus the second's for each document, (documents,). With a single document
     no variation can be estimated, so the interval is the whole real line.

@@ -36,13 +36,13 @@ from rnnlm.storage.stages import stage, stage_key
 from rnnlm.training.history import HISTORY, read_series
 
 GRADIENT_STEPS, GRADIENT_ROWS = 60, 64
-STATE_BYTES = 4  # The state is counted in float32, which has 4 bytes per number.
+STATE_BYTES = 4  # Bytes per number of a recurrent state, which is stored as float32.
 
 
 class TrainedModel(Record):
     """The training runs of one kind of model, one per seed, with the settings chosen by its tuning trials."""
 
-    config: PipelineConfig  # The configuration of the first run.
+    config: PipelineConfig  # The configuration of the run with the first seed.
     trials: tuple[Trial, ...]
     settings: TunedSettings
     runs: tuple[RunRecord, ...]
@@ -61,7 +61,8 @@ class ModelComparison(StageRecord):
     pairs: tuple[PairDifference, ...]
     # The validation perplexity whose training time is reported. None if only the n-gram model is compared.
     target_perplexity: float | None
-    score_warnings: tuple[str, ...] = ()  # Warnings of text copied between splits, which makes the scores misleading.
+    # Warnings that text was copied between splits, which makes the scores misleading.
+    score_warnings: tuple[str, ...] = ()
 
     @property
     def figures(self) -> Path:
@@ -79,7 +80,7 @@ class ModelComparison(StageRecord):
 def stored_costs(
     home: Home, configs: dict[ModelKind, PipelineConfig], dataset: DatasetRecord, seconds: float, *, force: bool = False
 ) -> dict[ModelKind, TrainingCosts]:
-    """Return the training costs of these kinds of models, measured once and then read from a file."""
+    """Return the training costs of these kinds of models. They are measured once and then read from a file."""
     settings = {
         kind: [result_settings(config.model), result_settings(config.training)] for kind, config in configs.items()
     }
@@ -103,7 +104,10 @@ def compare_models(
     *,
     force: bool = False,
 ) -> ModelComparison:
-    """Compare all models and all pairs of models on the test split, once."""
+    """Compare all models, and all pairs of models, on the test split.
+
+    A comparison that is already stored is returned.
+    """
     runs = {kind: [run.run_id for run in model.runs] for kind, model in trained.items()}
     settings = shown_settings(config)
     key = stage_key("comparison", dataset=dataset.dataset_id, runs=runs, settings=settings)
@@ -197,9 +201,9 @@ def trained_result(
 
 
 def kneser_ney_result(dataset: DatasetRecord) -> tuple[ModelResult, list[np.ndarray]]:
-    """Return the result of a 5-gram model of the same training tokens, at most the last COUNTED_TOKENS of them.
+    """Return the result of a 5-gram model that is counted on at most the last COUNTED_TOKENS training tokens.
 
-    It does not depend on a seed, and its state consists of the last four tokens.
+    The result does not depend on a seed. The state of the 5-gram model consists of the last four tokens.
     """
     counts, _ = count_training_split(dataset, COMPARED_ORDER)
     nll = {split: -split_log_probabilities(counts, dataset, split)[0] for split in SPLITS[1:]}

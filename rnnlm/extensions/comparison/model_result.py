@@ -13,15 +13,15 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.result_records import SplitScore
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS
 
-# Each number is the first position of a bucket. A bucket ends before the next number.
+# The first position in the sentence of each bucket. A bucket ends before the next number.
 POSITIONS = (0, 1, 2, 3, 5, 10, 20, 50, 100)
 
 
 class Trial(Record):
-    """A tuning trial, with sampled validation perplexities.
+    """A tuning trial, with perplexities on a sample of the validation split.
 
-    The trial is first trained on a fraction of the tokens. The best two trials are finalists, which are also trained on
-    all tokens. A perplexity is None if training diverged, and `final_perplexity` is None if the trial is not a
+    The trial is first trained on a fraction of the tokens. The best two trials are finalists, which are trained again
+    on all tokens. A perplexity is None if training diverged, and `final_perplexity` is None if the trial is not a
     finalist.
     """
 
@@ -65,8 +65,9 @@ class ModelResult(Record):
     training_flops_per_token: int | None = None
     costs: TrainingCosts | None = None
     runs: tuple[RunResult, ...]
-    loss_by_position: tuple[float | None, ...]  # Mean loss over runs in nats per token, in the buckets of POSITIONS.
-    # Gradient norms in the first run by distance in time steps, relative to the norm at distance 0.
+    # The mean loss over all runs in nats per token, for each bucket of POSITIONS.
+    loss_by_position: tuple[float | None, ...]
+    # Gradient norms in the first run by distance in time steps back from the loss, relative to the norm at distance 0.
     input_gradients: tuple[float, ...] = ()
 
     @property
@@ -79,7 +80,7 @@ class ModelResult(Record):
 
     @property
     def perplexity_margin(self) -> float | None:
-        """Half the width of the confidence interval of the mean over seeds, or None if there is only one run."""
+        """Half the width of the confidence interval of the mean test perplexity, or None if there is only one run."""
         return mean_margin([run.test.perplexity for run in self.runs])
 
     @property
@@ -89,7 +90,7 @@ class ModelResult(Record):
 
     @property
     def final_validation_perplexity(self) -> float:
-        """The validation perplexity at the end of the first run's curve, from which seconds_to() computes."""
+        """The validation perplexity at the end of the first run's learning curve."""
         return self.runs[0].curve[-1][1]
 
     def seconds_to(self, perplexity: float) -> float | None:
@@ -101,7 +102,7 @@ class ModelResult(Record):
 
 
 def tokens_to(curve: tuple[tuple[float, float], ...], perplexity: float) -> float | None:
-    """Return the number of trained tokens at which the curve falls to a perplexity, or None if it never does.
+    """Return the number of trained tokens at which the curve falls to a perplexity, or None if it stays above.
 
     Between measurements, the logarithm of the perplexity is interpolated linearly.
     """
@@ -123,7 +124,7 @@ def loss_by_position(source: RowSource, nll_nats: np.ndarray) -> tuple[float | N
     or `<eos>` has position 0.
     """
     sums, counts = np.zeros(len(POSITIONS)), np.zeros(len(POSITIONS), np.int64)
-    since = 0  # The number of tokens of the current sentence that were in earlier chunks.
+    since = 0  # The number of tokens of the current sentence in earlier chunks.
     for part in token_losses(source, nll_nats):
         begins = np.isin(part["previous_token_id"], (BOS, EOS))
         places = np.arange(len(part))

@@ -26,7 +26,8 @@ class RegisteredComparison(Record):
     documents: int
     scores: dict[str, SplitScore]  # The score of each model, in order from the best to the worst.
     pairs: tuple[PairDifference, ...]
-    score_warnings: tuple[str, ...] = ()  # Warnings of text copied between splits, which makes the scores misleading.
+    # Warnings that text was copied between splits, which makes the scores misleading.
+    score_warnings: tuple[str, ...] = ()
 
 
 def compare_on_text(home: Home, folders: dict[str, Path], config: CorpusConfig) -> RegisteredComparison:

@@ -14,10 +14,11 @@ from rnnlm.extensions.comparison.comparison_config import CompareConfig
 from rnnlm.models.parameter_count import count_parameters, nearest_size
 from rnnlm.storage.records import DatasetRecord, Record
 
-PARAMETER_TOLERANCE = 0.02  # The number of parameters may differ from the budget by this fraction.
-# The learning rate of a trial is between the configured rate divided by this factor and the rate times this factor.
+# The largest allowed difference of a model's number of parameters from the budget, as a fraction of the budget.
+PARAMETER_TOLERANCE = 0.02
+# Random trials draw the learning rate from the configured rate divided by this factor to the rate times this factor.
 RATE_FACTOR = 4.0
-CURVE_POINTS = 10  # The minimum number of validations in each run.
+CURVE_POINTS = 10  # The minimum number of validations in each run, which are the points of its learning curve.
 DROPOUTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 
@@ -73,12 +74,12 @@ def match_parameters(config: ModelConfig, kind: ModelKind, vocabulary_size: int,
 
 
 def changed(pipeline: PipelineConfig, settings: dict[str, Any]) -> PipelineConfig:
-    """Return a validated configuration with other settings, which are given by their dotted paths."""
+    """Return a validated configuration with changed settings. The keys of `settings` are dotted paths."""
     return PipelineConfig.model_validate(nest(flatten(pipeline.model_dump()) | settings))
 
 
 def with_token_budget(pipeline: PipelineConfig, tokens: int, dataset: DatasetRecord) -> PipelineConfig:
-    """Return the configuration with about this many trained tokens, and with as many epochs as they need."""
+    """Return the configuration with about `tokens` trained tokens, and with as many epochs as they need."""
     epochs = -(-tokens // max(1, dataset.predicted_tokens["train"]))
     return changed(pipeline, {"training.maximum_tokens": tokens, "training.epochs": epochs})
 
@@ -117,7 +118,7 @@ def configured_settings(pipeline: PipelineConfig) -> TunedSettings:
 
 
 def trial_settings(pipeline: PipelineConfig, count: int) -> list[TunedSettings]:
-    """Return `count` settings to try for a model. The first are the configured ones, the others are drawn at random.
+    """Return `count` settings to try for a model: the configured settings first, then random ones.
 
     The learning rate is drawn on a logarithmic scale (random search, Bergstra and Bengio 2012), from the same range of
     factors for every kind of model. If no rate is configured, the factors apply to the default for the model's kind and

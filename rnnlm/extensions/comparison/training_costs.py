@@ -1,7 +1,7 @@
 """Measure the speed and memory of training and generating with a model, and compute its FLOPs.
 
 The models are measured one at a time, each in a process of its own, in several rounds. Other load on the machine
-therefore affects all models alike, and the peak memory is that of one model. Of the rounds, the fastest is reported.
+therefore affects all models alike, and the peak memory belongs to one model. The fastest round is reported.
 """
 
 import multiprocessing
@@ -31,8 +31,8 @@ from rnnlm.training.training_speed import training_speed
 ROUNDS = 2
 GENERATED_TOKENS = 200
 LINUX_STATUS = Path("/proc/self/status")
-# The factor from a forward pass to a whole training step: the backward pass computes two matrix products for each one
-# of the forward pass.
+# The factor from the products of a forward pass to those of a training step. The backward pass computes two matrix
+# products for each one of the forward pass.
 BACKWARD_AND_FORWARD = 3
 
 
@@ -45,7 +45,10 @@ class TrainingCosts(Record):
 
 
 def measure_costs(configs: list[PipelineConfig], dataset: DatasetRecord, seconds: float) -> list[TrainingCosts]:
-    """Measure the costs of each configuration, and return them in the same order. Each round trains for `seconds`."""
+    """Measure the costs of each configuration, and return them in the same order.
+
+    Each measurement trains for `seconds`.
+    """
     spawn = multiprocessing.get_context("spawn")
     threads = torch.get_num_threads()
     rounds = []
@@ -67,7 +70,7 @@ def best_round(rounds: list[TrainingCosts]) -> TrainingCosts:
 
 
 def measure_round(config: PipelineConfig, dataset: DatasetRecord, threads: int, seconds: float) -> TrainingCosts:
-    """Train for some seconds and generate GENERATED_TOKENS tokens, in this process and on the CPU."""
+    """Train for `seconds` and generate GENERATED_TOKENS tokens, in this process and on the CPU."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     training = config.training
@@ -94,7 +97,7 @@ def peak_mebibytes() -> float:
 
 def seconds_per_token(model: LanguageModel) -> float:
     weights = InferenceWeights(model)
-    lengths = (GENERATED_TOKENS // 10, GENERATED_TOKENS)  # The first length is a warm-up.
+    lengths = (GENERATED_TOKENS // 10, GENERATED_TOKENS)  # The first, shorter text is a warm-up.
     for length in lengths:
         sampling = Sampling(maximum_tokens=length, minimum_tokens=length)
         start = time.perf_counter()

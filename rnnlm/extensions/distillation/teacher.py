@@ -1,10 +1,10 @@
 """Let a network learn from another model's probabilities as well as from the text (Hinton and others 2015).
 
-Distillation usually minimizes the cross-entropy with all words, each weighted by its probability. Here, DRAWS_PER_TOKEN
-targets of equal weight are drawn from these probabilities for each token, in addition to the token of the text. The
-gradient has the same expected value. Keeping only the most probable words instead would bias the gradient (Anshumann
-and others 2025). The teacher reads the training text once, before training, so a large teacher does not slow down
-training.
+The other model is the teacher. Distillation usually minimizes the cross-entropy with all words, each weighted by the
+teacher's probability. Here, DRAWS_PER_TOKEN targets of equal weight are drawn from these probabilities for each token,
+in addition to the token of the text. The expected gradient is the same with both methods. Keeping only the most
+probable words would bias the gradient (Anshumann and others 2025). The teacher reads the training text once, before
+training, so a large teacher does not slow down training.
 """
 
 from collections.abc import Iterator
@@ -34,12 +34,12 @@ from rnnlm.storage.records import DatasetRecord
 from rnnlm.storage.stages import fetch_folder, find_new_damage, mark_used
 
 DRAWS_PER_TOKEN = 8
-ROWS_AT_ONCE = 64  # The teacher computes the targets of this many sentences at once.
+ROWS_AT_ONCE = 64  # The number of sentences for which the teacher computes targets at once.
 
 
 @dataclass(frozen=True)
 class TargetsOfTeacher:
-    """The additional targets (FurtherTargets) that are drawn from the model of a finished run."""
+    """Additional training targets (FurtherTargets), drawn from the probabilities of a finished run's model."""
 
     run_id: str
     share: float
@@ -75,7 +75,8 @@ def load_teacher(home: Home, run_id: str, dataset: DatasetRecord) -> LanguageMod
             f"training.teacher.run={run_id}: it was trained on dataset {facts['dataset_id'][:12]}, and this run has "
             f"{dataset.dataset_id[:12]};\ntrain the teacher on the same text, with the same tokenizer and sequences"
         )
-    kind = read_json(folder / "model" / "config.json").get("kind")  # The configuration of an ensemble has no kind.
+    # The kind is None for an ensemble, whose configuration has none.
+    kind = read_json(folder / "model" / "config.json").get("kind")
     if kind is not None and not kind_of(kind).is_trained:
         raise ModelError(
             f"training.teacher.run={run_id}: the model is only n-gram counts; give a network or an ensemble: rnnlm runs"
@@ -114,7 +115,7 @@ def draw_targets(
 
 
 def systematic_sample(probabilities: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-    """Draw from each row's distribution, so that each class appears `draws` times its probability, to within one.
+    """Draw from each row's distribution. The number of draws of a class is within one of `draws` times its probability.
 
     The result has the shape (n, draws), int64. The probabilities of a row, (n, V), are laid end to end. The classes are
     taken at equally spaced points, with a random first point.
@@ -128,7 +129,7 @@ def systematic_sample(probabilities: Tensor, draws: int, generator: torch.Genera
 def in_stored_order(source: RowSource, mode: Mode) -> Iterator[Batch]:
     """Yield every predicted token once, in stored order.
 
-    A stream is read in one lane that carries its state throughout.
+    A stream is read as a single row whose state is carried from start to end.
     """
     if mode == "stream":
         yield from evaluation_batches(source, mode, 1)

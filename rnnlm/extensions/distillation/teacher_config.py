@@ -1,4 +1,4 @@
-"""The settings training.teacher, which choose the model whose probabilities a network learns."""
+"""The settings training.teacher, which choose the teacher: the model whose probabilities a network learns."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class TeacherConfig(Section):
-    """Settings of distillation, in which a network learns another model's probabilities in addition to the text."""
+    """Settings of distillation, in which a network learns from another model's probabilities besides the text."""
 
     run: str | None = setting(
         None,

@@ -44,14 +44,14 @@ class DistributedConfig(Section):
     )
 
     def resolved(self) -> Self:
-        """Return the section with the number of processes at the start of the run, on which the run's key depends."""
+        """Return the section with the number of processes at the run's start. The run's key depends on that number."""
         return self.model_copy(update={"processes": self.processes_at_start or self.processes})
 
     def check_with(self, whole: "PipelineConfig") -> None:
         """Raise ValueError if there are too many processes for the rows of a batch.
 
-        The number of rows need not be divisible by the number of processes. Some ranks then have one row more than
-        others. This way, a run can continue with another number of processes.
+        The number of rows need not be divisible by the number of processes, so a run can continue with another number
+        of processes. Some ranks may have one row more than others.
         """
         batch_size, accumulation = whole.training.batch_size, whole.training.accumulation
         if batch_size < self.processes:
@@ -66,7 +66,7 @@ class DistributedConfig(Section):
             )
 
     def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the changes, with the number of processes at the start if it differs from the new number."""
+        """Return the changes, with processes_at_start or None if the new number of processes equals it."""
         at_start = self.processes_at_start or self.processes
         same = changes.get("processes", self.processes) == at_start
         return {**changes, "processes_at_start": None if same else at_start}

@@ -11,7 +11,8 @@ from rnnlm.storage.home import Home
 from rnnlm.training.job import PROCESSES, Job
 
 logger = logging.getLogger(__name__)
-JOIN_TIMEOUT_SECONDS = 3_600.0  # This is long, because the first node may have to prepare the data before it listens.
+# How long to wait for the first node to listen, which may have to prepare the data first.
+JOIN_TIMEOUT_SECONDS = 3_600.0
 RETRY_SECONDS = 1.0
 
 

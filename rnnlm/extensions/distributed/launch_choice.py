@@ -1,4 +1,4 @@
-"""Choose whether a run is trained in other processes or in this one."""
+"""Choose if a run is trained in other processes or in the current one."""
 
 from rnnlm.config.training_config import TrainingConfig
 from rnnlm.extensions.distributed.distributed_config import DistributedConfig
@@ -15,9 +15,9 @@ from rnnlm.training.training_run import TrainElsewhere
 
 
 def launch_choice(training: TrainingConfig) -> TrainElsewhere | None:
-    """Return the function that trains in place of training_run.py, or None to train in this process.
+    """Return the function that trains the run in other processes, or None to train in this process.
 
-    Training runs elsewhere if training.distributed requests several processes or Ray. Raise ExtraError or DeviceError
+    Other processes are used if training.distributed requests several processes or Ray. Raise ExtraError or DeviceError
     before anything is written.
     """
     distributed = DistributedConfig.of(training)
@@ -32,7 +32,7 @@ def launch_choice(training: TrainingConfig) -> TrainElsewhere | None:
 
 
 def continue_alone(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
-    """Continue a run in this process that was started with several processes."""
+    """Continue a run that was started with several processes, in this process only."""
     process_group = ProcessGroup(size_at_start=DistributedConfig.of(job.training).processes_at_start)
     with former_processes_ended(job.folder):
         return train(

@@ -36,16 +36,16 @@ from rnnlm.training.history import Tracker
 from rnnlm.training.job import PROCESSES, STORE, Job, TrainingResult
 
 logger = logging.getLogger(__name__)
-# This module and worker.py avoid importing torch, because the import takes seconds in every process that a restart
-# begins.
+# launcher.py and worker.py avoid importing torch. The import takes seconds, in every process that a restart begins.
 
-# If this environment variable is set, a process exits at the end of its standard input, because its launcher has ended.
+# An environment variable. If it is set, a process exits at the end of its standard input, because its launcher has
+# ended.
 WATCH_STDIN = "RNNLM_WATCH_STDIN"
-LOG_MARK = "@rnnlm "  # A worker prints its log records as JSON after this prefix.
-JOB_FILE, RESULT_FILE = "job.json", "result.json"  # These files are in the folder PROCESSES of a run.
+LOG_MARK = "@rnnlm "  # The prefix of a worker's log records, which are printed as JSON.
+JOB_FILE, RESULT_FILE = "job.json", "result.json"  # The names of two files in the folder PROCESSES of a run.
 ERROR_FILES = "error-of-*.json"
 WATCH_INTERVAL_SECONDS = 0.5
-# Within this time, workers must write a checkpoint. Prefect kills a process 30 s after its first signal.
+# How long workers have to write a checkpoint and end. Prefect kills a process 30 s after its first signal.
 STOP_TIMEOUT_SECONDS = 25.0
 # Ray puts the worker's name and process id before each line of its output.
 RAY_PREFIX = re.compile(r"^\([^()]*pid=\d+[^()]*\) ")
@@ -57,12 +57,12 @@ FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 class Launch:
     """The processes to run on this node, and how torchrun starts them."""
 
-    program: tuple[str, ...]  # Python's arguments in each worker: `-m MODULE ARGUMENT`, or a file.
+    program: tuple[str, ...]  # The arguments of Python in each worker: `-m MODULE ARGUMENT`, or a file.
     folder: Path  # The folder where workers write their errors.
     processes: int  # The number of processes on this node.
     restarts: int = 0
     nodes: int = 1
-    rendezvous: str | None = None  # host:port of the first node, if there are several nodes.
+    rendezvous: str | None = None  # The address host:port of the first node, or None if there is only one node.
     first: bool = True  # True if this is the first node.
     name: str = "rnnlm"  # A name that all nodes of this launch share, and no other launch has.
 
@@ -86,7 +86,7 @@ class Launch:
     def environment(self, stores: Path) -> dict[str, str]:
         defaults = {
             "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.processes)),
-            # Without this, a restarted worker connects to the store of the dead one.
+            # With a shared store, a restarted worker would connect to the store of the dead one.
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
         if self.nodes == 1:
@@ -113,7 +113,7 @@ class RayLaunch(Launch):
         return [sys.executable, *self.program]
 
     def environment(self, stores: Path) -> dict[str, str]:
-        # With these settings, Ray prints all lines of the workers, and begins each with a prefix without colour.
+        # Let Ray print all lines of the workers, each after a prefix without colour.
         output = {"RAY_DEDUP_LOGS": "0", "RAY_COLOR_PREFIX": "0"}
         return os.environ | output | {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", WATCH_STDIN: "1"}
 
@@ -141,7 +141,7 @@ def launch_of(job: Job, first: bool = True) -> Launch:
 def train_in_processes(job: Job, tracker: Tracker, interruption: Interruption) -> TrainingResult:
     """Train in other processes, and call the tracker regularly to log what they write.
 
-    A signal stops the processes after they have written a checkpoint. The errors of run_processes are raised.
+    After a signal, the processes write a checkpoint and are stopped. The exceptions of run_processes are passed on.
     """
     folder = job.folder / PROCESSES
     folder.mkdir(exist_ok=True)
@@ -188,7 +188,7 @@ class Output:
 def log_worker_record(text: str) -> None:
     try:
         record = json.loads(text)
-    # Two processes have written into the same line. An exception would end this thread, and then the processes would
+    # Two processes have written into the same line. An exception would end this thread, and the processes would then
     # block on a full pipe.
     except ValueError:
         return logger.info("%s", text)
@@ -198,10 +198,11 @@ def log_worker_record(text: str) -> None:
 
 
 def run_processes(launch: Launch, poll: Callable[[], None]) -> None:
-    """Run the processes until all have succeeded. Call `poll` about twice a second, and stop them if it raises.
+    """Run the processes until all have succeeded. Call `poll` about twice a second.
 
-    If a process dies, all are restarted, at most launch.restarts times. Raise TrainingError after the last restart. An
-    RnnlmError of a worker is raised at once, without a restart.
+    If `poll` raises, the processes are stopped. If a process dies, all are restarted, at most launch.restarts times.
+    Raise TrainingError if one dies after the last restart. An RnnlmError of a worker is raised at once, without a
+    restart.
     """
     launch.folder.mkdir(parents=True, exist_ok=True)
     for old in launch.folder.glob(ERROR_FILES):
@@ -223,7 +224,7 @@ def run_launcher(launch: Launch, stores: Path, poll: Callable[[], None]) -> None
         start_new_session=True,
     )
     output = Output()
-    # The thread runs in a copy of this context, so that Prefect assigns the lines to the log of this flow run.
+    # The thread runs in a copy of the calling context, so that Prefect assigns its log lines to this flow run.
     reader = threading.Thread(target=copy_context().run, args=(output.read, process), daemon=True)
     reader.start()
     try:
@@ -252,7 +253,7 @@ def stop_processes(process: "subprocess.Popen[str]") -> None:
         process.kill()
         process.wait()
     assert process.stdin is not None
-    process.stdin.close()  # This ends a worker that has outlived its launcher.
+    process.stdin.close()  # Closing standard input ends a worker that has outlived its launcher.
 
 
 def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:
@@ -263,7 +264,10 @@ def wait_up_to(process: "subprocess.Popen[str]", seconds: float) -> None:
 
 
 def raise_worker_error(folder: Path) -> None:
-    """Raise the first RnnlmError of a worker, if there is one. Restarts would not help, because the user must act."""
+    """Raise the first RnnlmError of a worker, if there is one.
+
+    Restarts would not help, because only the user can fix it.
+    """
     for error in read_worker_errors(folder):
         if error["is_rnnlm_error"]:
             kind: type[RnnlmError] = getattr(errors, error["kind"], TrainingError)
@@ -291,7 +295,7 @@ def describe_failure(launch: Launch, output: Output, code: int) -> str:
 def failure_message(folder: Path, restarts: int, killed: str | None, otherwise: str) -> str:
     """Return a message of at most three lines that says which process failed and why.
 
-    `killed` describes a process that was killed, if there was one. Errors of other processes are then only
+    `killed` describes the process that was killed, if there is one. The errors of other processes are then mere
     consequences.
     """
     tried = f"restarts did not help (training.distributed.restarts={restarts}); " if restarts else ""

@@ -5,7 +5,7 @@ python -m rnnlm.extensions.distributed.ray_launcher RUN/processes/job.json
     this process ── Ray Train's controller ──┬── worker 0    reads the job, trains, writes the run's folder
                                              └── worker 1 …  reads the job, trains
 
-Like torchrun, it runs in a process of its own, because Ray changes the signal handlers and logging of its process.
+This module runs in a process of its own, because Ray changes the signal handlers and logging of its process.
 """
 
 import logging
@@ -33,7 +33,8 @@ from rnnlm.extensions.distributed.worker import log_as_json, write_error
 from rnnlm.training.job import Job
 from rnnlm.training.process_group import TIMEOUT, choose_backend
 
-logger = logging.getLogger("rnnlm.extensions.distributed.ray_launcher")  # `__name__` is "__main__" in this process.
+# The name is written out, because `__name__` is "__main__" in this process.
+logger = logging.getLogger("rnnlm.extensions.distributed.ray_launcher")
 
 
 def main(path: Path) -> None:
@@ -60,7 +61,7 @@ def run_workers(path: Path, lease: Lease) -> None:
     job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     training = job.training
     resources = connect()
-    # The handler replaces the one that Ray has installed.
+    # stop() replaces the handler that Ray has installed.
     signal.signal(signal.SIGTERM, lambda number, frame: stop(lease))
     distributed = DistributedConfig.of(training)
     processes = distributed.processes
@@ -83,9 +84,9 @@ def run_workers(path: Path, lease: Lease) -> None:
 
 
 def connect() -> dict[str, float]:
-    """Connect to the cluster that RAY_ADDRESS names, and return its resources.
+    """Connect to the cluster at the address in the environment variable RAY_ADDRESS, and return its resources.
 
-    Without RAY_ADDRESS, Ray looks for a cluster on this machine, or starts one.
+    If RAY_ADDRESS is not set, Ray looks for a cluster on this machine, or starts one.
     """
     import ray
     from ray.exceptions import RayError
@@ -105,7 +106,9 @@ def connect() -> dict[str, float]:
 
 
 def choose_gpu(device: str, processes: int, cluster: dict[str, float]) -> bool:
-    """Return True if each worker is to have a GPU. With device `auto`, this is the case if the cluster has enough GPUs.
+    """Return True if each worker is to have a GPU.
+
+    With device `auto`, the cluster must have enough GPUs for all workers.
 
     Log a warning if training must wait until the cluster has enough resources.
     """
@@ -119,15 +122,15 @@ def choose_gpu(device: str, processes: int, cluster: dict[str, float]) -> bool:
 def stop(lease: Lease) -> None:
     """Let the workers write a checkpoint and end.
 
-    If one of them has failed, kill all, because the others wait for it.
+    If a worker has failed, kill all workers, because the others would wait for it.
     """
     if any(error["is_rnnlm_error"] for error in read_worker_errors(lease.path.parent)):
-        os._exit(1)  # When this process ends, Ray ends what the process has started.
+        os._exit(1)  # Ray ends the workers when the launcher's process ends.
     lease.give_back()
 
 
 def stop_with_standard_input(lease: Lease) -> None:
-    """Stop the workers when standard input ends, which means that the process that watches this one has ended."""
+    """Stop the workers at the end of standard input, which shows that the process that started this one has ended."""
     while os.read(0, 1024):
         pass
     stop(lease)

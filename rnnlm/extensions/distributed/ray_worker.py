@@ -17,12 +17,10 @@ from rnnlm.training.checkpointing.interruption import InterruptedTraining, Inter
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to train a run, as a file with the token of the launch that holds it.
+    """The right to train a run: a file with the token of the launch that holds the right.
 
-    A new launch overwrites the token.
-
-    The workers run on other machines, in a thread that receives no signals. They stop when the file no longer has their
-    token.
+    A new launch overwrites the token. Workers whose token is no longer in the file stop. They cannot be stopped by a
+    signal, because they run on other machines, in a thread that receives none.
     """
 
     path: Path

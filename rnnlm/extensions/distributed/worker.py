@@ -43,7 +43,7 @@ def main(path: Path) -> None:
 
 def train_rank(path: Path, interruption: Interruption) -> None:
     """Train the job in the file `path` as one rank of the process group."""
-    # Imported here, because torch takes seconds to import and worker_process does not need it.
+    # Imported here, because torch takes seconds to import and worker_process must start without it.
     from rnnlm.models.devices import choose_rank_device
     from rnnlm.training.process_group import join_process_group
     from rnnlm.training.train import train
@@ -104,11 +104,12 @@ def write_error(folder: Path, rank: int | str, error: Exception) -> None:
 def wait_for_launcher(folder: Path) -> None:
     """Wait for the launcher to stop this process if a rank has raised an RnnlmError.
 
-    If this process exited by itself, torchrun would restart all ranks in vain.
+    If this process exited before the launcher's signal, torchrun would restart all ranks in vain.
     """
-    time.sleep(2 * WATCH_INTERVAL_SECONDS)  # Other ranks often fail as a consequence before the first error is written.
+    # A consequence of the first error may reach this process before the first error is written.
+    time.sleep(2 * WATCH_INTERVAL_SECONDS)
     if any(error["is_rnnlm_error"] for error in read_worker_errors(folder)):
-        time.sleep(STOP_TIMEOUT_SECONDS)  # The launcher's SIGTERM ends this process before the time is over.
+        time.sleep(STOP_TIMEOUT_SECONDS)  # The launcher's SIGTERM ends this process during the sleep.
 
 
 class JsonFormatter(logging.Formatter):

@@ -1,6 +1,6 @@
-"""Read documents one after the other in a separate process, which ends if a document takes too long.
+"""Read documents one after the other in a separate process, which is killed if a document takes too long.
 
-Parsers may take hours for a page of a megabyte, inside native libraries that cannot be interrupted otherwise.
+A parser may take hours for a page of a megabyte, inside a native library that cannot be interrupted in any other way.
 """
 
 import atexit
@@ -41,7 +41,7 @@ class DocumentProcess:
                 pickle.dump((seconds, (kind, data, text)), process.stdin)
                 process.stdin.flush()
                 prose, reason = json.loads(process.stdout.readline())
-            except (OSError, ValueError):  # The process has ended.
+            except (OSError, ValueError):  # The process has ended without a reply.
                 code = process.wait()
                 if code == -signal.SIGPROF:
                     reason = f"took longer than {seconds:.0f} s: left out; corpus.format=text reads it with its markup"
@@ -63,7 +63,7 @@ class DocumentProcess:
                 env=os.environ | {"PYTHONPATH": python_path()},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # Ctrl-C on the terminal is sent to the command, which stops this process itself.
+                # In a session of its own, the process receives no Ctrl-C from the terminal. The command stops it.
                 start_new_session=True,
             )
             atexit.unregister(self.stop)
@@ -92,7 +92,7 @@ def answer_requests(read: Callable[[str, bytes, str], str]) -> None:
             reply = "", str(error)
         signal.setitimer(signal.ITIMER_PROF, 0)
         try:
-            # The reply is JSON and no pickle, because a malicious document might control this process, and loading a
+            # The reply is JSON rather than a pickle. A malicious document might control this process, and loading a
             # pickle can run arbitrary code.
             replies.write(json.dumps(reply).encode() + b"\n")
             replies.flush()

@@ -21,15 +21,16 @@ from rnnlm.corpora.split_names import DOCUMENT_SUFFIXES, is_archive_name, suffix
 from rnnlm.extensions.documents.document_process import DocumentProcess, answer_requests
 from rnnlm.runtime.extras import missing_packages
 
-# Each document is read into memory as a whole. The limit for rst is lower, because docutils reads only about 200 kB a
-# second.
+# The largest size of a document, which is read into memory as a whole. The limit for rst is lower, because docutils
+# reads only about 200 kB a second.
 MAXIMUM_BYTES = {"rst": 4 << 20} | dict.fromkeys(("markdown", "html", "pdf", "docx", "epub"), 32 << 20)
-MAXIMUM_UNPACKED_BYTES = 64 << 20  # The limit for the XML in a docx or epub after unpacking.
+MAXIMUM_UNPACKED_BYTES = 64 << 20  # The largest size of the unpacked XML in a docx or epub.
 MAXIMUM_PAGES = 20_000  # A PDF with more pages is refused.
-# The limit counts computing time rather than wall-clock time, so that a busy machine leaves out the same documents.
+# The limit for reading a document. It counts computing time rather than wall-clock time, so that a busy machine leaves
+# out the same documents.
 SECONDS = 10.0
-LEAST_SECONDS = {"pdf": 60.0}  # A small PDF may have a thousand pages.
-SECONDS_PER_MEGABYTE = 10.0  # This is added to SECONDS. For usual text docutils, the slowest parser, needs half of it.
+LEAST_SECONDS = {"pdf": 60.0}  # The limit is higher for PDF, because even a small one may have a thousand pages.
+SECONDS_PER_MEGABYTE = 10.0  # Added to SECONDS. The slowest parser, docutils, needs half of this time for usual text.
 FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # Matches a role such as :func:`name <target>`.
 ROLE = re.compile(r"(?::[a-zA-Z][\w+.-]*)+:`[~!]?([^`<]*[^`<\s])\s*(?:<[^`>]*>)?`")
@@ -41,7 +42,7 @@ DROPPED_ELEMENTS = frozenset((
     "audio", "button", "canvas", "head", "iframe", "math", "nav", "noscript", "object", "pre", "script", "select",
     "style", "svg", "template", "textarea", "video",
 ))
-INLINE_ELEMENTS = frozenset((  # All other elements end a line.
+INLINE_ELEMENTS = frozenset((  # Inline elements do not end a line. All other elements do.
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img",
     "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "td", "th",
     "time", "tt", "u", "var", "wbr",
@@ -127,7 +128,7 @@ def inline_text(tokens: Iterable[Any]) -> str:
 def rst_prose(text: str) -> str:
     """Return the prose of reStructuredText, without includes and raw parts.
 
-    Of Sphinx's roles, only the text is kept.
+    A role of Sphinx is replaced by its text.
     """
     from docutils import nodes
     from docutils.core import publish_doctree
@@ -138,7 +139,7 @@ def rst_prose(text: str) -> str:
         "raw_enabled": False,
         "docinfo_xform": False,
         "doctitle_xform": False,
-        "report_level": 5,  # Errors are not reported, because Sphinx's directives are unknown to docutils.
+        "report_level": 5,  # No errors are reported, because Sphinx's directives are unknown to docutils.
         "halt_level": 5,
         "line_length_limit": 1_000_000,
         "warning_stream": io.StringIO(),
@@ -187,7 +188,7 @@ def html_blocks(text: str) -> Iterator[str]:
     content = DOCTYPE.sub("", text, count=1).encode("utf-8", "replace")
     try:
         root = html.document_fromstring(content, parser=parser, ensure_head_body=True)
-    except etree.ParserError:  # The page has nothing but comments.
+    except etree.ParserError:  # The page consists only of comments.
         return
     words: list[str] = []
     walk = etree.iterwalk(root, events=("start", "end"))
@@ -236,7 +237,7 @@ def pdf_prose(data: bytes) -> str:
 
 
 def paragraphs_of_page(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a page, which end at blank lines. Hyphenated words at line ends are joined."""
+    """Yield the paragraphs of a page, which end at blank lines. Words hyphenated at line ends are joined again."""
     held = ""
     for line in [*text.splitlines(), ""]:
         line = line.strip()
@@ -257,7 +258,7 @@ class ZipParts:
         self.bytes_left = MAXIMUM_UNPACKED_BYTES
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file. Raise DocumentError if the files read so far are too large in total."""
+        """Return the content of a file. Raise DocumentError if the total size of the files read so far is too large."""
         with self.archive.open(name) as file:
             content = file.read(self.bytes_left + 1)
         self.bytes_left -= len(content)

@@ -1,4 +1,4 @@
-"""Store an ensemble of finished runs as a run of its own. Only the weights of the networks in the mixture are fitted.
+"""Store an ensemble of finished runs as a new run. Only the weights of the mixture are fitted, not the networks.
 
 RUN/config.json, started.json   configuration and dataset of the first member
 RUN/model/, run.json, COMPLETE  as in a training run, with all networks and the n-gram model in one folder
@@ -47,7 +47,8 @@ class Member:
     """A finished run whose network is part of the ensemble."""
 
     run: RunRecord
-    # The teacher is left out. The ensemble gets the configuration of its first member, but was not distilled itself.
+    # The configuration without its teacher. The ensemble gets the configuration of its first member, but was not
+    # distilled.
     config: PipelineConfig
 
 

@@ -1,8 +1,8 @@
 """Export a model's n-gram counts to an ARPA file, which KenLM, SRILM, Kaldi and pyctcdecode can read.
 
-Each n-gram is listed with log₁₀ of its interpolated probability. An n-gram that is also a context has log₁₀ of its
-interpolation weight gamma as back-off weight. A program that reads the file therefore computes the same probabilities
-as count_model.py:
+Each n-gram is listed with log₁₀ of its interpolated probability. If an n-gram is also the context of longer n-grams,
+log₁₀ of its interpolation weight gamma is its back-off weight. A program that reads the file therefore computes the
+same probabilities as count_model.py:
 
     p(w | context) = the listed one, else gamma(context) p(w | shorter context); gamma of an unknown context is 1.
 """
@@ -22,9 +22,9 @@ from rnnlm.storage.home import atomic_file
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, UNK, load_tokenizer
 
-NEVER = -99.0  # In ARPA files, this number stands for the logarithm of a probability of 0.
+NEVER = -99.0  # The number that stands for the logarithm of a probability of 0 in ARPA files.
 SPECIAL = {UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
-UNKNOWN_IN_CAPITALS = "<UNK>"  # KenLM reads this word as <unk>.
+UNKNOWN_IN_CAPITALS = "<UNK>"  # Another spelling of <unk>, which KenLM reads as <unk>.
 NGRAMS_AT_ONCE = 1 << 18
 
 
@@ -34,7 +34,7 @@ class ArpaRecord(Record):
     file: Path
     file_bytes: int
     ngrams: tuple[int, ...]  # The number of n-grams of each order, beginning with order 1.
-    without_network: bool  # True if the model also has a network, which the file lacks.
+    without_network: bool  # True if the model also has a network, which is not in the file.
 
 
 def export_arpa(folder: Path, file: Path) -> ArpaRecord:
@@ -59,7 +59,7 @@ def export_arpa(folder: Path, file: Path) -> ArpaRecord:
 
 
 def spellings(pieces: Sequence[str]) -> list[str]:
-    """Return a different spelling without white space for each token of an ARPA file.
+    """Return a spelling without white space for each token of an ARPA file. All spellings differ.
 
     The ends of a sentence are spelled <s> and </s>. White space is replaced by its character code, and so is the first
     character of a word whose spelling another token already has.
@@ -68,7 +68,8 @@ def spellings(pieces: Sequence[str]) -> list[str]:
     for token_id, piece in enumerate(pieces):
         word = SPECIAL.get(token_id)
         if word is None:
-            # The readers of ARPA files also split at NUL, which is not white space in Python.
+            # NUL is replaced as well, because the readers of ARPA files split at it although it is not white space in
+            # Python.
             word = re.sub(r"[\s\0]", lambda found: code_of(found[0]), piece) or "<empty>"
             while word in taken:
                 word = code_of(word[0]) + word[1:]
@@ -115,7 +116,7 @@ def ngrams_by_order(counts: CountModel) -> Iterator[np.ndarray]:
 
 
 def context_tokens(counts: CountModel) -> list[np.ndarray]:
-    """Return the tokens of all contexts of each length, (C, length), with the last token first."""
+    """Return the tokens of all contexts of each length, (contexts, length), with the last token first."""
     found = [np.zeros((1, 0), np.int64)]
     for above, level in pairwise(counts.levels):
         parents = np.repeat(found[-1], sizes_of(above.first_child), axis=0)

@@ -1,6 +1,6 @@
 """The model as a PreTrainedModel. Importing this module lets AutoModelForCausalLM load a model's folder.
 
-No other module of rnnlm imports this one, because transformers' model classes take longer to import than torch.
+Other modules of rnnlm do not import this one, because transformers' model classes take longer to import than torch.
 """
 
 import traceback
@@ -26,18 +26,19 @@ from rnnlm.models.language_model import LanguageModel
 
 class RnnlmConfig(PretrainedConfig):
     model_type = "rnnlm"
-    keys_to_ignore_at_inference = ["state"]  # The Trainer would otherwise gather the state together with the logits.
+    # Trainer gathers the outputs except these. The state is not needed for evaluation.
+    keys_to_ignore_at_inference = ["state"]
 
     kind: str = "elman"
     vocab_size: int = 16
     hidden_size: int = 16
-    embedding_size: int | None = None  # If this is None, the embedding has hidden_size components.
+    embedding_size: int | None = None  # The number of components of the embedding, or None for hidden_size.
     num_hidden_layers: int = 1
     nonlinearity: Nonlinearity = "tanh"
     backend: Backend = "fused"
     diagonal: bool = False  # True if the recurrent matrix U is diagonal and stored as a vector.
     residual: bool = False  # True if there are pre-norm residual connections between layers.
-    branch_scale: float = 1.0  # The output of a residual layer is multiplied by this factor.
+    branch_scale: float = 1.0  # The factor by which the output of a residual layer is multiplied.
     tie_word_embeddings: bool = False
     one_hot: bool = False  # True if the embedding is the identity matrix and not trained.
     heads: int | None = None  # The number of heads of a Transformer or an xLSTM.
@@ -68,7 +69,7 @@ def refuse_lm_eval_hf_model() -> None:
     """Raise ModelError if the call comes from the `hf` model of lm_eval, whose scores would be wrong.
 
     lm_eval's `hf` model either adds a second `<bos>` and scores it, or leaves out line ends, unknown words and white
-    space. Its arguments look like those of any other caller, so the call stack is inspected.
+    space. The call stack is inspected, because the arguments do not reveal the caller.
     """
     callers = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_stack(None)]
     if "lm_eval.models.huggingface" in callers:
@@ -113,13 +114,13 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         refuse_lm_eval_hf_model()
         loaded = super().from_pretrained(*arguments, **settings | {"use_safetensors": True})
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        # Loading has replaced the embedding's weights. Those of a one-hot embedding must not be trained.
+        # Loading has replaced the embedding's weights, and a one-hot embedding must not be trained.
         model.language_model.embedding.weight.requires_grad_(not model.config.one_hot)
         return loaded
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        return False  # The past is a single state rather than keys and values.
+        return False  # False, because the model's past is a single state rather than keys and values.
 
     def _init_weights(self, module: nn.Module) -> None:
         """Rebuild the buffer never_predicted. The weights come from rnnlm.models.initialization or from a file."""
@@ -150,7 +151,7 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
         before = self.language_model.head.bias.clone()
         embedding = super().resize_token_embeddings(*arguments, **settings)
         self.language_model.head.bias[len(before) :] = before.mean()
-        # _init_weights also adapts never_predicted to the new number of tokens.
+        # Called again, because never_predicted must have the new number of tokens.
         self._init_weights(self.language_model)
         return embedding
 
@@ -224,7 +225,8 @@ class RnnlmForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> dict[str, Any]:
         model_kwargs = super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
         if outputs.get("state") is None:
-            # Without a cache, each step reads all tokens again, and beam search has no state to reorder.
+            # Without a cache, each step reads all tokens again. The state is removed, so that beam search does not try
+            # to reorder it.
             model_kwargs.pop("state", None)
         return model_kwargs
 

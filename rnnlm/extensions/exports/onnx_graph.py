@@ -2,8 +2,8 @@
 
     token_ids (batch, 1) int64, state (batch, L, S) float32 → logits (batch, V) float32, new_state (batch, L, S)
 
-The batch may have any size. The first step needs a state of zeros and `<bos>`, and each further step the previous
-new_state. The tokenizer and the ids of the special tokens are written to the same folder.
+The batch may have any size. The first step needs a state of zeros and `<bos>`. Each further step needs the new_state of
+the previous one. The tokenizer and the ids of the special tokens are written to the folder of the ONNX file.
 """
 
 import copy
@@ -26,12 +26,13 @@ from rnnlm.storage.home import atomic_file, write_json
 from rnnlm.storage.records import Record
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, PAD, UNK
 
-TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"  # These files are written to the same folder.
+# The names of the files next to the ONNX file.
+TOKENIZER, SPECIAL_TOKENS = "tokenizer.json", "special_tokens.json"
 # Larger models are refused, because the exporter would write a part of their weights to a second file.
 LARGEST_BYTES = 1 << 30
 CHECKED_STEPS, CHECKED_LANES = 64, 2
-# The largest difference of logits that is allowed. It is relative to the largest logit if that is above 1, because
-# states of relu may grow.
+# The largest allowed difference between the logits of onnxruntime and torch. If the largest logit is above 1, as with
+# growing relu states, the difference is divided by it.
 LOGITS_TOLERANCE = 1e-4
 
 
@@ -43,7 +44,7 @@ class ExportRecord(Record):
     special_tokens: Path
     file_bytes: int
     largest_difference: float  # The largest difference between the logits of ONNX Runtime and torch.
-    without_counts: bool = False  # True if the model also has an n-gram model, which the file lacks.
+    without_counts: bool = False  # True if the model also has an n-gram model, which is not in the ONNX file.
 
 
 class OneStep(nn.Module):
@@ -133,9 +134,9 @@ def build_program(model: LanguageModel) -> Any:
     batch = {0: torch.export.Dim("batch")}
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # The level is raised, because the exporter prints a warning for every graph.
+    logger.setLevel(logging.ERROR)  # The exporter prints a warning for every graph, so only errors are logged.
     try:
-        # torch warns that both inputs share the batch axis, which is intended.
+        # Ignore torch's warning that both inputs share the batch axis, which is intended.
         with warnings.catch_warnings(action="ignore"):
             return torch.onnx.export(
                 OneStep(model).eval(),

@@ -12,7 +12,7 @@ from rnnlm.models.language_model import LanguageModel
 from rnnlm.sequences.segmentation import Mode
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
-NO_END = -1  # This is not a token id, so no token ends the text.
+NO_END = -1  # Used instead of the id of `<eos>` if no token ends the text.
 
 
 @dataclass

@@ -7,7 +7,7 @@ from rnnlm.config.bounds import NonNegativeInt, PositiveFloat, Size
 
 
 class HarnessConfig(Section):
-    """Settings of EleutherAI's harness: its tasks and the number of documents."""
+    """Settings of EleutherAI's harness: its tasks and the number of documents to evaluate."""
 
     tasks: tuple[str, ...] = Field(
         (), description="comma-separated names of harness tasks or YAML task files; most tasks download their data"

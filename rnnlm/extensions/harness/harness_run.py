@@ -15,8 +15,8 @@ from rnnlm.runtime.extras import need_extra
 from rnnlm.storage.home import Home
 from rnnlm.storage.records import CorpusRecord, Record
 
-FEWSHOT_SEED = 1234  # The harness uses the same seed by default.
-BOOTSTRAP_RESAMPLES = 1_000  # Bootstrap resamples for metrics whose standard error has no formula.
+FEWSHOT_SEED = 1234  # The seed that draws few-shot examples, which is the default of the harness.
+BOOTSTRAP_RESAMPLES = 1_000  # Number of bootstrap resamples for metrics whose standard error has no formula.
 
 
 class HarnessMetric(Record):
@@ -26,7 +26,7 @@ class HarnessMetric(Record):
     metric: str
     filter: str  # The filter that the harness applied to the answers, or `none`.
     value: float
-    standard_error: float | None  # The standard error is None if the harness does not report one.
+    standard_error: float | None  # The standard error of the value, or None if the harness reports none.
     documents: int
 
 
@@ -56,7 +56,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
         for name, task in loaded["tasks"].items():
             refuse_unsupported(name, task)
             own = task.get_config("num_fewshot")
-            if own != 0:  # A task that sets 0 few-shot examples itself supports no other number.
+            if own != 0:  # A task whose own setting is 0 few-shot examples supports no other number.
                 task.set_config("num_fewshot", config.fewshot if config.fewshot is not None else (own or 0))
             task.set_fewshot_seed(FEWSHOT_SEED)
         # simple_evaluate is not used, because it loads the tasks itself and spends seconds on collecting data about the
@@ -72,7 +72,7 @@ def run_harness(home: Home, folder: Path, config: HarnessConfig) -> HarnessRecor
 
 
 def one_text(home: Home, file: str) -> CorpusRecord:
-    """Read the text as a corpus, as `rnnlm evaluate` does, so that both measure the same bytes."""
+    """Read a text file as a corpus, as `rnnlm evaluate` does, so that the harness measures the same bytes."""
     corpus = obtain_corpus(home, CorpusConfig(source=file))
     if "text" not in corpus.files:
         raise CorpusError(
@@ -90,7 +90,7 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
     """
     task = {
         "task": f"file-{corpus.name}",
-        "dataset_path": "text",  # `datasets` reads text files with the loader of this name.
+        "dataset_path": "text",  # The name of the loader with which `datasets` reads text files.
         "dataset_kwargs": {
             "data_files": {"test": str(corpus.folder / corpus.files["text"])},
             "sample_by": "document",
@@ -101,7 +101,7 @@ def write_text_task(scratch: Path, corpus: CorpusRecord) -> Path:
         "test_split": "test",
         "num_fewshot": 0,
         "doc_to_text": "",  # The task has no context.
-        "doc_to_target": "text",  # Name the column directly, because a template would drop the last line feed.
+        "doc_to_target": "text",  # The name of the column. A template such as {{text}} would drop the last line feed.
         "metadata": {"version": 1.0},
     }
     path = scratch / "file.yaml"

@@ -5,8 +5,8 @@ The text is split into rows in the same way as the model's training text (rnnlm/
 state of zeros, so only the last line of the context has an effect. A text without context starts with `<bos>`. The
 context may be of any length, because the state is carried from window to window.
 
-Words outside the vocabulary cost the bits of their spelling in addition, as in `rnnlm evaluate`
-(TextTokenizer.spelling_bits). Without them, every unknown word would make a text more probable. White space between the
+For a word outside the vocabulary, the bits of its spelling are added to the loss, as in `rnnlm evaluate`
+(TextTokenizer.spelling_bits). Otherwise every unknown word would make a text more probable. White space between the
 parts of a question is not scored.
 """
 
@@ -30,11 +30,11 @@ from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 @dataclass(frozen=True)
 class ContinuationRows:
-    """The rows that contain a continuation's tokens as targets. Other rows are left out."""
+    """Those rows of a text that have a token of the continuation as a target."""
 
     rows: TokenRows
-    counts: np.ndarray  # The number of last tokens of each row that belong to the continuation, (rows,) int64.
-    spelling_bits: float  # The bits for spelling words that are not in the vocabulary.
+    counts: np.ndarray  # For each row, how many tokens at its end belong to the continuation, (rows,) int64.
+    spelling_bits: float  # The bits for spelling the continuation's words that are not in the vocabulary.
 
 
 def text_log_likelihoods(
@@ -56,8 +56,8 @@ def continuation_rows(
     """Return the rows of the continuation.
 
     The continuation begins at the first token that differs from the tokens of the context alone. A word that spans the
-    end of the context is therefore scored as part of the continuation. Otherwise text that extends the context's last
-    token would have no loss.
+    end of the context is therefore scored as part of the continuation, and text that extends the context's last token
+    has a loss.
     """
     both, before = open_rows(tokenizer, cut, context + continuation), open_rows(tokenizer, cut, context)
     shared = shared_length(shifted_rows(both)[1], shifted_rows(before)[1])
@@ -100,7 +100,7 @@ def spelling_bits(tokenizer: TextTokenizer, text: str) -> float:
 def score_continuations(
     model: LanguageModel, continuations: Sequence[ContinuationRows], batch_size: int
 ) -> list[tuple[float, bool]]:
-    """Return the log-probability of each continuation in nats, and whether greedy decoding would generate it.
+    """Return the log-probability of each continuation in nats, and True if greedy decoding would generate it.
 
     The output layer, which takes most of the time, is computed only for the tokens of the continuations. `batch_size`
     affects only rounding.

@@ -23,7 +23,7 @@ from rnnlm.storage.home import find_home
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 DEFAULT_BATCH_SIZE = 64
-DEFAULT_ANSWER_TOKENS = 256  # This limit applies to tasks that do not set one.
+DEFAULT_ANSWER_TOKENS = 256  # The largest number of generated tokens for tasks that do not set a limit.
 
 
 @register_model("rnnlm")
@@ -41,13 +41,14 @@ class RecurrentLM(LM):
         super().__init__()
         folder = model_folder(find_home(), model)
         self.model = load_model(folder, device or "cpu")
-        # It is not called `tokenizer`, because the harness expects a tokenizer of transformers there.
+        # The attribute is not called `tokenizer`, because the harness expects a tokenizer of transformers under that
+        # name.
         self.text_tokenizer = load_tokenizer(folder)
         self.cut = read_training_provenance(folder).cut
         self.batch_size = DEFAULT_BATCH_SIZE if batch_size is None or batch_size == "auto" else int(batch_size)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """Return the log-probability of each continuation in nats, and whether greedy decoding would generate it."""
+        """Return the log-probability of each continuation in nats, and True if greedy decoding would generate it."""
         rows = [continuation_rows(self.text_tokenizer, self.cut, *request.args) for request in requests]
         return score_continuations(self.model, rows, self.batch_size)
 
@@ -60,7 +61,7 @@ class RecurrentLM(LM):
         """Return the model's answer to each context. Contexts with the same settings share a batch."""
         in_batches = Collator(
             [request.args for request in requests],
-            sort_fn=lambda arguments: len(arguments[0]),  # Sorting by length reduces padding.
+            sort_fn=lambda arguments: len(arguments[0]),  # Contexts of similar length need less padding in a batch.
             group_fn=lambda arguments: arguments[1],
             group_by="gen_kwargs",
         )
@@ -75,7 +76,7 @@ class RecurrentLM(LM):
 def stops_and_sampling(settings: dict[str, Any]) -> tuple[list[str], Sampling]:
     """Return the stop sequences and sampling settings of a task's generation_kwargs.
 
-    They are interpreted as by the harness's own models.
+    The settings have the same meaning as for the models that come with the harness.
     """
     normal = normalize_gen_kwargs(settings, DEFAULT_ANSWER_TOKENS)
     sampling = Sampling(

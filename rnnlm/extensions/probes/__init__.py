@@ -1,4 +1,4 @@
-"""Probes: how far back gradients reach, what networks remember and learn, and at which positions models are right."""
+"""Probes: how far back gradients reach, what networks remember and learn, and at which positions they predict well."""
 
 from rnnlm.extension_points import AddedSection, Extension
 

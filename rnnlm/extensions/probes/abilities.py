@@ -19,21 +19,21 @@ from rnnlm.tokenizers.text_tokenizer import PAD
 DIAGONAL = "elman-diagonal"
 TEST_ROWS, CHECK_ROWS = 512, 128
 CHECK_STEPS = 200  # Number of optimizer steps between two checks of whether the task is solved.
-SOLVED_NATS = 1e-3  # A task counts as solved below this mean loss per target.
-# Every kind of model accepts a multiple of this number as hidden_size. A Transformer has 4 heads, each with pairs of
-# units.
+SOLVED_NATS = 1e-3  # The mean loss in nats per target below which a task counts as solved.
+# The step of hidden_size when parameters are matched. Every kind of model accepts a multiple of 8: a Transformer needs
+# 4 heads with pairs of units.
 SIZE_STEP = 8
 
 
 def network_names(config: AbilitiesConfig) -> list[str]:
-    """Return the configured kinds of model, and elman-diagonal if it is to be compared too."""
+    """Return the configured kinds of model, and `elman-diagonal` if it is requested."""
     return [*config.kinds, *([DIAGONAL] if config.diagonal else [])]
 
 
 def measure_ability(config: AbilitiesConfig, network: str, task_name: SyntheticTaskName, seed: int) -> AbilityScore:
-    """Train a network until the task is solved or the steps are used up, and return its accuracies.
+    """Train a network until the task is solved or the steps are used up, and return its test accuracies.
 
-    Every step has new rows of a random length.
+    In every step, the rows are new and have a random length.
     """
     task = TASKS[task_name]
     settings = matched_model(config, network, task)
@@ -77,8 +77,8 @@ def training_batches(
 def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) -> ModelConfig:
     """Return the model settings whose number of parameters is nearest to config.parameters.
 
-    The recurrent matrices of all kinds have an orthogonal initialization, because those of gated networks always have
-    one.
+    The recurrent matrices of all kinds are initialized as orthogonal matrices, because gated networks allow no other
+    initialization.
     """
     diagonal = {"kind": "elman", "recurrence": "diagonal", "recurrent_initialization": "spread"}
     special = diagonal if network == DIAGONAL else {"kind": network, "recurrent_initialization": "orthogonal"}
@@ -88,7 +88,7 @@ def matched_model(config: AbilitiesConfig, network: str, task: SyntheticTask) ->
 
 
 def second_half(target_ids: Tensor) -> Tensor:
-    """Return the targets with `<pad>` in the first half of each row, which is no harder in longer rows."""
+    """Return the targets with `<pad>` in the first half of each row, where long rows are no harder."""
     later = target_ids.clone()
     later[:, : target_ids.shape[1] // 2] = PAD
     return later
@@ -102,6 +102,6 @@ def mean_loss(model: LanguageModel, input_ids: Tensor, target_ids: Tensor) -> fl
 
 
 def chance(target_ids: Tensor) -> float:
-    """Return the fraction of the most frequent target, which is the accuracy of always giving that answer."""
+    """Return the fraction of the most frequent target, which is the accuracy of always predicting it."""
     counts = target_ids[target_ids != PAD].bincount()
     return float(counts.max() / counts.sum())

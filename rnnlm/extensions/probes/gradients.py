@@ -25,7 +25,7 @@ NONLINEARITIES: tuple[Nonlinearity, ...] = ("tanh", "relu")
 
 
 def measure_gradients(dataset: DatasetRecord, config: GradientProbeConfig, window_length: int) -> list[GradientCurve]:
-    """Measure untrained networks with each nonlinearity and initialization.
+    """Measure the gradient norms of untrained networks with each nonlinearity and initialization.
 
     If configured, measure them again after some training steps. `window_length` is the number of predicted tokens per
     window of a training batch in stream mode.
@@ -65,7 +65,7 @@ def probe_batches(
     dataset: DatasetRecord, config: GradientProbeConfig, window_length: int, steps: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the first `steps` batches of the training split in training order, over as many epochs as needed."""
-    epochs = range(steps)  # Each epoch has at least one batch, so this many epochs suffice.
+    epochs = range(steps)  # Each epoch has at least one batch, so `steps` epochs suffice.
     batches = TrainingBatches(
         StoredSplit(dataset, "train"), dataset.mode, config.batch_size, window_length, config.seed, epochs
     )

@@ -1,4 +1,4 @@
-"""Probe newly initialized networks of each kind, each once. Figures (as JSON) and a plot are stored in home.probes."""
+"""Probe newly initialized networks of each kind. Each result is stored once in home.probes, as JSON with a plot."""
 
 import logging
 from functools import partial
@@ -79,9 +79,11 @@ def compare_abilities(
 
 
 def all_abilities(home: Home, config: AbilitiesConfig, force: bool, open_engine: OpenEngine) -> list[AbilityScore]:
-    """Measure all combinations in the order of seed, task and network.
+    """Measure all combinations.
 
-    After an interruption, there are results of all networks with the first seed.
+    All networks with the first seed come first, then those with the second seed, and so on.
+
+    After an interruption, the stored results therefore include every network.
     """
     networks = network_names(config)
     calls = [(network, task, seed) for seed in range(config.seeds) for task in config.tasks for network in networks]
@@ -102,9 +104,10 @@ def all_abilities(home: Home, config: AbilitiesConfig, force: bool, open_engine:
 def stored_ability(
     home: Home, config: AbilitiesConfig, network: str, task: SyntheticTaskName, seed: int, force: bool
 ) -> AbilityScore:
-    """Run measure_ability, unless its result is already stored by an interrupted or smaller probe."""
+    """Return the stored result of an interrupted or smaller probe, or else run measure_ability and store its result."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # One thread suffices for a small network, and other processes may train further networks.
+    # One thread suffices for a small network, and other processes may be training other networks.
+    torch.set_num_threads(1)
     chosen = {"kinds", "diagonal", "tasks", "seeds"}
     settings = {name: value for name, value in result_settings(config).items() if name not in chosen}
     path, key = comparison_place(home, "ability", {**settings, "network": network, "task": task, "seed": seed})

@@ -1,4 +1,4 @@
-"""Reports on probes of a run and of untrained networks, with a plot and some of the figures."""
+"""Reports on the probes of a run and of untrained networks, each with a plot and some of the figures."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def gradient_report(record: GradientFlowRecord) -> str:
 
 
 def positions_report(record: PositionsRecord) -> str:
-    """Return a Markdown report with the plot and the accuracy at some positions, including the training length."""
+    """Return a Markdown report with the plot and the accuracy at some positions."""
     trained, last = record.longest_trained, len(record.right)
     chosen = {1, record.given_tokens + 1, trained, 2 * trained, 3 * trained, last}
     rows = [

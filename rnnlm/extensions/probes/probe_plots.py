@@ -15,10 +15,11 @@ from rnnlm.extensions.probes.probe_records import (
 )
 
 START_COLOURS = {"xavier": GREY, "orthogonal": BLUE, "identity": ORANGE}
-OVERLAID_WIDTHS = (4.5, 3.0, 1.5)  # The widths differ so that coinciding lines are all visible.
+# The widths of lines drawn over one another differ, so that coinciding lines are all visible.
+OVERLAID_WIDTHS = (4.5, 3.0, 1.5)
 SCALED = RED
 LAYER_COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
-FLOOR = 1e-12  # Norms below this value are not drawn.
+FLOOR = 1e-12  # The smallest gradient norm that is drawn.
 
 
 def draw_gradient_flow(record: GradientFlowRecord, picture: Path) -> None:

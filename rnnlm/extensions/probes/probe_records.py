@@ -11,11 +11,11 @@ from rnnlm.tracking.comparison_runs import MetricSeries
 
 # The gradient norms of each layer by distance in time steps back from the loss.
 LayerNorms = tuple[tuple[float, ...], ...]
-LEARNED = 0.99  # A task counts as learned from this accuracy on.
+LEARNED = 0.99  # The accuracy from which a task counts as learned.
 
 
 class GradientFlowRecord(StageRecord):
-    """Gradient norms by layer, the bottom one first, and by time steps back from the loss. See gradients.py."""
+    """Gradient norms by layer, from the bottom up, and by time steps back from the loss. See gradients.py."""
 
     norms: tuple[tuple[float, ...], ...]
     rows: int
@@ -27,8 +27,8 @@ class RightByPosition(Record):
 
     `right` is the fraction of rows whose most likely token at p is correct, given all tokens before it. `exact` is the
     fraction of rows that are correct at every position from given_tokens to p, or None for positions before
-    given_tokens. In the same rows, the greedy continuation from given_tokens is exact, because the model reads the same
-    tokens as long as the continuation is correct.
+    given_tokens. The greedy continuation from given_tokens is exact in those same rows: while it is correct, the model
+    reads the same tokens in both cases.
     """
 
     rows: tuple[int, ...]
@@ -85,7 +85,7 @@ class AbilityScore(Record):
     seed: int
     hidden_size: int
     parameters: int
-    steps: int  # The number of optimizer steps until the task was solved, or of all steps.
+    steps: int  # The number of optimizer steps until the task was solved, or the maximum number if it was not solved.
     lengths: tuple[int, ...]
     accuracies: tuple[float, ...]
     chances: tuple[float, ...]
@@ -113,13 +113,13 @@ class ProbeComparison(StageRecord):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of this result that are logged to MLflow."""
+        """The files that are logged to MLflow for this comparison."""
         return self.figures, self.picture
 
     @property
     @abstractmethod
     def series(self) -> MetricSeries:
-        """The metrics of this result that are logged to MLflow."""
+        """The metrics that are logged to MLflow for this comparison."""
 
 
 class GradientComparison(ProbeComparison):
@@ -165,7 +165,7 @@ class AbilityComparison(ProbeComparison):
 
     @property
     def shown_lengths(self) -> list[int]:
-        """The lengths in the table and the plot, which are the shortest and the longest one."""
+        """The lengths of rows in the table and the plot: the shortest and the longest one."""
         lengths = self.scores[0].lengths
         return sorted({min(lengths), max(lengths)})
 
@@ -206,6 +206,6 @@ class AbilityComparison(ProbeComparison):
 def metric_name(curve: GradientCurve) -> str:
     """Return a metric name that MLflow accepts, such as relu_identity-x1.2_after-100-steps."""
     after = f"_after-{curve.trained_steps}-steps" if curve.trained_steps else ""
-    # A factor may be printed as 1e+06, and MLflow does not accept a plus sign.
+    # A factor may be printed as 1e+06. Its plus sign is removed, because MLflow does not accept it.
     start = curve.start.replace(" × ", "-x").replace("+", "")
     return f"{curve.nonlinearity}_{start}{after}"

@@ -1,4 +1,4 @@
-"""Train and test small networks in a short loop, with the same models, optimizer and clipping as other trainings."""
+"""Train and test small networks in a short loop, with the models, optimizer and clipping of ordinary training."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Probe the model of a run, each probe once. Figures (as JSON) and a plot are stored in the run's folder."""
+"""Probe the model of a run. Each result is stored once in the run's folder, as JSON with a plot."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -34,7 +34,7 @@ R = TypeVar("R", bound=StageRecord)
 def measure_gradient_flow(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
 ) -> GradientFlowRecord:
-    """Measure gradient norms against the distance back on validation text, in gradient_flow.json and .png."""
+    """Measure gradient norms by distance back on validation text, and store them in gradient_flow.json and .png."""
     steps, rows = config.gradient_steps, config.gradient_rows
 
     def measure() -> dict[str, Any]:
@@ -50,7 +50,7 @@ def measure_gradient_flow(
 def measure_positions(
     home: Home, dataset: DatasetRecord, run: RunRecord, config: ProbesConfig, *, force: bool = False
 ) -> PositionsRecord:
-    """Measure accuracy against the position in the row on the test split, in positions.json and .png."""
+    """Measure the accuracy by position in the row on the test split, and store it in positions.json and .png."""
 
     def measure() -> dict[str, Any]:
         model = load_model(run.model_folder)
@@ -72,7 +72,7 @@ def measure_once(
     draw: Callable[[R, Path], None],
     force: bool,
 ) -> R:
-    """Measure figures, unless they are stored at `path` under the same key, and return their record.
+    """Return the record that is stored at `path` under `key`, or else measure its figures and store them.
 
     A plot is stored in the same folder.
     """
@@ -89,11 +89,10 @@ def measure_once(
 def right_by_position(model: LanguageModel, batches: Iterable[Batch], given_tokens: int) -> RightByPosition:
     """Return the accuracy by position in the row, and the fraction of rows whose greedy continuation is correct so far.
 
-    Rows start from a state of zeros. `<eos>` is neither predicted nor scored, because the length of a row does not test
-    memory.
+    Rows start from a state of zeros. `<eos>` is neither predicted nor scored, because predicting where a row ends does
+    not test memory.
     """
-    # Each tensor belongs to a batch and has the shape (3, t), for the numbers of rows, right predictions and exact
-    # continuations.
+    # One tensor per batch, of shape (3, t): the numbers of rows, of right predictions and of exact continuations.
     counts: list[Tensor] = []
     for batch in batches:
         counted = batch.mask & (batch.target_ids != EOS)  # The targets that are scored, (b, t).

@@ -14,7 +14,7 @@ from torch import Tensor
 from rnnlm.extensions.probes.probe_config import SyntheticTaskName
 from rnnlm.tokenizers.text_tokenizer import EOS, PAD
 
-FIRST_SYMBOL = 4  # The ids below are those of <pad>, <unk>, <bos> and <eos>.
+FIRST_SYMBOL = 4  # The first id of a task's symbols. Lower ids belong to <pad>, <unk>, <bos> and <eos>.
 MODULUS = 3
 DYCK_DEPTH = 4  # The largest number of brackets that are open at the same time.
 COPIED_SYMBOLS, ECHO_SYMBOLS = 16, 8
@@ -22,7 +22,7 @@ KEYS, VALUES = 64, 16  # The numbers of keys and values in associative recall. E
 
 
 class SyntheticTask(NamedTuple):
-    """A task with generated rows. `symbols` is the number of ids from FIRST_SYMBOL on.
+    """A task with generated rows. Its symbols have `symbols` ids, which begin with FIRST_SYMBOL.
 
     rows(count, length, generator) returns input_ids and target_ids.
     """
@@ -60,7 +60,7 @@ def dyck_rows(count: int, length: int, generator: torch.Generator) -> tuple[Tens
     """
     is_opened = torch.rand(count, length, generator=generator) < 0.5
     types = torch.randint(2, (count, length), generator=generator)
-    # A stack of the types of open brackets, which begins in column 1. Column 0 is used when no bracket is open.
+    # A stack of the types of open brackets, which begins in column 1. With no open bracket, its top is column 0.
     stack = torch.zeros(count, DYCK_DEPTH + 1, dtype=torch.int64)
     depth = torch.zeros(count, dtype=torch.int64)
     rows = torch.arange(count)
@@ -88,10 +88,10 @@ def copying_rows(count: int, length: int, generator: torch.Generator) -> tuple[T
 
 
 def echo_batch(count: int, distance: int, symbols: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw a symbol to remember, distance - 1 random symbols, and a cue, whose target is the first symbol.
+    """Draw a symbol to remember, distance - 1 random symbols, and a cue. The target at the cue is the first symbol.
 
-    The cue's id is the one after those of the symbols. In its simplest form, this task goes back to Hochreiter and
-    Schmidhuber (1997).
+    The cue's id follows the ids of the symbols. The simplest form of this task goes back to Hochreiter and Schmidhuber
+    (1997).
     """
     input_ids = torch.randint(FIRST_SYMBOL, FIRST_SYMBOL + symbols, (count, distance + 1), generator=generator)
     target_ids = torch.full_like(input_ids, PAD)

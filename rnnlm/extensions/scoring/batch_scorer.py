@@ -28,12 +28,12 @@ class BatchScorer:
     column: str
 
     def __call__(self, batch: Mapping[str, Sequence[str | None]]) -> dict[str, list[Any]]:
-        """Return BATCH_COLUMNS of the batch's texts. Rows without text have nulls, as in `rnnlm score`."""
+        """Return BATCH_COLUMNS for the batch's texts. Rows without text have nulls, as in `rnnlm score`."""
         scores = self.scores(batch[self.column])
         return {name: scores[name].to_pylist() for name in BATCH_COLUMNS}
 
     def scores(self, texts: Sequence[str | None]) -> pa.Table:
-        """Return a table of SCORES_SCHEMA with one row per text. The column with the texts is empty."""
+        """Return a table of SCORES_SCHEMA with one row per text. Its column `text` is empty."""
         documents = [InputDocument(number, "", number, None, text) for number, text in enumerate(texts)]
         return cached_scorer(self.model, BATCH_SETTINGS)(documents_table(documents))
 

@@ -42,13 +42,12 @@ from rnnlm.storage.records import LeftOut, Record, StageRecord
 from rnnlm.storage.stages import STAGE_VERSIONS, stage
 
 logger = logging.getLogger(__name__)
-# One process is used for this many input bytes. A process needs 5 to 10 s to start, and scores less than 1 MB per
-# second.
+# The number of input bytes for each process. A process needs 5 to 10 s to start, and scores less than 1 MB per second.
 SCORED_BYTES_A_PROCESS = 16 << 20
-# These fields of ScoringConfig affect the scores. The other fields are about input, output and reporting.
+# The fields of ScoringConfig that affect the scores. Other fields are about input, output and reporting.
 CHANGES_THE_SCORES = {
     *("query", "column", "id_column", "encoding", "quoting", "document", "keep_text", "surprising_tokens"),
-    *("batch_size", "shard_documents"),  # The fields batch_size and shard_documents affect only rounding.
+    *("batch_size", "shard_documents"),  # batch_size and shard_documents affect the rounding of the scores.
 }
 
 
@@ -58,8 +57,8 @@ class Totals(Record):
     documents: int = 0
     tokens: int = 0
     bytes: int = 0
-    log_probability: float = 0.0  # The sum of the natural log-probabilities of all tokens.
-    perplexity: float | None = None  # The perplexity is None if there were no tokens to predict.
+    log_probability: float = 0.0  # The sum of the natural log-probabilities of all tokens in all documents.
+    perplexity: float | None = None  # The perplexity of all tokens, or None if there were no tokens to predict.
     bits_per_byte: float | None = None
     unknown_rate: float | None = None
 
@@ -76,7 +75,7 @@ class ScoringRecord(StageRecord):
     model: str = ""  # The reference in the complete form that full_reference() returns, such as models:/NAME@champion.
     model_folder: Path = Path()
     model_digest: str = ""
-    output: Path | None = None  # The path is None if there was nothing to score.
+    output: Path | None = None  # The file with the scores, or None if there was nothing to score.
     totals: Totals = Totals()
 
 
@@ -153,7 +152,7 @@ def make_output(
     if config.force:
         shutil.rmtree(folder, ignore_errors=True)
     home.make(folder)
-    # Remove partial files of a killed run. No other run writes here, because this run holds the lock.
+    # Remove the partial files of a killed run. No other run is writing here, because this run holds the lock.
     for leftover in folder.rglob(".*"):
         leftover.unlink()
     shards = score_shards(folder, config, files, model, open_engine)
@@ -215,7 +214,7 @@ def score_shards(
 
 
 def worthwhile_processes(config: ScoringConfig, files: tuple[InputFile, ...]) -> int:
-    """Return the number of processes whose scoring outweighs their start-up time. For a GPU it is one."""
+    """Return the number of processes worth starting for these files. For a GPU it is one."""
     if choose_device(config.device).type != "cpu":
         return 1
     return 1 + total_bytes(files) // SCORED_BYTES_A_PROCESS

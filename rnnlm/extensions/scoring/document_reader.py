@@ -24,12 +24,11 @@ from rnnlm.sequences.corpus_shards import SHARD_BYTES, shard_bytes
 from rnnlm.sequences.dataset_parts import locate_parts
 from rnnlm.storage.sql_statements import literal, statement
 
-SHARD_CHARACTERS = 2 << 20  # A shard ends with the document that reaches this size.
+SHARD_CHARACTERS = 2 << 20  # The number of characters at which a shard ends, including the document that reaches it.
 LARGEST_GROWTH = 16
 TABLE_ROWS_AT_ONCE = 1_024
 COLUMN_HINT = "give the text column as scoring.column (--column), the id column as scoring.id_column (--id-column)"
-# These are settings of DuckDB. With a single thread, rows arrive in the table's order, and torch can use the other
-# cores.
+# Settings of DuckDB. With a single thread, rows arrive in the table's order, and torch can use the other cores.
 READ_SETTINGS: dict[str, Any] = {
     "memory_limit": "512MiB",
     "threads": 1,
@@ -40,17 +39,17 @@ READ_SETTINGS: dict[str, Any] = {
 
 
 class InputDocument(NamedTuple):
-    number: int  # The number of the document over all inputs, from 0.
+    number: int  # The number of the document, counted from 0 over all input files.
     source: str  # The file that contains the document.
     place: int  # The number of the line, paragraph or row within the file, from 0.
     id: str | None
-    text: str | None  # The text is None for a null in the table.
+    text: str | None  # The document's text, or None for a null in the table.
 
 
-INPUT_SCHEMA = pa.schema(  # The columns are the fields of InputDocument.
+INPUT_SCHEMA = pa.schema(  # One column for each field of InputDocument.
     [("number", pa.int64()), ("source", pa.string()), ("place", pa.int64()), ("id", pa.string()), ("text", pa.string())]
 )
-Cell = tuple[str | None, str | None]  # A cell is a pair of id and text.
+Cell = tuple[str | None, str | None]  # A pair of a document's id and its text.
 
 
 def read_documents(files: Iterable[InputFile], config: ScoringConfig) -> Iterator[InputDocument]:
@@ -139,7 +138,7 @@ def query_cells(file: InputFile, config: ScoringConfig) -> Iterator[Cell]:
     """
     wanted = [config.column] + ([config.id_column] if config.id_column else [])
     with open_database(file.path) as connection:
-        assert config.query is not None  # The query cannot be None here, because ScoringConfig has checked this.
+        assert config.query is not None  # ScoringConfig has checked that a database comes with a query.
         found = run_query(connection, config.query)
         for column in wanted:
             if column not in found.columns:
@@ -183,7 +182,7 @@ def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckD
 def allow_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Let queries read `shifted_sequences` of a large dataset, which is a view of the files in folder/parts."""
     locate_parts(connection, folder)
-    # DuckDB compares file names with their spelling in the view, which is escaped.
+    # DuckDB compares file names with those in the view, in which they are escaped, so both spellings are allowed.
     allowed = sorted({str(folder / "parts"), literal(folder / "parts")})
     connection.execute(statement("scoring/allow_parts"), {"folders": allowed})
 

@@ -18,23 +18,24 @@ from rnnlm.sequences.segmentation import ends
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer
 
 TOKEN_TYPE = pa.struct([("token", pa.string()), ("place", pa.int64()), ("bits", pa.float32())])
-# Parquet's own field name, so that the type stays the same when a file is read back.
+# "element" is Parquet's name for the field, so the type stays the same when a file is read back.
 TOKENS_TYPE = pa.list_(pa.field("element", TOKEN_TYPE))
 # The table has one row per document, in the order of the inputs.
 SCORES_SCHEMA = pa.schema(
     [
-        ("document", pa.int64()),  # The number of the document over all inputs, from 0.
+        ("document", pa.int64()),  # The number of the document, counted from 0 over all input files.
         ("source", pa.string()),  # The file that contains the document.
         ("place", pa.int64()),  # The number of the line, paragraph or row within the file, from 0.
         ("id", pa.string()),  # The value of the input's id column, or null without one.
         ("tokens", pa.int64()),  # The number of predicted tokens, including an <eos> per line.
-        ("bytes", pa.int64()),  # The number of UTF-8 bytes, including all line ends and the last one.
+        ("bytes", pa.int64()),  # The number of UTF-8 bytes of the text and its line ends, including the last one.
         ("log_probability", pa.float64()),  # The sum of the natural log-probabilities of all tokens.
         ("perplexity", pa.float64()),  # Perplexity per token, or null if there are no tokens.
-        # For a word outside the vocabulary, 8 bits per byte are added to the loss of its <unk>.
+        # The loss in bits per byte. For a word outside the vocabulary, 8 bits per byte of the word are added to the
+        # loss of <unk>.
         ("bits_per_byte", pa.float64()),
         ("unknown_rate", pa.float64()),  # The fraction of tokens that stand for a word outside the vocabulary.
-        # The tokens with the highest loss, in falling order. Their `place` counts the document's tokens from 0.
+        # The tokens with the highest loss, the highest first. Their field `place` counts the document's tokens from 0.
         ("surprising", TOKENS_TYPE),
         ("text", pa.string()),  # The text without its last line end, or null if texts are not kept.
     ]
@@ -42,7 +43,7 @@ SCORES_SCHEMA = pa.schema(
 
 
 def chosen_tail_dtype(config: ScoringConfig) -> torch.dtype:
-    """Return the configured precision of matrix products with rare classes, or the device's default for `auto`."""
+    """Return the configured precision of the output layer for rare classes, or the device's default for `auto`."""
     if config.precision != "auto":
         return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
     return tail_dtype(choose_device(config.device))
@@ -61,7 +62,7 @@ class Scorer:
     def __call__(self, shard: pa.Table, known_nll: Iterator[float] | None = None) -> pa.Table:
         """Score a shard of INPUT_SCHEMA, and return a table of SCORES_SCHEMA with one row per document.
 
-        `known_nll` is explained in document_losses.
+        See document_losses for `known_nll`.
         """
         texts = [with_line_end(text or "") for text in shard["text"].to_pylist()]
         losses = document_losses(
@@ -91,9 +92,10 @@ def surprising(losses: DocumentLosses, pieces: pa.Array, count: int) -> pa.Array
     """
     firsts = ends(losses.tokens)
     owners = np.repeat(np.arange(len(losses)), losses.tokens)
-    # Adding 0 turns -0.0 into 0.0. The bit patterns of floats that are not negative have the same order as the floats.
+    # The losses can be sorted by their bit patterns, which for floats that are not negative have the same order as the
+    # floats. Adding 0 turns -0.0 into 0.0.
     nats = np.maximum(losses.nll_nats, 0) + np.float32(0)
-    # The tokens are sorted by document, and within a document by falling loss.
+    # The indices of the tokens, sorted by document and, within a document, by falling loss.
     dearest = np.argsort((owners << 32) - nats.view(np.int32), kind="stable")
     chosen = dearest[np.arange(len(dearest)) - firsts[owners] < count]
     tokens = pa.StructArray.from_arrays(

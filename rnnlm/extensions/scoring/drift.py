@@ -1,4 +1,4 @@
-"""Measure drift: the distance of scored texts from the model's validation text, by their bits per byte."""
+"""Measure drift: how far the bits per byte of scored texts are from those of the model's validation text."""
 
 import math
 from itertools import accumulate
@@ -19,9 +19,9 @@ from rnnlm.storage.records import NightEvent, Record
 from rnnlm.storage.sql_statements import literal, statement
 
 LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
-PLOTTED_LEVELS = [0.005, 0.995]  # The plot extends from the first to the second of these quantiles.
+PLOTTED_LEVELS = [0.005, 0.995]  # The quantiles of the bits per byte at which the plot begins and ends.
 BINS = 40
-CHANCE = 0.001  # The probability that two samples of the same distribution are farther apart than `noise`.
+CHANCE = 0.001  # The probability that the distance of two samples of the same distribution exceeds `noise`.
 
 
 class Distributions(Record):
@@ -31,7 +31,7 @@ class Distributions(Record):
     reference_documents: int
     # The Kolmogorov-Smirnov distance, from 0 for equal distributions to 1 for distributions without overlap.
     distance: float
-    noise: float  # The distance that samples of these sizes may reach by chance.
+    noise: float  # The distance that two samples of these sizes may have by chance.
     quantiles: TableRows  # The rows have the columns level, scored and reference.
     bins: TableRows  # The rows have the columns bin, low, scored and reference.
     bin_width: float
@@ -40,13 +40,13 @@ class Distributions(Record):
 class Drift(Record):
     drifted: bool = False
     threshold: float
-    distributions: Distributions | None = None  # The field is None if the scores were not compared.
-    reason: str = ""  # The reason why the scores were not compared, or "".
+    distributions: Distributions | None = None  # The compared distributions, or None if the scores were not compared.
+    reason: str = ""  # The reason why the scores were not compared, or "" if they were.
     picture: Path | None = None
 
 
 class ScoredRecord(Record):
-    """The result of the score flow."""
+    """The result of the flow `score`."""
 
     scoring: ScoringRecord
     drift: Drift
@@ -56,8 +56,8 @@ class ScoredRecord(Record):
 def measure_drift(home: Home, config: ScoringConfig, scoring: ScoringRecord) -> Drift:
     """Compare the scores with the model's reference scores, and plot both distributions.
 
-    The scores have drifted if the distance exceeds both the threshold and the noise. If there is no reference, the
-    result has the reason, but no error is raised, because the scores themselves are valid.
+    The scores have drifted if the distance exceeds both the threshold and the noise. If there are no reference scores,
+    the result says why. This is no error, because the scores remain valid.
     """
     if scoring.output is None or not scoring.totals.tokens:
         return Drift(threshold=config.drift_threshold, reason="nothing was scored")
@@ -110,7 +110,10 @@ def drift_events(config: ScoringConfig, scoring: ScoringRecord, drift: Drift) ->
 
 
 def distributions(output: Path, reference: Path) -> Distributions:
-    """Compare the scores of the output with the reference, in SQL. The output must have a predicted token."""
+    """Return the distributions of the scores in `output` and in `reference`, computed in SQL.
+
+    The output must have a predicted token.
+    """
     with reading_scores(output) as connection:
         connection.execute(statement("scoring/create_shares"))
         connection.execute(statement("scoring/insert_shares"), {"reference": literal(reference)})
@@ -133,9 +136,9 @@ def chance_distance(first: int, second: int) -> float:
 
 
 def draw_distributions(found: Distributions, unit: str, picture: Path) -> None:
-    """Plot the fraction of documents in each bin and, below, the cumulative fraction, which shows the distance.
+    """Plot the fraction of documents in each bin and, below it, the cumulative fractions, which show the distance.
 
-    The first and the last bin include all values beyond them.
+    The first bin includes all lower values, and the last bin all higher ones.
     """
     figure, (above, below) = new_figure((8, 5.2), rows=2, sharex=True, height_ratios=(3, 2))
     edges = [row["low"] for row in found.bins] + [found.bins[-1]["low"] + found.bin_width]

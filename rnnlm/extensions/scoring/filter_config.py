@@ -1,4 +1,4 @@
-"""Options of `rnnlm filter`: the options of `rnnlm score`, and conditions for the documents to keep."""
+"""Options of `rnnlm filter`: those of `rnnlm score`, and the conditions that a document must meet to be kept."""
 
 from typing import Annotated
 

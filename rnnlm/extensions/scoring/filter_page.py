@@ -5,7 +5,7 @@ from rnnlm.extensions.scoring.filter_config import FilterConfig
 from rnnlm.extensions.scoring.text_filter import FilterRecord
 from rnnlm.reports.page import Page, left_out_tables
 
-BAR_WIDTH = 36  # The longest bar has this many characters.
+BAR_WIDTH = 36  # The number of characters of the longest bar.
 EXAMPLE_WIDTH = 60
 
 
@@ -50,7 +50,7 @@ def count_rows(found: FilterRecord) -> TableRows:
 
 
 def histogram(bins: TableRows) -> TableRows:
-    """Return the rows of a text histogram, in which each bar combines two bins."""
+    """Return the rows of a text histogram. Each of its bars combines two of the given bins."""
     pairs = list(zip(bins[::2], bins[1::2], strict=True))
     bars = [(one["low"], one["scored"] + two["scored"], one["reference"] + two["reference"]) for one, two in pairs]
     scale = BAR_WIDTH / max((kept + dropped for _, kept, dropped in bars), default=1)

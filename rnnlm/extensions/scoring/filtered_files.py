@@ -41,10 +41,10 @@ from rnnlm.storage.home import atomic_file, digest_of, expanded
 SCORE, REASON = (
     "bits_per_byte",
     "reason",
-)  # These columns are added to the output. If the input has columns of these names, their values are replaced.
-SCORE_DIGITS = 6  # Text formats show the score with this many digits after the decimal point.
+)  # The columns that are added to the output. They replace input columns of the same names.
+SCORE_DIGITS = 6  # The number of digits after the decimal point of a score in a text format.
 ADDED = (pa.field(SCORE, pa.float64()), pa.field(REASON, pa.string()))
-json_of = json.JSONEncoder().encode  # The JSON is pure ASCII, which all encodings of JSON files can represent.
+json_of = json.JSONEncoder().encode  # Encodes to pure ASCII, which all encodings of JSON files can represent.
 T = TypeVar("T")
 
 
@@ -60,7 +60,7 @@ class Verdict(NamedTuple):
         return {SCORE: score} if self.reason is None else {SCORE: score, REASON: self.reason}
 
 
-Verdicts = Iterator[Verdict]  # The verdicts on the documents of one file, in the order of the file.
+Verdicts = Iterator[Verdict]  # The verdicts on the documents of one file, in the order of the documents.
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class OutputFolder:
     """An output folder that gets one file for each input file."""
 
     folder: Path
-    above: Path  # The deepest folder that contains all input files.
+    above: Path  # The deepest folder that contains all input files. Paths in the output folder are relative to it.
 
     def target(self, file: InputFile, *, as_json: bool = False) -> Path:
-        """Return the path of the output for a file, in the same subfolder.
+        """Return the path of the output for an input file, in the same subfolder of the output folder.
 
-        If `as_json` is True, the name becomes NAME.jsonl, with the suffix of the same compression. If that name is too
-        long for the file system, it is shortened to its beginning and a digest.
+        If `as_json` is True, the name becomes NAME.jsonl, followed by the suffix of the input's compression. A name
+        that is too long for the file system is shortened to its beginning and a digest.
         """
         path = self.folder / file.path.resolve().relative_to(self.above)
         if as_json:
@@ -87,7 +87,7 @@ class OutputFolder:
 
 
 def output_folder(name: str, files: Sequence[InputFile], option: str) -> OutputFolder:
-    """Return the folder for filtered files. Raise ConfigError if it is a file or the folder of the inputs."""
+    """Return the folder for filtered files. Raise ConfigError if `name` is a file or the folder of the inputs."""
     folder = expanded(name).resolve()
     parents = [file.path.resolve().parent for file in files]
     above = Path(os.path.commonpath(parents)) if parents else folder
@@ -103,9 +103,9 @@ def filter_file(
 ) -> None:
     """Copy each document of the file byte for byte to one of the folders, and add its score.
 
-    Plain text has no columns for a score. Its kept documents are copied without one, and its dropped documents are
+    Plain text has no columns for a score. Its kept documents are copied without a score, and its dropped documents are
     written as JSON Lines. Blank lines of tables, which are not documents, are kept. An existing output file is replaced
-    atomically. Raise CorpusError if the number of verdicts differs from that of the documents.
+    atomically. Raise CorpusError if there are more or fewer verdicts than documents.
     """
     as_json = file.kind == "text"
     with (
@@ -165,11 +165,11 @@ def matched(lines: Iterator[str], as_read: Iterator[str], label: str) -> Iterato
 
 
 def documents_in(both: Iterator[tuple[str, str]], config: ScoringConfig) -> Iterator[tuple[str, str]]:
-    """Yield each document of a plain text, in its original form and as it was read for scoring."""
+    """Yield each document of a plain text twice: in its original form and as it was read for scoring."""
     if config.document == "line":
         yield from both
         return
-    waiting: deque[str] = deque()  # The original lines of paragraphs that are not complete yet.
+    waiting: deque[str] = deque()  # The original lines of the paragraph that is not complete yet.
 
     def as_read() -> Iterator[bytes]:
         for line, read in both:
@@ -252,7 +252,7 @@ def filter_parquet(table: IO[bytes], label: str, verdicts: Verdicts, keep: Path,
             reasons = pa.array([one.reason for one in found], pa.string())
             writers[0].write_table(with_columns(rows, ADDED[:1], [scores]).filter(reasons.is_null()))
             writers[1].write_table(with_columns(rows, ADDED, [scores, reasons]).filter(reasons.is_valid()))
-        next(decided, None)  # This raises an error if there are more verdicts than rows.
+        next(decided, None)  # Raises an error if there are more verdicts than rows.
 
 
 @contextmanager

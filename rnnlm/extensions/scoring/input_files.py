@@ -37,7 +37,7 @@ class InputFile:
 
     @property
     def label(self) -> str:
-        """The path in the form in which messages and the output show it."""
+        """The path of the file as shown in messages and in the output."""
         return readable_path(self.path)
 
 
@@ -50,8 +50,8 @@ class Inputs:
 def find_inputs(config: ScoringConfig) -> Inputs:
     """Find the files that config.input names.
 
-    Raise CorpusError if none of the files is a text or a table. Also raise it if there are no files at all, unless
-    config.may_be_missing is set.
+    Raise CorpusError if none of the files is a text or a table, or if there are no files although config.may_be_missing
+    is not set.
     """
     if config.may_be_missing and not any_files(config.input):
         return Inputs(())
@@ -82,7 +82,7 @@ def readable_inputs(name: str, encoding: str = "utf-8", quoting: Quoting | Liter
 
 
 def any_files(name: str) -> bool:
-    """Return True if the file exists, if the folder directly has a file, or if the glob has a match."""
+    """Return True if `name` is a file, a folder that directly contains a file, or a glob that has a match."""
     path = expanded(name)
     if path.is_dir():
         return any(one.is_file() and not one.name.startswith(".") for one in path.iterdir())
@@ -90,7 +90,7 @@ def any_files(name: str) -> bool:
 
 
 def named_files(name: str) -> Found:
-    """Return a file, the files directly in a folder, or the matches of a glob, if their names may be those of texts."""
+    """Return a file, the files directly in a folder, or the matches of a glob. Leave out names that no text has."""
     path = expanded(name)
     if path.is_file():
         return Found((path,))
@@ -146,7 +146,7 @@ def file_reader(file: InputFile) -> Iterator[TextReader]:
 
 
 def table(file: InputFile, row: str) -> InputFile:
-    """Return the file if it is a table, else raise CorpusError. `row` says what each row is, such as "pair"."""
+    """Return the file if it is a table, else raise CorpusError. `row` says what a row contains, such as "pair"."""
     if file.kind == "text":
         raise CorpusError(f"{file.label}: expected a table (JSON Lines, csv, tsv or Parquet) with one {row} per row")
     return file

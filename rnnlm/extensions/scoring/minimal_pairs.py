@@ -1,7 +1,7 @@
-"""Test if a model gives the good sentence of a pair a higher probability than the bad one.
+"""Test if a model gives the good sentence of a pair a higher probability than the bad sentence.
 
-The method is that of Linzen, Dupoux and Goldberg (2016). The files of BLiMP (Warstadt and others 2020) can be read
-directly.
+The method was introduced by Linzen, Dupoux and Goldberg (2016). The files of BLiMP (Warstadt and others 2020) can be
+read directly.
 """
 
 import math
@@ -17,8 +17,8 @@ from rnnlm.extensions.scoring.input_files import InputFile, readable_inputs, tab
 from rnnlm.storage.records import Record
 
 PAIRS_AT_ONCE = 2_048
-# These columns of BLiMP name the group of a pair. The first one that a file has is used. If a file has none, its name
-# is the group.
+# The columns in which BLiMP names the group of a pair. The first of them that a file has is used. If a file has none,
+# its name is the group.
 GROUP_COLUMNS = ("UID", "field", "linguistics_term")
 NORMAL_95 = 1.959964  # The 0.975 quantile of the normal distribution.
 
@@ -38,7 +38,7 @@ class PairAccuracy(Record):
     accuracy: float
     low: float  # The lower bound of the 95 % confidence interval (Wilson 1927).
     high: float
-    shorter_right: int  # The number of pairs whose good sentence has fewer bytes. It serves as a baseline.
+    shorter_right: int  # The number of pairs whose good sentence has fewer bytes, as a baseline for `right`.
 
 
 class PairScores(Record):
@@ -109,7 +109,7 @@ def pair_accuracy(group: str, pairs: int, right: int, shorter_right: int) -> Pai
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
     """Return the 95 % interval of a proportion (Wilson 1927).
 
-    Unlike the normal interval, it is accurate for proportions near 0 and 1.
+    Unlike the interval from the normal approximation, it is accurate for proportions near 0 and 1.
     """
     share, spread = successes / trials, NORMAL_95**2 / trials
     centre = (share + spread / 2) / (1 + spread)

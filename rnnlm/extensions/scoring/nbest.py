@@ -19,7 +19,7 @@ HYPOTHESES_AT_ONCE = 4_096
 
 
 class Hypothesis(NamedTuple):
-    id: str  # All hypotheses of an n-best list have the same id.
+    id: str  # The id of the n-best list to which the hypothesis belongs.
     text: str
     score: float  # The recognizer's score in nats. A higher score is better.
 
@@ -29,10 +29,10 @@ class RescoredText(Record):
 
     id: str
     text: str
-    score: float  # The score from the recognizer.
+    score: float  # The recognizer's score of the best hypothesis.
     log_probability: float  # The natural logarithm of the text's probability under the model.
     total: float  # The combined score, which is score + weight * log_probability.
-    first: str  # The text that the recognizer's score alone would have chosen.
+    first: str  # The text with the highest score of the recognizer.
 
 
 def rescore_lists(scorer: BatchScorer, path: Path, weight: float) -> list[RescoredText]:

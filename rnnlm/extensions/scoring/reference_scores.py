@@ -1,7 +1,7 @@
 """Compute reference scores: the scores of a model's own validation text, with which scored texts are compared.
 
 The training text would be no suitable reference, because a model has a lower loss on text that it was trained on than
-on new text of the same kind. Held-out text has the same loss as new text.
+on new text of the same kind. On the validation text, it has the same loss as on new text.
 
 The reference scores are stored in the model's folder (MODEL/reference/line.parquet and paragraph.parquet), so that a
 registered version includes them. For a model without them, they are computed once and stored in the rnnlm home.
@@ -36,12 +36,13 @@ Unit = Literal["line", "paragraph"]
 DOCUMENT_UNITS: tuple[Unit, ...] = get_args(Unit)
 FOLDER = "reference"
 REFERENCE_VERSION = str(STAGE_VERSIONS["reference-scores"]).encode()
-# The largest size of the reference, which is sampled evenly from the validation split.
+# The largest number of documents in the reference, which are sampled evenly from the validation split.
 REFERENCE_DOCUMENTS = 10_000
-# This limit applies only if the model still has to score the text, and never reduces the sample below about
-# ENOUGH_DOCUMENTS.
+# The largest number of bytes in the reference if the model still has to score the text. The sample never becomes
+# smaller than about ENOUGH_DOCUMENTS.
 REFERENCE_BYTES = 100_000
-# With this many documents, the distance by chance is at most 1.95 / sqrt(500) = 0.09, half the drift threshold.
+# A sufficient number of documents: their distance by chance is at most 1.95 / sqrt(500) = 0.09, half the drift
+# threshold.
 ENOUGH_DOCUMENTS = 500
 VERSION_KEY, MODEL_KEY = b"rnnlm reference", b"rnnlm model"
 
@@ -122,7 +123,7 @@ def validation_texts(
 ) -> tuple[Iterator[str], int]:
     """Return an iterator over non-blank lines or whole documents, and n if only every n-th of them is used.
 
-    If their losses are already `known`, the limit REFERENCE_BYTES does not apply.
+    If the losses of the texts are already `known`, the limit REFERENCE_BYTES does not apply.
     """
     corpus = inside(home.corpora, model.origin.corpus_digest[:16])
     with connect(dataset) as connection:
@@ -140,7 +141,7 @@ def validation_texts(
 
 
 def sampled_every(count: int, byte_count: int) -> int:
-    """Return n to sample every n-th of `count` documents for the reference. With n = 1, all are used."""
+    """Return n if every n-th of `count` documents is sampled for the reference. With n = 1, all are used."""
     for_bytes = min(-(-byte_count // REFERENCE_BYTES), count // ENOUGH_DOCUMENTS)
     return max(1, -(-count // REFERENCE_DOCUMENTS), for_bytes)
 

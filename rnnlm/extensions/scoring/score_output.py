@@ -1,6 +1,6 @@
 """Write shards of scores atomically to a Parquet file, or to the table `scores` of a DuckDB file.
 
-The output also has its provenance, by which a repeated scoring is recognized and skipped.
+The output also stores its provenance, from which a repeated scoring is recognized and skipped.
 """
 
 import json
@@ -22,15 +22,15 @@ from rnnlm.storage.contained_paths import LONGEST_PART_BYTES
 from rnnlm.storage.home import atomic_file, expanded, partial_beginning, remove_partials
 from rnnlm.storage.sql_statements import literal, statement
 
-PROVENANCE = b"rnnlm"  # The metadata of a Parquet file contains the provenance under this key.
+PROVENANCE = b"rnnlm"  # The key of the provenance in the metadata of a Parquet file.
 SCORES_SETTINGS: dict[str, Any] = {"memory_limit": "512MiB", "threads": 1, "preserve_insertion_order": True}
-# These columns have many repeated values, so Parquet encodes them with a dictionary.
+# Columns with many repeated values, which Parquet encodes with a dictionary.
 REPEATED_TEXTS = ["source", "surprising.list.element.token"]
 Provenance = dict[str, Any]
 
 
 def check_output(output: Path, config: ScoringConfig, inputs: list[Path]) -> None:
-    """Raise an error if the output cannot be written, before hours of scoring rather than after.
+    """Raise an error if the output cannot be written, so that scoring does not fail after hours of work.
 
     Raise HomeError if the path is not writable, and ConfigError if writing would replace an input or the table of
     another program.
@@ -129,7 +129,7 @@ def read_provenance(output: Path) -> Provenance | None:
 
 @contextmanager
 def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection in which the output is `scores`. DuckDB writes its temporary files to the output's folder."""
+    """Yield a connection in which the table `scores` is the output. Temporary files are in the output's folder."""
     if output.suffix == ".parquet":
         with duckdb.connect(config=SCORES_SETTINGS | {"temp_directory": str(spill_of(output))}) as connection:
             connection.read_parquet(literal(output)).create_view("scores")
@@ -141,7 +141,7 @@ def reading_scores(output: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def connected(database: Path, *, read_only: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection. Raise HomeError if another program has the file open or if it is not a DuckDB file."""
+    """Yield a connection to the database. Raise HomeError if another program has it open or if it is no DuckDB file."""
     try:
         connection = duckdb.connect(
             str(database),

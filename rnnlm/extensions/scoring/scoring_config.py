@@ -1,4 +1,4 @@
-"""Options of `rnnlm score` and of the deployment `score`. They are not part of the pipeline's configuration."""
+"""Options of `rnnlm score` and of the deployment `score`. The pipeline's configuration does not contain them."""
 
 from typing import Any, Literal
 
@@ -102,7 +102,7 @@ class ScoringConfig(EngineConfig):
     def ray_scores_on_cpus(cls, values: Any) -> Any:
         """Choose the CPU if the engine is Ray.
 
-        The tasks on the Ray cluster request CPU cores, and its machines may not have the same devices as this one.
+        The tasks on the Ray cluster request CPU cores, and the cluster's machines may lack the devices of this one.
         """
         if isinstance(values, dict) and values.get("engine") == "ray":
             if values.get("device", "auto") not in ("auto", "cpu"):

@@ -1,4 +1,4 @@
-"""Find the scoring model by any kind of reference, identify it by its digest, and load it."""
+"""Find the model that scores texts by any kind of reference, identify it by a digest, and load it."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -15,7 +15,7 @@ DISTANCE_NOTE = (
 )
 
 
-EXCERPT_WIDTH = 48  # An excerpt has at most this many characters.
+EXCERPT_WIDTH = 48  # The number of characters in an excerpt of a text.
 
 
 def scoring_page(config: ScoringConfig, scored: ScoredRecord) -> Page:
@@ -99,7 +99,7 @@ def usual_size(size: float) -> str:
 
 
 def excerpt(text: str, marks: tuple[tuple[int, int], ...], width: int) -> str:
-    """Return about `width` characters of the text around its first marked range. Ranges are in »guillemets«."""
+    """Return about `width` characters of the text around its first marked range, with the ranges in »guillemets«."""
     parts, end = [], 0
     for start, stop in marks:
         parts += [visible(text[end:start]), "»", visible(text[start:stop]), "«"]

@@ -1,7 +1,7 @@
 """Copy the rows of a file with added or replaced values, while every other byte stays unchanged.
 
-The bytes are decoded with a codec that maps each byte to one character (in UTF-16 and UTF-32, each code unit). Bytes
-that are invalid in the file's encoding therefore come out unchanged.
+The bytes are decoded with a codec that maps each byte to one character. In UTF-16 and UTF-32, each code unit becomes
+one character. Bytes that are invalid in the file's encoding therefore remain unchanged.
 """
 
 import codecs
@@ -24,7 +24,7 @@ JSON_SPACE = " \t\r\n"
 
 
 class Script(NamedTuple):
-    """The codec that maps a file's bytes to text and back, and the byte-order mark as such text."""
+    """The codec that maps a file's bytes to text and back, and the decoded byte-order mark."""
 
     encoding: str  # The encoding in which the file is written.
     codec: str  # The codec that decodes the file's bytes and encodes the output.
@@ -32,7 +32,10 @@ class Script(NamedTuple):
     mark: str = ""
 
     def lines(self, opened: OpenFile, label: str) -> Iterator[str]:
-        """Yield the lines after the byte-order mark, including line ends, divided as in reading for scores."""
+        """Yield the lines after the byte-order mark, including line ends.
+
+        They are divided as in reading for scoring.
+        """
         reader = io.TextIOWrapper(opened, self.codec, self.errors, newline="")
         try:
             reader.read(len(self.mark))
@@ -59,7 +62,7 @@ def script_of(file: InputFile, head: bytes) -> Script:
     Raise CorpusError if line ends in the file's encoding differ from those in ASCII.
     """
     mark = next((mark for mark in BYTE_ORDER_MARKS if head.startswith(mark)), b"")
-    # Two joined files may leave two marks, both of which the reader skips.
+    # If files were joined, two marks may stand at the beginning. The reader skips both of them.
     count = 2 if mark and head.startswith(mark * 2) else 1
     wide = re.fullmatch(r"utf-(?:16|32)(?:-[lb]e)?", codecs.lookup(file.encoding).name)
     if wide:
@@ -80,7 +83,7 @@ def with_members(line: str, members: Mapping[str, str]) -> str:
     The values of `members` are JSON.
     """
     added = dict(members)
-    # If the line contains neither the names nor a \u escape, the object cannot have these members.
+    # A line without the names and without a \u escape has none of the members.
     if any(name in line for name in members) or "\\u" in line:
         parts, end = [], 0
         for name, start, stop in member_values(line):

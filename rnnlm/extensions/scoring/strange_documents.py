@@ -1,8 +1,8 @@
 """Find the strangest documents of a scoring, by the loss of their wording and by the size of their numbers.
 
-To a model, a number is a few tokens, which hardly express its size. Numbers are therefore compared separately from the
-wording. Both kinds of deviation are measured in median absolute deviations (Hampel 1974), so that they can be ranked in
-one list.
+For a model, a number is a few tokens that say little about its size. Numbers are therefore compared separately from the
+wording. The deviations of wording and numbers are measured in median absolute deviations (Hampel 1974), so that they
+can be ranked in one list.
 """
 
 from functools import lru_cache
@@ -19,9 +19,9 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import statement
 from rnnlm.tokenizers.text_tokenizer import WORD, load_tokenizer
 
-SAMPLED_DOCUMENTS = 100_000  # The usual sizes of numbers are computed from about this many documents.
-LEAST_DEVIATIONS = 3.0  # Documents with smaller deviations are never listed.
-MARKED_SHARE = 0.5  # Tokens with more than this fraction of the highest token loss are marked.
+SAMPLED_DOCUMENTS = 100_000  # The approximate number of documents from which the usual sizes of numbers are computed.
+LEAST_DEVIATIONS = 3.0  # The smallest deviation, in median absolute deviations, of a listed document.
+MARKED_SHARE = 0.5  # The tokens whose loss exceeds this fraction of the highest token loss are marked.
 
 
 class UnusualNumber(Record):
@@ -40,10 +40,10 @@ class StrangeDocument(Record):
     id: str | None
     text: str
     bits_per_byte: float
-    deviations: float  # The deviation of the bits per byte, or of the number.
-    documents: int  # The number of documents that are strange in this way.
-    number: UnusualNumber | None  # The field is None if the wording of the document is strange rather than a number.
-    # Ranges (start, end) in the text, in order: those of the number, or of the words with the highest loss.
+    deviations: float  # The deviation of the bits per byte or of the number, in median absolute deviations.
+    documents: int  # The number of documents that are strange in the same way as this one.
+    number: UnusualNumber | None  # The unusual number, or None if the wording of the document is strange.
+    # Ranges (start, end) in the text, in order: the range of the number, or those of the words with the highest loss.
     marks: tuple[tuple[int, int], ...]
 
 
@@ -65,7 +65,7 @@ def find_strange_documents(scoring: ScoringRecord, count: int) -> tuple[StrangeD
 
 def strange_document(row: dict[str, Any], model_folder: Path) -> StrangeDocument:
     number, surprising = row.pop("number"), row.pop("surprising")
-    text = with_line_end(row.pop("text")).removesuffix("\n")  # The text as the model reads it.
+    text = with_line_end(row.pop("text")).removesuffix("\n")  # The text in the form in which the model reads it.
     if number is None:
         return StrangeDocument(**row, text=text, number=None, marks=surprising_marks(text, surprising, model_folder))
     start = number_start(text, number["place"], number["number"])

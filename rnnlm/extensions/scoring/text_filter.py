@@ -1,7 +1,8 @@
 """Keep or drop documents by their scores, and write them with the same file names, formats and columns.
 
-The scores are those of `rnnlm score`, in NAME.scores.parquet next to the output folder NAME. They are reused, so that
-another threshold takes seconds and an interrupted filter continues from there. Each output file is written atomically.
+The scores are computed as by `rnnlm score` and stored in NAME.scores.parquet next to the output folder NAME. They are
+reused, so a new threshold takes only seconds, and an interrupted filter continues. Each output file is written
+atomically.
 """
 
 import math
@@ -34,7 +35,7 @@ from rnnlm.storage.records import Record
 from rnnlm.storage.sql_statements import literal, statement
 
 HISTOGRAM_BINS = 40
-EXAMPLES_A_SIDE = 10  # The report shows this many examples on each side of the threshold.
+EXAMPLES_A_SIDE = 10  # The number of examples in the report on each side of the threshold.
 NOTHING_TO_SCORE = "nothing to score"
 VERDICTS_AT_ONCE = 10_000
 NO_VERDICTS: tuple[str, Iterator[Verdict]] = ("", iter(()))
@@ -44,7 +45,7 @@ class FilterRecord(Record):
     """The result of a filter."""
 
     scoring: ScoringRecord
-    output: Path | None = None  # The path is None if there was nothing to filter.
+    output: Path | None = None  # The output folder, or None if there was nothing to filter.
     dropped: Path | None = None
     rules: tuple[str, ...] = ()  # SQL conditions, all of which hold for a kept document.
     counts: TableRows = []  # The rows have the columns reason (None for kept documents), documents and bytes.
@@ -63,10 +64,10 @@ def scoring_of(config: FilterConfig) -> ScoringConfig:
 
 
 def check_filter(config: FilterConfig) -> None:
-    """Raise an error for a wrong configuration, before hours of scoring.
+    """Raise an error for a wrong configuration, so that filtering does not fail after hours of scoring.
 
-    Raise ConfigError if the condition is not valid SQL, if an output folder is that of the input, or if a JSON file
-    contains a list.
+    Raise ConfigError if the condition is not valid SQL, if an output folder is the folder of the input, or if a JSON
+    file contains a list.
     """
     empty = SCORES_SCHEMA.empty_table()
     if config.keep is not None:
@@ -89,7 +90,7 @@ def check_filter(config: FilterConfig) -> None:
 
 
 def has_an_object_per_line(file: InputFile) -> bool:
-    """Return True if the first line that is not blank is a JSON object, or if there is none."""
+    """Return True if the first line that is not blank is a JSON object, or if all lines are blank."""
     with file_reader(file) as reader:
         lines = single_lines(without_long_lines(reader.pieces_of_file(reader.files[0]), file.label, *JSON_ADVICE))
         line = next((line for line in lines if not line.isspace()), "{}")
@@ -100,7 +101,7 @@ def has_an_object_per_line(file: InputFile) -> bool:
 
 
 def output_folders(config: FilterConfig, files: Sequence[InputFile]) -> tuple[OutputFolder, OutputFolder | None]:
-    """Return the folder of the kept and the folder of the dropped documents."""
+    """Return the folder of the kept documents, and the folder of the dropped documents or None."""
     dropped = output_folder(config.dropped, files, "--dropped") if config.dropped else None
     return output_folder(config.output, files, "--output"), dropped
 
@@ -132,7 +133,7 @@ def filter_texts(home: Home, config: FilterConfig, scoring: ScoringRecord) -> Fi
             if source == file.label:
                 filter_file(file, config, verdicts, kept, dropped)
                 source, verdicts = next(by_source, NO_VERDICTS)
-            else:  # The file has no document.
+            else:  # The file has no documents, so it has no verdicts.
                 filter_file(file, config, iter(()), kept, dropped)
     folder = work_folder(home, scoring.key)
     home.make(folder)
@@ -190,7 +191,7 @@ def count_bins(connection: duckdb.DuckDBPyConnection) -> TableRows:
 
 
 def draw_decisions(bins: TableRows, picture: Path) -> None:
-    """Plot a histogram of the bits per byte. The first and the last bin include all values beyond them."""
+    """Plot a histogram of the bits per byte. The first bin includes all lower values, and the last all higher ones."""
     figure, (axes,) = new_figure((8, 3.6))
     if bins:
         width = bins[1]["low"] - bins[0]["low"]

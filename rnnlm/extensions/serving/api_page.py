@@ -7,10 +7,10 @@ from typing import Any
 
 from rnnlm.display.templates import render
 
-# The shell replaces the variable in the example command with the token.
+# The shell replaces this environment variable in the example commands with the token.
 TOKEN_HEADER = "Authorization: Bearer $RNNLM_SERVE_TOKEN"
 JSON_HEADER = "Content-Type: application/json"
-BOUND_WORDS = {  # The page shows these words for keywords of a JSON schema.
+BOUND_WORDS = {  # The words in which the page shows the keywords of a JSON schema.
     "minimum": "at least",
     "exclusiveMinimum": "more than",
     "maximum": "at most",

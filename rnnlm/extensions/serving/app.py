@@ -60,8 +60,8 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-CLIENT_CLOSED = 499  # This status is not standard. nginx logs it if a client has closed the connection.
-# These paths need no token, because they reveal no text.
+CLIENT_CLOSED = 499  # The non-standard status that nginx logs if a client has closed the connection.
+# Paths that can be requested without a token, because they reveal no text.
 PAGES = frozenset(("/", "/serve.js", "/docs", "/openapi.json", "/health", "/ready"))
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "invalid JSON, or a Host header that is not this service's"},
@@ -71,7 +71,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "body too large"},
     503: {"model": Problem, "description": "too busy; retry after Retry-After seconds"},
 }
-# The OpenAPI document contains these example requests with their titles. The API page shows them as commands.
+# Example requests with their titles. The OpenAPI document contains them, and the API page shows them as commands.
 GENERATE_EXAMPLES: dict[str, Any] = {
     "a text": {"value": {"prompt": "the", "maximum_tokens": 20, "temperature": 0.8, "seed": 1}},
     "token by token": {"value": {"prompt": "the", "stream": True}},
@@ -102,7 +102,8 @@ def build_app(service: Service) -> FastAPI:
         title="rnnlm",
         description="Continue, score and explain text with a recurrent language model.",
         version=importlib.metadata.version("rnnlm"),
-        # FastAPI's own pages are disabled, because they load scripts from a CDN. The service's page also works offline.
+        # FastAPI's own API pages are disabled, because they load scripts from a CDN. The service's API page works
+        # offline.
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
@@ -114,7 +115,8 @@ def build_app(service: Service) -> FastAPI:
     add_information_routes(app, service, metrics)
     app.add_exception_handler(RequestValidationError, refused)
     app.add_exception_handler(BusyError, busy)
-    app.add_exception_handler(StarletteHTTPException, not_served)  # This also handles routes that do not exist.
+    # StarletteHTTPException is also raised for routes that do not exist.
+    app.add_exception_handler(StarletteHTTPException, not_served)
     app.add_exception_handler(Exception, failed)
     # The middleware that is added last runs first.
     app.add_middleware(HeadAsGet)
@@ -122,7 +124,7 @@ def build_app(service: Service) -> FastAPI:
     if config.token:
         app.add_middleware(BearerToken, token=config.token.get_secret_value(), open_paths=PAGES)
     elif config.is_loopback:
-        # With a token this is not needed, because pages of other sites do not have the token.
+        # If a token is set, the origin need not be checked, because pages of other sites do not have the token.
         app.add_middleware(OwnOrigin)
     names = allowed_hosts(config.host, config.is_loopback)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
@@ -157,7 +159,10 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
     async def explain(
         request: Annotated[ExplainRequest, Body(openapi_examples=EXPLAIN_EXAMPLES)], client: Request
     ) -> Any:
-        """Explain a short text: what the model reads and predicts at each step, with state and probabilities."""
+        """Explain a short text.
+
+        For each step, return what the model reads and predicts, its state and its probabilities.
+        """
         return await while_connected(client, service.explain(request))
 
     @app.post("/v1/completions", response_model=Completion, responses=PROBLEMS | STREAMED | {404: {"model": Problem}})
@@ -184,7 +189,7 @@ def add_model_routes(app: FastAPI, service: Service) -> None:
 
 
 async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel]) -> Response:
-    """Return the answer, and cancel the work as soon as the client disconnects."""
+    """Return the answer that `work` computes. Cancel `work` as soon as the client disconnects."""
     task, gone = asyncio.create_task(work), asyncio.create_task(disconnected(client))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -192,7 +197,7 @@ async def while_connected(client: Request, work: Coroutine[Any, Any, BaseModel])
             # Serialize directly, because FastAPI would first validate the message again, field by field.
             text = await asyncio.to_thread(task.result().model_dump_json)
             return Response(text, media_type="application/json")
-        return Response(status_code=CLIENT_CLOSED)  # The client is gone, so only the metrics see this response.
+        return Response(status_code=CLIENT_CLOSED)  # The client is gone, so the response only counts in the metrics.
     finally:
         for each in (task, gone):
             each.cancel()
@@ -206,7 +211,7 @@ async def disconnected(client: Request) -> None:
 
 
 async def events(parts: AsyncGenerator[BaseModel, None], end: str = "") -> AsyncIterator[str]:
-    """Yield a server-sent event `data: {…}` for each part. An error in between is sent as a Problem."""
+    """Yield a server-sent event `data: {…}` for each part. An error while sending becomes an event with a Problem."""
     try:
         async with contextlib.aclosing(parts):
             async for part in parts:
@@ -224,12 +229,12 @@ def add_information_routes(app: FastAPI, service: Service, metrics: Metrics) -> 
 
     @app.get("/health")
     async def health() -> Health:
-        """Return that the process is alive."""
+        """Answer that the process is alive."""
         return Health()
 
     @app.get("/ready", responses={503: PROBLEMS[503]})
     async def ready() -> Readiness:
-        """Return whether the service can answer, and with which model."""
+        """Answer if the service is ready, and with which model."""
         if not service.batcher.is_alive:
             raise HTTPException(503, "the batcher has stopped")
         current, reloader = service.current, service.reloader
@@ -274,7 +279,7 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 def field_of(place: tuple[int | str, ...]) -> int | str:
-    """Return the field of the body in which a problem is, or else the last part of the problem's location."""
+    """Return the field of the body that has the problem, or else the last part of the problem's location."""
     return place[1] if place[0] == "body" and len(place) > 1 and isinstance(place[1], str) else place[-1]
 
 
@@ -299,5 +304,5 @@ def problem(
     if request.url.path.startswith("/v1/"):
         kind = "invalid_request_error" if status < 500 else "server_error"
         body["error"] = {"message": message, "type": kind, "param": None, "code": None}
-    # The JSON is ASCII, because the name of an unknown field may have an unpaired surrogate, which UTF-8 cannot encode.
+    # The JSON is pure ASCII. The name of an unknown field may have an unpaired surrogate, which UTF-8 cannot encode.
     return Response(json.dumps(body), status_code=status, headers=headers, media_type="application/json")

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from rnnlm.config import Seed, Temperature, TopP
 from rnnlm.extensions.serving.messages import MAXIMUM_PROMPT, MAXIMUM_TOKENS
 
-MAXIMUM_CHOICES = 128  # One request may ask for at most this many choices.
+MAXIMUM_CHOICES = 128  # The largest number of choices that a request may ask for.
 
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MAXIMUM_PROMPT)]
 TextPrompt = Annotated[str, Field(max_length=MAXIMUM_PROMPT)]

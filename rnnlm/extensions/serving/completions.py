@@ -1,8 +1,8 @@
 """OpenAI's completions API, as far as it applies to a language model without instructions.
 
-Existing clients work with `base_url=http://…/v1`. Prompts are texts or lists of token ids. `echo` together with
-`logprobs` scores them. Fields of the API that this service does not support are ignored, unless they would change the
-text.
+Existing clients work with `base_url=http://…/v1`. Prompts are texts or lists of token ids. With `echo` and `logprobs`,
+the answer includes the log-probabilities of the prompt's tokens. Fields of the API that this service does not support
+are ignored, unless they would change the text.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ def check_served(loaded: LoadedModel, name: str) -> None:
 
 
 class ChoiceWriter:
-    """A writer of one choice, which consists of the echoed prompt and the model's text up to a stop string."""
+    """A writer of one choice: the prompt if `echo` is set, and the model's text up to a stop string."""
 
     def __init__(
         self, service: Service, loaded: LoadedModel, request: CompletionRequest, prompt: str | list[int], index: int
@@ -129,7 +129,7 @@ class ChoiceWriter:
             self.stream = service.generate(wanted, self.prompt_ids, loaded)
 
     async def parts(self) -> AsyncGenerator[Choice, None]:
-        """Yield the choice in parts. The last part has the finish reason."""
+        """Yield the choice in parts. The last part says why the text ended."""
         if self.request.echo:
             yield Choice(index=self.index, text=self.prompt, logprobs=await self.prompt_logprobs())
         if self.stream is None:
@@ -238,7 +238,7 @@ def empty_completion(made: list[ChoiceWriter]) -> Completion:
 
 
 async def complete(made: list[ChoiceWriter]) -> Completion:
-    """Return the whole answer. If this is cancelled, the prompts are removed from the batch."""
+    """Return the whole answer. If this coroutine is cancelled, the prompts are removed from the batch."""
     tasks = [asyncio.create_task(whole_choice(writer)) for writer in made]
     try:
         choices = await asyncio.gather(*tasks)
@@ -264,7 +264,7 @@ async def whole_choice(writer: ChoiceWriter) -> Choice:
 
 
 async def completion_events(made: list[ChoiceWriter]) -> AsyncGenerator[Completion, None]:
-    """Yield a Completion for each part of each choice and, if requested, a last one with the usage."""
+    """Yield a Completion for each part of each choice and, if requested, a last Completion with the usage."""
     completion = empty_completion(made)
     try:
         for writer in made:

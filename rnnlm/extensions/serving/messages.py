@@ -6,15 +6,15 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 
 from rnnlm.config import LOWEST_TEMPERATURE, GenerationConfig, Seed, Temperature, TopK, TopP
 
-MAXIMUM_PROMPT = 20_000  # A prompt may have at most this many characters.
-MAXIMUM_TEXT = 100_000  # All texts of a request together may have at most this many characters.
-# A request may have at most this many texts. Even short texts need an answer each, so a limit of characters is not
-# enough.
+MAXIMUM_PROMPT = 20_000  # The largest number of characters in a prompt.
+MAXIMUM_TEXT = 100_000  # The largest number of characters in all texts of a request together.
+# The largest number of texts in a request. A limit of characters alone would allow very many short texts, each of which
+# needs an answer.
 MAXIMUM_TEXTS = 1_000
-# A text to explain may have at most this many characters. The limit is low, because each step has a long answer.
+# The largest number of characters in a text to explain. It is low, because each step has a long answer.
 MAXIMUM_EXPLAINED = 500
-UNITS_SHOWN = 64  # An explanation contains at most this many units of the state.
-MAXIMUM_TOKENS = 2_000  # At most this many tokens are generated for one prompt.
+UNITS_SHOWN = 64  # The largest number of units of the state that an explanation shows.
+MAXIMUM_TOKENS = 2_000  # The largest number of tokens that are generated for one prompt.
 SAMPLING_DEFAULTS = GenerationConfig()
 
 Alternatives = Annotated[int, Field(ge=0, le=10, description="number of most probable tokens to list with each token")]
@@ -26,7 +26,10 @@ class Message(BaseModel):
 
 
 class GenerateRequest(Message):
-    """A prompt to continue. The same request gives the same text, independent of other requests."""
+    """A prompt to continue.
+
+    The same request always gives the same text, even if other requests run at the same time.
+    """
 
     prompt: str = Field(
         "", max_length=MAXIMUM_PROMPT, description="the text to continue; if it is empty, a new sequence is started"
@@ -46,9 +49,9 @@ class GenerateRequest(Message):
 
 
 def text_form(value: Any) -> str:
-    """Return the tag of a single text or a list.
+    """Return the tag that says if `value` is a single text or a list.
 
-    With a tag, a validation error names the wrong item of a list, and does not also report that the value is not a
+    With tags, a validation error names the wrong item of a list, and does not also complain that the list is not a
     single text.
     """
     return "list" if isinstance(value, list) else "text"
@@ -106,7 +109,8 @@ class Token(Message):
     )
 
 
-Finish = Literal["end", "length", "time"]  # The reasons are <eos>, maximum_tokens, and the service's time limit.
+# The reason why the text ended: <eos>, maximum_tokens, or the service's time limit.
+Finish = Literal["end", "length", "time"]
 
 
 class Span(Message):
@@ -156,9 +160,9 @@ class ScoredTexts(Message):
 
 
 class ExplainedToken(ScoredToken):
-    """A step in which the model reads the input and predicts the next token.
+    """A step of an explanation, in which the model reads one token and predicts the next.
 
-    The fields of Token are about the next token.
+    The fields inherited from Token describe the next token.
     """
 
     input_text: str = Field(description="the token that the model reads")
@@ -173,7 +177,7 @@ class ExplainedToken(ScoredToken):
 
 
 class Explained(TextSums):
-    """The scores of a whole text, as in Scored, and each step."""
+    """The scores of a whole text, as in Scored, and each step of its explanation."""
 
     hidden_size: int = Field(description="number of units of each layer's state")
     units: list[int] = Field(description=f"units shown of each layer's state; at most {UNITS_SHOWN} in all layers")

@@ -1,4 +1,4 @@
-"""Middleware in front of the routes, which checks allowed hosts and the bearer token."""
+"""Middleware in front of the routes, which checks the Host header and the bearer token."""
 
 import hmac
 
@@ -11,14 +11,14 @@ from rnnlm.runtime.own_origin import LOOPBACK_NAMES, problem
 def allowed_hosts(host: str, is_loopback: bool) -> list[str]:
     """Return the names that a request's Host header may have.
 
-    On a loopback address, only names of loopback are allowed, which prevents DNS rebinding. On a public address, any
-    name is allowed, because the token protects the service.
+    If the service listens on a loopback address, only loopback names are allowed, which prevents DNS rebinding. On a
+    public address, any name is allowed, because the token protects the service.
     """
     return [*LOOPBACK_NAMES, f"[{host}]" if ":" in host else host] if is_loopback else ["*"]
 
 
 class BearerToken:
-    """Middleware that answers 401 without `Authorization: Bearer TOKEN`, except on the open paths."""
+    """Middleware that answers requests without `Authorization: Bearer TOKEN` with 401, except on the open paths."""
 
     def __init__(self, app: ASGIApp, token: str, open_paths: frozenset[str]) -> None:
         self.app, self.token, self.open_paths = app, token.encode(), open_paths

@@ -1,7 +1,7 @@
 """Describe a served model by its corpus, size and test scores, with a prompt to try it.
 
-For a registered version, corpus and scores are in its tags. For a run, they are in its folder. This also holds for a
-registered version whose run is in this home.
+The corpus and scores of a registered version are in its tags. Those of a run are in the run's folder, which is also
+read for a registered version if its run is in this rnnlm home.
 """
 
 import math
@@ -52,7 +52,7 @@ def held_out_scores(run: Path) -> dict[str, Any]:
 
 
 def corpus_bytes(home: Home, provenance: dict[str, Any]) -> int | None:
-    """Return the size of the corpus, or None if it is not in this home."""
+    """Return the size of the corpus, or None if the corpus is not in this rnnlm home."""
     digest = provenance.get("corpus_digest")
     corpus = read_json(inside(home.corpora, digest[:16]) / "corpus.json") if isinstance(digest, str) else None
     return corpus.get("corpus_bytes") if isinstance(corpus, dict) else None

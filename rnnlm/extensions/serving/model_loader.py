@@ -1,4 +1,4 @@
-"""Load the model that a service answers with, from a folder or by a registry alias."""
+"""Load the model that a service serves, from a folder or by a registry alias."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,11 +18,11 @@ from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 from rnnlm.tracking.mlflow_store import is_empty
 
 
-@dataclass(frozen=True, eq=False)  # Two loaded models are equal only if they are the same object.
+@dataclass(frozen=True, eq=False)  # eq=False: two loaded models are equal only if they are the same object.
 class LoadedModel:
     """A loaded model, which never changes. A request keeps the model with which it started."""
 
-    label: str  # The name of the version, such as models:/NAME/3, or the folder.
+    label: str  # The name of the model's version, such as models:/NAME/3, or the model's folder.
     model: LanguageModel
     tokenizer: TextTokenizer
     cut: SequencesConfig  # How the training text was split into rows. Texts to score are split in the same way.

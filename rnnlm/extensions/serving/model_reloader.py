@@ -21,7 +21,7 @@ class ModelReloader:
         self.poll_seconds = poll_seconds
         self.current: LoadedModel = load_served_model(reference.home, reference.label())
         self.swaps = self.failures = 0
-        # The problem of the last checks. It must not contain paths, because /ready is public.
+        # The message of the last failed check, or None. It must not contain paths, because /ready is public.
         self.problem: str | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="rnnlm-reloader", daemon=True)
@@ -33,7 +33,7 @@ class ModelReloader:
 
     @property
     def is_alive(self) -> bool:
-        """False if the thread should be watching the alias but is not running any more."""
+        """False if the thread that watches the alias has ended unexpectedly."""
         return self.reference.folder is not None or self._thread.is_alive()
 
     def stop(self) -> None:
@@ -43,13 +43,13 @@ class ModelReloader:
             self._thread.join(timeout=5)
 
     def check(self) -> bool:
-        """Load the model that the alias names, if it has changed, and return True in that case."""
+        """Load the model that the alias names if it is another one than before. Return True in that case."""
         label = self.reference.label()
         if label == self.current.label:
             return False
         new = load_served_model(self.reference.home, label)
         logger.warning("serving %s instead of %s", label, self.current.label)
-        self.current = new  # This is a single assignment, so no request sees a partial change.
+        self.current = new  # A single assignment, so each request sees either the old or the new model.
         self.swaps += 1
         return True
 

@@ -29,7 +29,7 @@ from rnnlm.generation.sampling import Sampling, text_sampling
 from rnnlm.tokenizers.text_tokenizer import UNK, TextTokenizer
 
 AnswerT = TypeVar("AnswerT")
-Check = Callable[[], None]  # A function that is called regularly during the work, and ends it by raising an exception.
+Check = Callable[[], None]  # A function that long work calls regularly. It stops the work by raising an exception.
 
 
 class Service:
@@ -58,14 +58,14 @@ class Service:
         return await self.in_turn(lambda loaded, check: score_request(loaded, request, check), len(request.texts))
 
     async def explain(self, request: ExplainRequest) -> Explained:
-        """Explain a text. Raise BusyError under the conditions of in_turn()."""
+        """Explain a text step by step. Raise BusyError under the conditions of in_turn()."""
         return await self.in_turn(lambda loaded, check: explain_text(loaded, request, check))
 
     async def in_turn(self, work_on_text: Callable[[LoadedModel, Check], AnswerT], text_count: int = 1) -> AnswerT:
-        """Run work on one text, or one list of texts, at a time. It runs in a thread, so that prompts continue.
+        """Run `work_on_text` in a thread, so that prompts continue. Only one such call runs at a time.
 
-        Raise BusyError if waiting or working takes longer than maximum_seconds. If this is cancelled, the work leaves
-        the queue or stops before the next window or step of its text.
+        Raise BusyError if waiting or working takes longer than maximum_seconds. If this coroutine is cancelled, the
+        work leaves the queue or stops before the next window or step of its text.
         """
         loaded, seconds = self.current, self.config.maximum_seconds
         deadline = time.monotonic() + seconds
@@ -90,7 +90,7 @@ class Service:
         def ended(work: "asyncio.Future[AnswerT]") -> None:
             # Retrieve the exception, so that asyncio does not warn if no task awaits the work any more.
             work.exception()
-            # The lock is released only when the work has ended, because two texts would compete for the processor.
+            # The lock is released only when the work has ended. Otherwise two texts would compete for the processor.
             self._scoring.release()
 
         work = asyncio.get_running_loop().run_in_executor(None, work_on_text, loaded, check)
@@ -114,7 +114,7 @@ class Service:
 
 
 class GenerationStream:
-    """A submitted prompt as seen from the event loop, with the model that continues it."""
+    """A submitted prompt and the model that continues it, for use in the event loop."""
 
     def __init__(
         self, service: Service, request: GenerateRequest, prompt_ids: list[int] | None, loaded: LoadedModel
@@ -171,7 +171,7 @@ class GenerationStream:
             raise BusyError(f"not started within {self.maximum_seconds:g} s; retry later")
         yield Generated(
             model=self.loaded.label,
-            # The text is the same as the one that `rnnlm generate` prints.
+            # The text is the one that `rnnlm generate` prints for these tokens.
             text=self.loaded.tokenizer.decode(ids).strip(),
             finish=event,
             unknown_words=self.loaded.tokenizer.unknown_words(self.prompt),

@@ -19,7 +19,8 @@ from rnnlm.extensions.serving.model_loader import LoadedModel
 from rnnlm.generation.sampling import Continuation, Continuations, Sampling, new_continuation
 
 logger = logging.getLogger(__name__)
-# This must be a multiple of 8, so that a prompt's text does not depend on the batch (see Continuations).
+# The number of rows in matrix products is a multiple of this number. It must be a multiple of 8, so that a prompt's
+# text does not depend on the batch (see Continuations).
 ROWS_IN_PRODUCTS = 8
 
 
@@ -33,7 +34,7 @@ class SampledToken:
 
 
 class BusyError(Exception):
-    """The exception that is raised if the queue is full, the time is over, or the service is shutting down."""
+    """The exception that is raised if the queue is full, the time limit is reached, or the service is shutting down."""
 
 
 class GenerationJob:
@@ -45,15 +46,15 @@ class GenerationJob:
     def __init__(
         self,
         loaded: LoadedModel,
-        prompt_ids: list[int],  # The ids begin with <bos>.
+        prompt_ids: list[int],  # The token ids of the prompt, beginning with <bos>.
         sampling: Sampling,
         alternatives: int,
-        deadline: float,  # The deadline is a time of time.monotonic.
+        deadline: float,  # When the job must be over, as a time of time.monotonic.
         on_event: Callable[[SampledToken | Finish | Exception], None],
     ) -> None:
         self.loaded, self.alternatives, self.deadline, self.on_event = loaded, alternatives, deadline, on_event
         self.continuation = new_continuation(prompt_ids, sampling, self.on_token)
-        self.over = False  # Set when the client has left, or when the batcher has ended the job.
+        self.over = False  # True once the client has left or the batcher has ended the job.
 
     def on_token(self, continuation: Continuation, logits: Tensor) -> None:
         """Report the new token, and the end of the text if the token is the last one."""
@@ -80,7 +81,7 @@ class Batcher:
         self.waiting: deque[GenerationJob] = deque()
         self.running: list[GenerationJob] = []
         self.steps = self.tokens = 0  # The number of model calls that sampled tokens, and the number of sampled tokens.
-        # The prompts are grouped by model. After a reload, two models are in use for a while.
+        # The prompts by model. After a reload, the old and the new model are in use for a while.
         self._batches: dict[LoadedModel, Continuations] = {}
         self._closed = False
         self._changed = threading.Condition()
@@ -132,7 +133,7 @@ class Batcher:
         for job in (*self.waiting, *self.running):
             if not job.over and now >= job.deadline:
                 job.end("time")
-            if job.over:  # The flag is read only once. If the client leaves later, the next sweep removes the job.
+            if job.over:  # The flag is read only here. If the client leaves later, the next sweep removes the job.
                 job.continuation.done = True
         for continuations in self._batches.values():
             continuations.remove_done()
@@ -142,7 +143,7 @@ class Batcher:
         self._batches = {loaded: batch for loaded, batch in self._batches.items() if loaded in used}
 
     def _step(self) -> None:
-        """Sample a token for each prompt that is read completely, and read a part of one other prompt."""
+        """Sample a token for each prompt that was read completely, and read a part of one other prompt."""
         for loaded, continuations in self._batches.items():
             if continuations.running:
                 jobs = [job for job in self.running if job.loaded is loaded and not job.continuation.unread]

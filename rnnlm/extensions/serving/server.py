@@ -20,8 +20,8 @@ from rnnlm.storage.home import Home
 def serve_model(home: Home, wanted: str | None, config: ServingConfig, announce: Callable[[str, str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, and then finish running requests.
 
-    announce(address, model) is called as soon as the service listens. Raise ConfigError if the address is not
-    available, and ModelError or TrackingError if the model is not.
+    announce(address, model) is called as soon as the service listens. Raise ConfigError if the address is in use, and
+    ModelError or TrackingError if the model cannot be loaded.
     """
     service = Service(resolve_reference(home, wanted), config)
     with bound_socket(config) as listener, signals_ignored():
@@ -31,18 +31,18 @@ def serve_model(home: Home, wanted: str | None, config: ServingConfig, announce:
 
 
 def uvicorn_server(service: Service) -> uvicorn.Server:
-    """Return a server for a socket that already listens."""
+    """Return a uvicorn server that is to serve on a socket which already listens."""
     config = service.config
     protocol: Any = functools.partial(HeaderDeadlineProtocol, config.maximum_header_seconds)
     return uvicorn.Server(
         uvicorn.Config(
             build_app(service),
             http=protocol,
-            log_config=None,  # The logging of this process is not changed.
+            log_config=None,  # uvicorn must not change the logging of this process.
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            # When this limit is reached, further connections get status 503.
+            # The number of connections at which further ones get status 503.
             limit_concurrency=config.maximum_connections,
             timeout_graceful_shutdown=config.drain_seconds,
         )
@@ -71,7 +71,7 @@ class HeaderDeadlineProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self.wait_for_headers()
-        super().on_response_complete()  # This may begin the next request if it has been received already.
+        super().on_response_complete()  # May begin the next request, if it has been received already.
         self.stop_if_headers_are_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -93,7 +93,7 @@ class HeaderDeadlineProtocol(H11Protocol):
 
 @contextlib.contextmanager
 def signals_ignored() -> Iterator[None]:
-    """Ignore the signal that uvicorn raises again after it has shut down, because nothing is left to stop."""
+    """Ignore the signal that uvicorn raises again after its shutdown, because the process ends anyway."""
     before = {name: signal.signal(name, lambda *_: None) for name in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield

@@ -1,6 +1,6 @@
 """Options of `rnnlm serve`, and the socket on which it listens. Limits of a single request are in messages.py.
 
-This module does not import torch, so that an occupied port is reported at once.
+This module does not import torch, so that an address in use is reported at once.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ class ServingConfig(Section):
 
 @contextlib.contextmanager
 def bound_socket(config: ServingConfig) -> Iterator[socket.socket]:
-    """Yield a listening socket. Raise ConfigError if the address is not available."""
+    """Yield a listening socket. Raise ConfigError if the address is in use or not allowed."""
     try:
         family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
         listener = socket.create_server((config.host, config.port), family=family, backlog=1_024)

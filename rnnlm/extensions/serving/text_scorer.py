@@ -46,7 +46,7 @@ def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageMo
     """
     checked = copy.copy(model)
     if isinstance(checked, Ensemble):
-        # average() is not used here, because it would change modules that the copy shares with the model.
+        # The copy shares modules with the model, and average() would change them.
         checked.averaged = [interruptible(network, check) for network in model.networks]
         return checked
 
@@ -61,7 +61,7 @@ def interruptible(model: LanguageModel, check: Callable[[], None]) -> LanguageMo
 def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[], None]) -> Scored | ScoredTexts:
     """Score the text, or each text of the list.
 
-    `check` is called between the windows of a text. Its exceptions are raised again, a BusyError with the index of the
+    `check` is called between the windows of a text. Its exceptions are passed on, a BusyError with the index of the
     text.
     """
     if isinstance(request.text, str):
@@ -75,7 +75,7 @@ def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[]
         except BusyError as error:
             raise BusyError(f"text {index} of {len(request.text)}: {error}") from error
         except Exception as error:
-            # The index is for the log. The client gets no details.
+            # The index appears in the log, but not in the answer to the client.
             error.add_note(f"text {index} of {len(request.text)}")
             raise
     return ScoredTexts(texts=scores)
@@ -84,9 +84,9 @@ def score_request(loaded: LoadedModel, request: ScoreRequest, check: Callable[[]
 def score_text(
     loaded: LoadedModel, text: str, alternatives: int = 0, check: Callable[[], None] | None = None
 ) -> Scored:
-    """Score a text as document_losses() does, with the position and the alternatives of each token.
+    """Score a text as document_losses() does, and add the position and the alternatives of each token.
 
-    `check` is called between the windows of the text, and its exceptions are raised again.
+    `check` is called between the windows of the text, and its exceptions are passed on.
     """
     if check is not None:
         loaded = replace(loaded, model=interruptible(loaded.model, check))
@@ -133,7 +133,7 @@ def named_alternatives(loaded: LoadedModel, top: TopTokens) -> list[Alternative]
 class Prediction(NamedTuple):
     """The model's prediction for one token of the text."""
 
-    nll_nats: float  # The loss of the token that is in the text.
+    nll_nats: float  # The loss of the text's token.
     top: TopTokens
 
 
@@ -172,7 +172,7 @@ class ScoredId(NamedTuple):
 
 @torch.inference_mode()
 def score_ids(loaded: LoadedModel, token_ids: list[int], count: int, check: Callable[[], None]) -> list[ScoredId]:
-    """Score token ids as one row after `<bos>`. `check` is explained in score_text()."""
+    """Score token ids as one row after `<bos>`. See score_text() for `check`."""
     loaded = replace(loaded, model=interruptible(loaded.model, check))
     scores: list[ScoredId] = []
     expected = iter(token_ids)
@@ -186,11 +186,11 @@ def score_ids(loaded: LoadedModel, token_ids: list[int], count: int, check: Call
 
 
 def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[], None] | None = None) -> Explained:
-    """Explain a text. `check` is called before each step, and an exception of it ends the work."""
+    """Explain a text step by step. `check` is called before each step, and may end the work by raising an exception."""
     explanation = explain(loaded.model, loaded.tokenizer, loaded.cut, request.text, request.alternatives, check)
     _, layers, hidden_size = explanation.states.shape
     units = shown_units(layers, hidden_size)
-    # Rounded float32 numbers would have many decimals in JSON.
+    # Rounded as float64, because rounded float32 numbers would have many decimals in JSON.
     states = explanation.states[:, :, units].astype(np.float64).round(STATE_DECIMALS)
     return Explained(
         **sums_of_text(loaded, explanation.loss),
@@ -218,6 +218,6 @@ def explain_text(loaded: LoadedModel, request: ExplainRequest, check: Callable[[
 
 
 def shown_units(layers: int, hidden_size: int) -> list[int]:
-    """Return evenly spaced units, which are the same for each layer."""
+    """Return the indices of evenly spaced units of the state. They are the same for each layer."""
     count = min(hidden_size, max(1, UNITS_SHOWN // layers))
     return [int(unit) for unit in np.linspace(0, hidden_size - 1, count).round()]

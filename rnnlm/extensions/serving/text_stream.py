@@ -1,10 +1,10 @@
-"""Decode a stream of tokens incrementally to the text that each token adds."""
+"""Decode a stream of tokens incrementally. Each token gives the text that it adds."""
 
 from collections.abc import Sequence
 
 from rnnlm.tokenizers.text_tokenizer import NEVER_FROM_TEXT, TextTokenizer
 
-PROMPT_TOKENS = 8  # The number of tokens at the end of the prompt that are kept as context.
+PROMPT_TOKENS = 8  # The number of tokens at the end of the prompt that are decoded together with the first new token.
 INCOMPLETE_CHARACTER = "\ufffd"  # The character that decoders return for bytes of an incomplete character.
 
 
@@ -12,21 +12,21 @@ class IncrementalDecoder:
     """An incremental decoder of token ids.
 
     The concatenated results of add() are the decoded ids without the prompt's text and without an incomplete character
-    at the end. A token cannot be decoded alone, because a word has a space before it unless it comes first, and a byte
-    may be only a part of a character. Each token is therefore decoded together with the one before it, and an
-    incomplete character is held back.
+    at the end. A token cannot be decoded alone: a word has a space before it unless it comes first, and a byte may be
+    only a part of a character. Each token is therefore decoded together with the previous token, and an incomplete
+    character is held back.
     """
 
     def __init__(self, tokenizer: TextTokenizer, prompt_ids: Sequence[int] = ()) -> None:
         """Begin a text. After a prompt, the first token also adds the space that separates it from the prompt."""
         self.tokenizer = tokenizer
         self.ids = list(prompt_ids[-PROMPT_TOKENS:])
-        self.context = 0  # Ids before this index are no longer needed.
-        self.written = len(self.ids)  # Ids before this index were already returned or belong to the prompt.
+        self.context = 0  # The index of the first id that is still decoded, as context.
+        self.written = len(self.ids)  # The number of ids whose text was returned or belongs to the prompt.
 
     def add(self, token_id: int) -> str:
         """Return the text that the token adds, or "" while its character is incomplete."""
-        # Special tokens have no text, and would replace the previous token as context.
+        # Special tokens have no text, and must not become the context of the next token.
         if token_id not in NEVER_FROM_TEXT:
             self.ids.append(token_id)
         before = self.tokenizer.decode(self.ids[self.context : self.written])

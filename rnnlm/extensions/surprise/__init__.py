@@ -1,7 +1,7 @@
 """Find where a model is surprised, by analysing the loss of every token of a split in SQL.
 
-token_loss_files writes the losses to Parquet files. surprise_measurement runs the queries of sql/surprise on them and
-stores the tables with a run. surprise_plots plots two of the tables.
+token_loss_files writes the losses to Parquet files. surprise_measurement runs the queries of sql/surprise on these
+files and stores the resulting tables with a run. surprise_plots plots two of the tables.
 """
 
 from rnnlm.extension_points import Extension

@@ -1,4 +1,7 @@
-"""Measure a run's surprise once. RUN/losses then has two Parquet files, the tables of sql/surprise and plots."""
+"""Measure where a run's model is surprised, once per run.
+
+RUN/losses then has two Parquet files with losses, the tables of the queries in sql/surprise, and plots.
+"""
 
 import shutil
 from pathlib import Path
@@ -23,17 +26,18 @@ from rnnlm.storage.stages import stage_key, write_once
 from rnnlm.tokenizers.text_tokenizer import load_tokenizer
 
 SPLIT: Split = "test"
-# At most about this many tokens are stored, which are 100 MB. Of a larger split, a random sample of whole sentences is
-# stored.
+# The approximate number of tokens that are stored at most, in about 100 MB. If the split is larger, a random sample of
+# its sentences is stored.
 STORED_TOKENS = 10_000_000
 SENTENCES_SHOWN = 10
-MINIMUM_TOKENS = 5  # The length of the shortest sentence that may be listed among the worst.
+MINIMUM_TOKENS = 5  # The smallest number of tokens in a sentence that is listed among the worst.
 
 
 class SurpriseTables(Record):
     """The tables, as lists of rows. The headers of the queries in sql/surprise explain their columns."""
 
-    share: float = 1.0  # The fraction of sentences that were analysed. Below 1, all tables are about a random sample.
+    # The fraction of sentences that were analysed. If it is below 1, all tables describe a random sample.
+    share: float = 1.0
     tokens: int
     nll_nats: float  # The sum of the losses of all tokens.
     perplexity: float
@@ -89,7 +93,7 @@ def surprise_of_run(
 
 
 def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
-    """Do the same as surprise_of_run() for a model's folder in a finished run, whose dataset must be in this home."""
+    """Do for a model's folder what surprise_of_run() does for a run. The dataset must be in this rnnlm home."""
     folder = model_folder.parent
     facts, config = read_json(folder / "run.json"), read_json(folder / "config.json")
     if not isinstance(facts, dict) or config is None:
@@ -108,7 +112,7 @@ def surprise_of_model(home: Home, model_folder: Path) -> Surprise:
 
 
 def query_surprise(folder: Path) -> SurpriseTables:
-    """Return all tables over the losses in `folder`."""
+    """Return the tables that the queries compute from the losses in `folder`."""
     of_tokens = {"tokens": literal(folder / TOKENS)}
     worst = {"sequences": literal(folder / SEQUENCES), "count": SENTENCES_SHOWN, "minimum_tokens": MINIMUM_TOKENS}
     spilled = folder / ".spilled"

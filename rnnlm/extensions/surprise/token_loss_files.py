@@ -16,7 +16,7 @@ from rnnlm.storage.records import Split
 from rnnlm.tokenizers.text_tokenizer import BOS, EOS, TextTokenizer
 
 TOKENS, SEQUENCES = "tokens.parquet", "sequences.parquet"
-TEXT_TOKENS = 512  # The text of a longer sentence is cut off, but its losses are complete.
+TEXT_TOKENS = 512  # The number of tokens after which the text of a sentence is cut off. Its losses are complete.
 # The table has one row per predicted token, in the order of the text.
 TOKENS_SCHEMA = pa.schema(
     [
@@ -38,7 +38,7 @@ SEQUENCES_SCHEMA = pa.schema(
         ("sequence_id", pa.int64()),  # The id of the row in shifted_sequences in which the sentence begins.
         ("tokens", pa.int64()),  # The number of predicted tokens, including <eos>.
         ("nll_nats", pa.float64()),  # The sum of the losses of the sentence's tokens.
-        ("perplexity", pa.float64()),  # The perplexity per token of the sentence.
+        ("perplexity", pa.float64()),  # The perplexity of the sentence per token.
         ("text", pa.string()),
     ]
 )
@@ -55,7 +55,7 @@ def write_token_losses(
     """Write tokens.parquet and sequences.parquet.
 
     `chunks` are arrays of TOKEN_LOSS, (tokens,) each, and `training_counts` has the shape (vocabulary,). If `share` is
-    below 1, about this fraction of the sentences is written. The sample is random, but always the same.
+    below 1, about this fraction of the sentences is written. The sample is random, but the same in every call.
     """
     first_sentence, draw = 0, np.random.default_rng(0)
     with (
@@ -96,11 +96,11 @@ def write_token_losses(
 
 
 def whole_sentences(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield the same tokens in chunks of whole sentences."""
+    """Yield the tokens of `chunks` in new chunks that consist of whole sentences."""
     waiting: list[np.ndarray] = []
     for chunk in chunks:
         starts = sentence_starts(chunk)
-        if len(starts):  # Otherwise the whole chunk is inside a long sentence.
+        if len(starts):  # If no sentence begins here, the whole chunk is inside a long sentence.
             complete = np.concatenate([*waiting, chunk[: starts[-1]]])
             if len(complete):
                 yield complete
@@ -111,5 +111,5 @@ def whole_sentences(chunks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def sentence_starts(losses: np.ndarray) -> np.ndarray:
-    """Return the indices of the tokens that begin a sentence, which follow `<bos>` or `<eos>`."""
+    """Return the indices of the tokens that begin a sentence, because they follow `<bos>` or `<eos>`."""
     return np.flatnonzero(np.isin(losses["previous_token_id"], (BOS, EOS)))

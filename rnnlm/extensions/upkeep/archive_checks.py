@@ -17,21 +17,21 @@ from rnnlm.storage.contained_paths import problem_of
 from rnnlm.tracking.stored_locations import LOCATIONS
 
 MLFLOW_DATABASE, PREFECT_DATABASE = "mlflow.db", "prefect/prefect.db"
-# These folders of a home are included by backup.py.
+# The folders of an rnnlm home that backup.py includes.
 FOLDERS = ("artifacts", "corpora", "datasets", "descriptions", "runs", "starts")
-LONGEST_PATH_BYTES = 4_095  # Linux allows paths of at most this length.
-HEADER_BYTES = 512  # tar writes a header of this size before each file.
+LONGEST_PATH_BYTES = 4_095  # The largest length of a path on Linux, in bytes.
+HEADER_BYTES = 512  # The size of the header that tar writes before each file.
 DIGEST = re.compile("[0-9a-f]{64}")
 MLFLOW_TRIGGER = re.compile(  # Matches the only trigger that MLflow creates.
     r"create trigger prevent_secrets_aad_mutation before update on secrets for each row when [\w.!= ]+ "
     r"begin select raise\(abort, '[\w ()=]+'\); end;?"
 )
 PREFECT_TABLES = ("flow", "flow_run", "deployment")
-DATABASE_SECONDS = 600  # One check may take at most this long. A malicious schema can make checks arbitrarily slow.
+DATABASE_SECONDS = 600  # The longest time of one check in seconds. A malicious schema can make checks arbitrarily slow.
 
 
 def check_manifest(manifest: Manifest, archive: Path, length: int) -> None:
-    """Raise HomeError if the manifest cannot come from a backup. `length` is the size of the archive in bytes."""
+    """Raise HomeError if the manifest cannot have been made by backup.py. `length` is the archive's size in bytes."""
     problem = problem_of_manifest(manifest, length)
     if problem is not None:
         raise HomeError(
@@ -82,7 +82,7 @@ def problem_of_name(name: str, manifest: Manifest) -> str | None:
 def check_database(database: Path, name: str) -> None:
     """Raise HomeError if a file is not a database of MLflow or Prefect, or has triggers that run code on writing.
 
-    `database` is a copy of the file, and `name` is its name in the archive.
+    `database` is an unpacked copy of the file, and `name` is the file's name in the archive.
     """
     with explained(name), closing(sqlite3.connect(f"{database.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
         bound_work(connection)

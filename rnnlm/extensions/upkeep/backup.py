@@ -1,7 +1,7 @@
-"""Back up a home while it is in use: registry, metrics, corpora, Prefect's database and files of registered versions.
+"""Back up an rnnlm home in use: registry, metrics, corpora, Prefect's database and files of registered versions.
 
-The databases are copied first, with SQLite's online backup. A file is complete before a database row names it, and is
-never changed afterwards. The files that are copied later are therefore consistent with the databases.
+The databases are copied first, with SQLite's online backup. A file is complete before a row of a database names it, and
+never changes afterwards. The files, which are copied later, are therefore consistent with the databases.
 """
 
 import os
@@ -44,7 +44,7 @@ class BackupRecord(Record):
     files: int
     bytes: int
     versions: tuple[str, ...]
-    damaged: tuple[str, ...]  # Damage that the home's files already had.
+    damaged: tuple[str, ...]  # Descriptions of damage that the home's files had before the backup.
     not_covered: tuple[str, ...]
     seconds: float
 
@@ -52,7 +52,7 @@ class BackupRecord(Record):
 def back_up(home: Home, folder: Path, own_prefect: str | None = None) -> BackupRecord:
     """Write a new archive to `folder` and verify it. Other archives in the folder are not touched.
 
-    `own_prefect` is the address of this home's own Prefect server, whose database is part of the backup. Raise
+    `own_prefect` is the address of the rnnlm home's own Prefect server, whose database is part of the backup. Raise
     HomeError if the folder is inside the home, or if the home has lost its registry.
     """
     start = time.time()
@@ -105,7 +105,7 @@ def check_source(home: Home, folder: Path) -> None:
 
 
 def databases(home: Home) -> Iterator[str]:
-    """Yield the paths of the databases in the home. Databases of a server are left to the server's own backups."""
+    """Yield the paths of the databases in the rnnlm home. A database server has to be backed up by its own means."""
     if is_embedded(home) and home.mlflow_database.exists():
         yield MLFLOW_DATABASE
     if (home.root / PREFECT_DATABASE).exists():
@@ -113,7 +113,7 @@ def databases(home: Home) -> Iterator[str]:
 
 
 def not_covered(home: Home, own_prefect: str | None = None) -> tuple[str, ...]:
-    """Return the stores that the backup lacks because they are not in the home."""
+    """Return the stores that the backup lacks because they are outside the rnnlm home."""
     found = []
     if not is_embedded(home):
         found.append(
@@ -139,7 +139,7 @@ def add_database(writer: ArchiveWriter, database: Path, name: str) -> str | None
                 closing(sqlite3.connect(snapshot)) as target,
             ):
                 source.backup(target)
-                # This mode gives a single file, without a log next to it.
+                # The journal mode `delete` gives a single file, without a write-ahead log next to it.
                 target.execute("pragma journal_mode = delete")
                 (found,) = target.execute("pragma quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
@@ -176,8 +176,9 @@ def add_files(writer: ArchiveWriter, home: Home, inventory: Inventory) -> list[s
 def chosen_files(home: Home, inventory: Inventory) -> Iterator[tuple[Path, str | None]]:
     """Yield the files to copy, each with its sha256 if a COMPLETE marker has it, else None.
 
-    These are the files of registered versions and their lineage, all corpora, and the artifacts of all MLflow runs. If
-    the registry is not in the home, they are all finished runs and what they need.
+    These are all corpora, the artifacts of all MLflow runs, and the files of registered versions with all items from
+    which the versions were made. If the registry is not in the rnnlm home, all finished runs and the items that they
+    need take the place of the versions.
     """
     chosen: dict[Key, str] = {}
     kinds = {"version", "corpus", "note", "mlflow-run"} | (set() if is_embedded(home) else {"run"})

@@ -1,8 +1,8 @@
-"""The file of a backup, a tar archive with a home's files and a manifest.
+"""The file of a backup, a tar archive with an rnnlm home's files and a manifest.
 
 Each archive is self-contained and written once. `tar -x` can unpack it too. The manifest has the position of every
-file, so that files after a damaged one can still be found. It is stored twice, and the last lines of the archive have
-its positions.
+file, so that files after a damaged one can still be found. The manifest is stored twice, and the last lines of the
+archive have the positions of both copies.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ SUFFIX = ".rnnlm-backup.tar"
 TRAILER = re.compile(rb"rnnlm-backup (\d{20}) (\d{20}) (\d{20}) ([0-9a-f]{64})\n")
 TRAILER_COPIES = 4
 READ_BYTES = 1 << 20
-LARGEST_MANIFEST_BYTES = 1 << 28  # A manifest of this size can describe a million files.
+LARGEST_MANIFEST_BYTES = 1 << 28  # The largest size of a manifest in bytes, which suffices for a million files.
 
 
 class DamagedFileError(HomeError):
@@ -39,18 +39,18 @@ class BackedUpFile(Record):
 
 class Manifest(Record):
     format: int
-    homes: tuple[Path, ...]  # The paths of the home, with which paths in the databases begin.
+    homes: tuple[Path, ...]  # The paths of the rnnlm home. The paths in its databases begin with one of them.
     made: str  # The time of the backup in ISO 8601, UTC.
     rnnlm: str  # The version of rnnlm that made the backup.
     versions: tuple[str, ...]  # The registered versions, such as NAME/3.
-    damaged: tuple[str, ...]  # The damage that the home's files already had when they were backed up.
-    files: dict[str, BackedUpFile]  # The files, with their paths in the home as keys.
+    damaged: tuple[str, ...]  # Descriptions of damage that the home's files had before the backup.
+    files: dict[str, BackedUpFile]  # The files by their paths in the rnnlm home.
 
 
 class HashingReader:
     """A reader that gives tarfile exactly `size` bytes and hashes them.
 
-    If the file has shrunk, it is padded with zeros.
+    If the file is shorter, zeros follow its bytes.
     """
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
@@ -75,7 +75,7 @@ class ArchiveWriter:
         self.files: dict[str, BackedUpFile] = {}
 
     def add(self, name: str, path: Path) -> BackedUpFile | None:
-        """Append a file. If it shrinks meanwhile, return None and do not list it in the manifest."""
+        """Append a file. If it shrinks while it is read, return None and do not list it in the manifest."""
         with path.open("rb") as source:
             size = path.stat().st_size
             reader = HashingReader(source, size)
@@ -150,7 +150,7 @@ def pieces_of(archive: Path, file: BackedUpFile) -> Iterator[bytes]:
                 left -= len(data)
                 digest.update(data)
                 yield data
-    except OSError as error:  # A block of the disk is bad. Other files may still be readable.
+    except OSError as error:  # A block of the disk is damaged. Other files may still be readable.
         raise DamagedFileError(f"{archive}: cannot be read ({error.strerror})") from error
     if digest.hexdigest() != file.sha256:
         raise DamagedFileError(f"{archive}: a file in it differs from its sha256")

@@ -1,4 +1,4 @@
-"""List everything in a home that can be kept or removed, with its size, last use, and what it needs."""
+"""List every item of an rnnlm home that can be kept or removed, with its size, its last use and the items it needs."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,11 +13,11 @@ from rnnlm.storage.stages import COMPLETE
 from rnnlm.training.history import STARTED, TRACKING
 
 DERIVED = ("tokenizer", "shards", "scores", "ngram", "probe", "comparison", "reference", "fetched", "download")
-# The kinds of items are in the order of their removal. An item is removed before the items that it needs, so that an
-# interruption leaves no item without them.
+# The kinds of items, in the order of their removal. An item is removed before the items that it needs, so that no
+# remaining item lacks one after an interruption.
 ITEM_KINDS = (
     "version",
-    "model",  # This kind has the files of a registered version, in artifacts/.
+    "model",  # The files of a registered version, in artifacts/.
     "run",
     "mlflow-run",
     "dataset",
@@ -25,8 +25,8 @@ ITEM_KINDS = (
     "start",  # For warm starts: copies of models, and decisions about the model with which a dataset's training begins.
     "note",
     "corpus",
-    *DERIVED,  # These items can be computed or downloaded again.
-    "leftover",  # These are files that a killed process has left.
+    *DERIVED,  # Items that can be computed or downloaded again.
+    "leftover",  # Files that a killed process has left.
     "lock",
 )
 NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
@@ -35,11 +35,11 @@ NOT_ITEMS = ("corpora/known", "corpora/downloads", "locks/flow-runs")
 class Inventory(Record):
     items: dict[Key, Item]
     versions: tuple[RegistryVersion, ...] = ()
-    pruned_runs: frozenset[str] = frozenset()  # The field is explained at StoredModels.
+    pruned_runs: frozenset[str] = frozenset()  # See StoredModels.pruned_runs.
 
 
 def take_inventory(home: Home) -> Inventory:
-    """List the items of a home.
+    """List the items of an rnnlm home.
 
     The registry is read first, so that anything registered later is newer than the items found to be removable.
     """
@@ -47,7 +47,8 @@ def take_inventory(home: Home) -> Inventory:
     items = {item.key: item for item in (*files_of(home), *store.items)}
     for version in store.versions:
         trained = items.get(("run", version.facts.get("run_id", "")))
-        # A use of the run counts as a use of the version too, because a skipped stage has found the version before.
+        # If a stage is skipped because its result exists, only the run is marked as used, so the run's use counts for
+        # the version.
         used = max(version.created_ms / 1000, trained.used if trained else 0.0)
         kind, name = version_key(version)
         items[kind, name] = Item(kind=kind, name=name, bytes=0, used=used, needs=lineage(version))
@@ -71,9 +72,10 @@ def lineage(version: RegistryVersion) -> tuple[Key, ...]:
 
 
 def files_of(home: Home) -> Iterator[Item]:
-    """Yield the items that are files and folders of the home."""
+    """Yield the items that are files and folders of the rnnlm home."""
     notes, decisions = notes_by_corpus(home), decisions_by_dataset(home)
-    # Functions that return the needs of an item, by kind. Other kinds need nothing.
+    # For each kind, the function that returns the items that an item of this kind needs. Kinds without a function need
+    # nothing.
     needs: dict[str, Callable[[Path], Iterable[Key]]] = {
         "run": needs_of_run,
         "dataset": lambda path: needs_of_dataset(path, decisions.get(path.name, [])),
@@ -127,7 +129,7 @@ def needs_of_start(path: Path) -> Iterator[Key]:
 
 
 def notes_by_corpus(home: Home) -> dict[str, list[Key]]:
-    """Return the notes about each corpus."""
+    """Return the keys of the notes about each corpus."""
     found: dict[str, list[Key]] = {}
     for path in entries(home.notes):
         digest = (read_json(path) or {}).get("digest", "")
@@ -136,7 +138,7 @@ def notes_by_corpus(home: Home) -> dict[str, list[Key]]:
 
 
 def decisions_by_dataset(home: Home) -> dict[str, list[Key]]:
-    """Return the decisions of rnnlm/registry/starting_model.py about each dataset."""
+    """Return the keys of the decisions about each dataset, which rnnlm/registry/starting_model.py has stored."""
     found: dict[str, list[Key]] = {}
     for path in entries(home.starts):
         if path.suffix == ".json":
@@ -151,7 +153,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 def last_used(path: Path) -> float:
-    """Return the newest modification time of a path and its direct entries, which stages.mark_used updates."""
+    """Return the newest modification time of a path and its direct entries. stages.mark_used updates this time."""
     times = []
     for place in (path, *entries(path)):
         try:

@@ -1,10 +1,10 @@
-"""Remove everything from a home that its retention rules do not keep.
+"""Remove everything from an rnnlm home that its retention rules do not keep.
 
-If it is killed at any moment, the home still works, and the next prune continues. Registered versions are removed
-first, then their files in MLflow, then runs, datasets and corpora, so that no registered version ever lacks its files.
-Meanwhile, other processes may find an existing output and skip their stage. They mark the output as used
-(stages.mark_used) before they verify it. Each folder is therefore renamed before it is deleted, under its writers'
-lock, and renamed back if it was used after the inventory was taken.
+If the command is killed at any moment, the home still works, and the next prune continues. Registered versions are
+removed first, then their files in MLflow, then runs, datasets and corpora, so that no registered version ever lacks its
+files. Meanwhile, other processes may find an existing output and skip their stage. They mark the output as used
+(stages.mark_used) before they verify it. Each folder is therefore renamed before it is deleted, under the lock of its
+writers, and renamed back if it was used after the inventory was taken.
 """
 
 import logging
@@ -27,7 +27,7 @@ from rnnlm.tracking.mlflow_store import is_embedded, is_empty
 logger = logging.getLogger(__name__)
 # Prune and backup hold this lock, so that prune does not remove files that a backup is about to copy.
 UPKEEP_LOCK = "upkeep"
-# The locks that the writers of each kind of item hold.
+# For each kind of item, the lock that its writers hold.
 LOCKS = {place.kind: place.lock for place in PLACES if place.kind and place.lock}
 
 
@@ -43,7 +43,7 @@ class PruneRecord(Record):
     dry_run: bool
     totals: tuple[KindTotal, ...]
     removed: tuple[Item, ...]
-    kept: dict[str, str]  # The kept versions, each with the reason why it is kept.
+    kept: dict[str, str]  # The kept versions, each with the reason for keeping it.
     database_bytes: dict[str, int]  # The sizes of mlflow.db and prefect.db after the removal.
     seconds: float
 
@@ -51,9 +51,10 @@ class PruneRecord(Record):
 def prune_home(
     home: Home, config: RetentionConfig, in_use_since: float | None = None, now: float | None = None
 ) -> PruneRecord:
-    """Remove what `config` does not keep. With config.dry_run, only report it.
+    """Remove all items that `config` does not keep. With config.dry_run, only report them.
 
-    `in_use_since` is the start time of the oldest running flow run of this home, or None if no flow run is running.
+    `in_use_since` is the start time of the oldest running flow run of this rnnlm home, or None if no flow run is
+    running.
     """
     start = time.time()
     with home.lock(UPKEEP_LOCK):
@@ -133,7 +134,7 @@ def remove_planned_versions(home: Home, inventory: Inventory, plan: RetentionPla
 def remove_item(home: Home, item: Item) -> bool:
     """Remove an item. Return False if a process holds its lock or has used it since the inventory was taken.
 
-    Versions are not removed here but before, because all versions of a registered model are removed under one lock.
+    The item must not be a version. Versions are removed earlier, all versions of a registered model under one lock.
     """
     if item.kind == "version":
         return False
@@ -179,7 +180,7 @@ def delete(path: Path) -> None:
 
 
 def remove_leftover(home: Home, path: Path) -> bool:
-    """Delete the leftover of a killed process, unless a living process works there.
+    """Delete the leftover of a killed process, unless a living process works with it.
 
     A folder that was set aside is renamed back if its replacement is missing.
     """
@@ -192,7 +193,7 @@ def remove_leftover(home: Home, path: Path) -> bool:
             return False
         if path == replaced_path(final) and not (final / COMPLETE).exists():
             if final.exists():
-                return False  # The item is kept for now, because another process is making a replacement of it.
+                return False  # The leftover is kept for now, because another process is writing its replacement.
             path.replace(final)
             return True
         delete(path)
@@ -200,9 +201,9 @@ def remove_leftover(home: Home, path: Path) -> bool:
 
 
 def remove_lock(home: Home, item: Item) -> bool:
-    """Delete an old lock file while holding the lock.
+    """Delete an old lock file while holding its lock.
 
-    A process that waits for the lock notices this and recreates the file.
+    A process that waits for the lock notices the deletion and recreates the file.
     """
     assert item.path is not None
     if item.path.suffix != ".lock":

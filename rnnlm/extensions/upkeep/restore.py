@@ -1,4 +1,4 @@
-"""Restore a backup into an empty home, possibly on another path or machine.
+"""Restore a backup into an empty rnnlm home, possibly on another path or machine.
 
 MLflow stores absolute paths, which are rewritten for the new home before its database gets its final name. The
 databases are restored last, so that an interrupted restore does not look like a complete home. Running the restore
@@ -24,7 +24,7 @@ from rnnlm.storage.home import Home, atomic_file, digest_of, expanded, file_dige
 from rnnlm.storage.records import Record
 from rnnlm.tracking.stored_locations import move_locations
 
-RESTORING = ".restoring.json"  # This file marks a home whose restore is not complete.
+RESTORING = ".restoring.json"  # The name of the file that marks an rnnlm home whose restore is not complete.
 
 
 class RestoreRecord(Record):
@@ -33,8 +33,8 @@ class RestoreRecord(Record):
     made: str  # The time when the backup was made.
     files: int
     bytes: int
-    left_out: tuple[str, ...]  # These files are damaged in the archive, and were not restored.
-    damaged: tuple[str, ...]  # These files were already damaged in the home when it was backed up.
+    left_out: tuple[str, ...]  # The files that were not restored, because they are damaged in the archive.
+    damaged: tuple[str, ...]  # The files that were damaged before the backup was made.
 
 
 def restore_home(home: Home, archive: Path) -> RestoreRecord:
@@ -85,7 +85,7 @@ def check_databases(archive: Path, manifest: Manifest, place: Path) -> None:
             copy = Path(temporary) / "database"
             try:
                 write_pieces(archive, file, copy)
-            except DamagedFileError:  # The damage is reported later, and the file is then left out.
+            except DamagedFileError:  # The damage is reported later, and the database is then left out.
                 continue
             check_database(copy, name)
 
@@ -104,8 +104,8 @@ def restore_file(archive: Path, manifest: Manifest, file: BackedUpFile, target: 
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     if target not in (home.root / MLFLOW_DATABASE, home.root / PREFECT_DATABASE):
-        # These files are not synced one by one, which would take minutes for many small files. os.sync() runs before
-        # the databases get their names.
+        # The files are not synced one by one, which would take minutes for many small files. Instead, os.sync() runs
+        # before the databases get their names.
         partial = partial_path(target)
         try:
             partial.touch(0o600)
@@ -130,7 +130,7 @@ def write_pieces(archive: Path, file: BackedUpFile, target: Path) -> None:
 
 
 def check_home(home: Home, identity: dict[str, str]) -> None:
-    """Raise HomeError if the home is not empty, unless it has an unfinished restore of the same backup."""
+    """Raise HomeError if the rnnlm home is not empty, unless it has an unfinished restore of the same backup."""
     if read_json(home.root / RESTORING) == identity:
         return
     places = ("corpora", "datasets", "runs", "artifacts", MLFLOW_DATABASE, PREFECT_DATABASE)

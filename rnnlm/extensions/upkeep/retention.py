@@ -1,7 +1,7 @@
-"""Plan a prune: which items of a home are kept, and why. All functions are pure and work on an inventory.
+"""Plan a prune: which items of an rnnlm home are kept, and why. All functions are pure and work on an inventory.
 
 The plan starts from roots: aliases, rollback targets, the newest versions and datasets, and items in use. It then
-follows what they need. Items that are not reached are removed.
+follows the items that the roots need. Items that are not reached are removed.
 """
 
 from collections import defaultdict
@@ -16,12 +16,12 @@ from rnnlm.registry.stored_versions import Item, Key
 from rnnlm.storage.records import Record
 
 DAY_SECONDS = 24 * 3600.0
-# Kinds that are kept for RetentionConfig.days even if nothing needs them.
+# Kinds of items that are kept for RetentionConfig.days even if no other item needs them.
 AGED = ("mlflow-run", *DERIVED, "lock")
 
 
 class RetentionPlan(Record):
-    kept: dict[Key, str]  # The kept items, each with the reason why it is kept.
+    kept: dict[Key, str]  # The kept items, each with the reason for keeping it.
     removed: tuple[Item, ...]  # The items to remove, in the order of their removal.
 
 
@@ -30,8 +30,8 @@ def plan_retention(
 ) -> RetentionPlan:
     """Plan which items are kept.
 
-    `in_use_since` is the start time of the oldest running flow run. Items that were used after it are kept, because a
-    flow run may read them.
+    `in_use_since` is the start time of the oldest running flow run. Items used since then are kept, because a flow run
+    may read them.
     """
     recent = recent_time(config, now, in_use_since)
     kept: dict[Key, str] = {}
@@ -42,7 +42,7 @@ def plan_retention(
 
 
 def recent_time(config: RetentionConfig, now: float, in_use_since: float | None) -> float:
-    """Return the time after which every used item is kept."""
+    """Return a time. All items that were used after it are kept."""
     recent = now - config.recent_hours * 3600
     return recent if in_use_since is None else min(recent, in_use_since)
 
@@ -103,11 +103,11 @@ def kept_versions(versions: Sequence[RegistryVersion], config: RetentionConfig) 
     if champion is not None and (best := best_champion(list(versions), champion)) is not None:
         kept.setdefault(best.number, "the best champion of the month")
         for change in read_history(versions):
-            # This version's change marks the end of the best version's time as champion.
+            # The change at which the best version ceased to be champion.
             if change.before == best.number:
                 kept.setdefault(change.version, f"it replaced version {best.number}")
-    # Comparisons with a champion are numbered, and the evidence that a promotion needs grows with this number. The
-    # version with the highest number is therefore kept, so that numbering continues from it.
+    # Comparisons with a champion are numbered, and a promotion needs more evidence the higher the number is. The
+    # version with the highest number is kept, so that numbering continues from it.
     for before in {champion, *chain}:
         compared = [version for version in versions if version.parent == before and version.comparison is not None]
         last = max(compared, key=lambda version: (version.comparison or 0, version.number), default=None)
@@ -136,7 +136,7 @@ def rollback_to(version: int) -> Change:
 def removable_versions(
     versions: Sequence[RegistryVersion], planned: Iterable[Item], config: RetentionConfig
 ) -> set[int]:
-    """Return the planned versions that may still be removed, since an alias may have moved after the planning."""
+    """Return those planned versions that may still be removed. An alias may have moved since the planning."""
     still = set(kept_versions(versions, config))
     keys = {item.key for item in planned}
     return {version.number for version in versions if version_key(version) in keys and version.number not in still}

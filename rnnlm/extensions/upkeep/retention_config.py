@@ -1,4 +1,4 @@
-"""Options of `rnnlm prune` and of the deployment `prune`. They are not part of the pipeline's configuration."""
+"""Options of `rnnlm prune` and of the deployment `prune`. The pipeline's configuration does not contain them."""
 
 from pydantic import Field
 
@@ -7,7 +7,10 @@ from rnnlm.storage.home import HISTORY_DAYS
 
 
 class RetentionConfig(Section):
-    """Rules for what a home keeps. Versions with an alias, and everything that they need, are always kept."""
+    """Rules for what an rnnlm home keeps.
+
+    Versions with an alias, and all items that these versions need, are always kept.
+    """
 
     versions: int = Field(5, ge=1, le=1_000_000, description="Number of newest versions to keep per registered model.")
     champions: int = Field(

@@ -1,4 +1,4 @@
-"""`rnnlm surprise`, and `rnnlm evaluate` with adaptation or other corpora, as another program calls them."""
+"""`rnnlm surprise`, and `rnnlm evaluate` with adaptation or with another corpus, as another program calls them."""
 
 import json
 import shutil
@@ -63,7 +63,7 @@ def test_other_corpora_are_read_as_the_models_own(
 
 
 def train_with(run: RunRecord, **corpus: str) -> None:
-    """Change the stored configuration of a run, as if it had been trained with these settings of the corpus."""
+    """Change the stored configuration of a run, as if the run had been trained with these settings of the corpus."""
     settings = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
     settings["corpus"] |= corpus
     (run.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
@@ -79,7 +79,8 @@ def test_saved_probabilities_give_the_perplexity(
     score = toy_evaluation.scores["test"]
     assert len(saved) == score.tokens
     assert np.exp(-np.log(saved["probability"]).mean()) == pytest.approx(score.perplexity, rel=1e-5)
-    assert saved["token"].to_pylist().count("<eos>") == 40  # The toy corpus has 40 test sentences.
+    # Each of the 40 test sentences of the toy corpus ends with <eos>.
+    assert saved["token"].to_pylist().count("<eos>") == 40
     capsys.readouterr()
     for wrong in ([str(file.with_suffix(".txt"))], [str(file), "--cache"], ["/proc/x/test.parquet"]):
         assert main(["evaluate", toy_run.run_id, "--save-probabilities", *wrong]) == 2
@@ -118,7 +119,7 @@ def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
     toy_evaluation: EvaluationRecord,
     tmp_path: Path,
 ) -> None:
-    """The text is found in the home by its digest, even if another text is now at its path."""
+    """A run is measured on its own text, which is found in the rnnlm home even if another text is now at its path."""
     train_with(toy_run, source="texts")  # The path is relative to the folder where the model was trained.
     own = pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-6)
 
@@ -127,7 +128,7 @@ def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
         return float(json.loads(capsys.readouterr().out)["perplexity"])
 
     monkeypatch.chdir(tmp_path)
-    assert perplexity() == own  # There is no file at this path, so the run's own text is measured.
+    assert perplexity() == own  # The path names no file here, so the run's own text is measured.
     (tmp_path / "texts").mkdir()
     for split in ("train", "valid", "test"):
         (tmp_path / "texts" / f"{split}.txt").write_text("quite another text\n" * 100)
@@ -146,4 +147,4 @@ def test_a_model_is_measured_on_the_text_that_it_was_trained_on(
     assert "has another by now" in told
     shutil.rmtree(tmp_path / "texts")
     (tmp_path / "texts").symlink_to(toy_folder)
-    assert perplexity() == own  # The source still has the text of the run.
+    assert perplexity() == own  # The text at the path has the digest of the run's text.

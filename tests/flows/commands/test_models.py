@@ -41,7 +41,7 @@ def test_models_are_listed_whole_the_best_and_by_dataset(
         return [row["model_version"] for row in json.loads(said(capsys, "models", *arguments, "--json"))]
 
     assert versions() == [2, 1]
-    assert versions("--best") == [1]  # Both versions have equal scores, and the first one is shown.
+    assert versions("--best") == [1]  # Both versions have the same score, so the first one is shown.
     assert versions("--dataset", toy_dataset.dataset_id[:8]) == [2, 1]
     assert versions("--dataset", "0123abcd", "--best") == []
     assert "no models of that dataset" in said(capsys, "models", "--dataset", "0123abcd")

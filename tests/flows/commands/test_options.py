@@ -1,4 +1,4 @@
-"""All commands that run the pipeline or a part of it have the same short options, and the form has the same names."""
+"""Commands that run the pipeline or a part of it share their short options, as does the form in the UI."""
 
 import inspect
 from typing import Any
@@ -10,15 +10,15 @@ from flows.operations.run_configuration import FORM_FIELDS
 from flows.pipeline_flow import pipeline_flow
 from rnnlm.config.presets import SHORT_SETTINGS
 
-# The options of each command in addition to --corpus, --preset, --config and --set, and why it lacks the others.
+# The options of each command besides --corpus, --preset, --config and --set. Comments say why options are missing.
 SHORT_OPTIONS = {
     "run": {*SHORT_SETTINGS, "force", "verify", "seeds"},
-    "train": {*SHORT_SETTINGS, "force", "verify", "resume"},  # This command trains once, so it has no seeds.
-    # A scheduled run does not force or verify anything each time.
+    "train": {*SHORT_SETTINGS, "force", "verify", "resume"},  # No seeds, because this command trains only once.
+    # No force and verify, because they would be repeated by every scheduled run.
     "schedule": {*SHORT_SETTINGS, "name", "cron", "timezone"},
-    # This command trains nothing, so it has none of the training options.
+    # No training options, because this command trains nothing.
     "prepare": {"engine", "ray_address", "force", "verify"},
-    "compare": {  # --match seconds --budget replaces minutes, and nothing is registered that could be promoted.
+    "compare": {  # No minutes, which --match seconds --budget replaces, and no promote, because nothing is registered.
         *SHORT_SETTINGS.keys() - {"minutes", "promote"},
         *("force", "models", "match", "budget", "seeds", "trials", "trial_share", "target_perplexity"),
         *("cost_seconds", "against"),
@@ -36,7 +36,10 @@ def test_a_command_has_the_short_options_that_fit_it(command: str) -> None:
 
 
 def test_the_form_has_what_a_person_chooses_for_one_run() -> None:
-    """The parameter `settings` also accepts short names for rare settings, such as engine=ray."""
+    """The form in the UI has the settings that a person chooses for one run.
+
+    Its parameter `settings` accepts all others, also by short names such as engine=ray.
+    """
     parameters = list(inspect.signature(pipeline_flow.fn).parameters)
     assert parameters == [*FORM_FIELDS, "config", "seeds"]
     assert FORM_FIELDS == ("corpus", "preset", "minutes", "maximum_tokens", "settings", "promote")

@@ -1,4 +1,4 @@
-"""The commands `rnnlm runs` and `rnnlm runs compare`."""
+"""`rnnlm runs` lists training runs, and `rnnlm runs compare` compares some of them."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_runs_are_listed_with_state_and_scores(
 def test_runs_keep_their_order_after_a_restore(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path
 ) -> None:
-    """After a restore, all files of the runs are new, and their times have another order."""
+    """Runs are listed in the order of their first measurements, because a restore changes the times of their files."""
     measured = (other_run / "history.jsonl").read_text().splitlines()
     earlier = [json.loads(line) | {"time_milliseconds": 1_000_000_000_000} for line in measured]
     (other_run / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in earlier))
@@ -63,7 +63,7 @@ def test_runs_keep_their_order_after_a_restore(
 def test_changes_are_a_log_of_attempts_with_the_best_first(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, other_run: Path
 ) -> None:
-    (other_run / "history.jsonl").unlink()  # Without a history, there is no time of a first measurement.
+    (other_run / "history.jsonl").unlink()  # Without a history, the run has no time of a first measurement.
     lines = said(capsys, "runs", "--changes").splitlines()
     places = [
         next(n for n, line in enumerate(lines) if line.startswith(run[:10])) for run in (toy_run.run_id, other_run.name)
@@ -96,7 +96,10 @@ def test_runs_are_compared_by_the_settings_that_differ(
 def test_a_flipped_record_is_not_shown_as_measured(
     capsys: pytest.CaptureFixture[str], toy_run: RunRecord, toy_evaluation: EvaluationRecord, name: str
 ) -> None:
-    """The score of an evaluation includes its own digest. The digests of other records are in the run's marker."""
+    """A run is not shown as measured if a stored record differs from its digest.
+
+    An evaluation contains its own digest. The digests of other records are in the run's marker.
+    """
     data = bytearray((toy_run.folder / name).read_bytes())
     place = max(place for place, byte in enumerate(data) if chr(byte).isdigit())
     data[place] ^= 1

@@ -1,4 +1,4 @@
-"""Without a server, schedule, trigger and status print one line each, before anything slow is imported."""
+"""Schedule, trigger and status print one line each if no server answers, before anything slow is imported."""
 
 import asyncio
 import itertools
@@ -47,7 +47,7 @@ def test_without_a_server_they_say_how_to_start_one(
 
 
 class RefusingServer(BaseHTTPRequestHandler):
-    """A server that looks healthy, and answers every query with `status`."""
+    """A server that looks healthy, but answers every query with `status`."""
 
     status: int
 
@@ -87,7 +87,7 @@ def test_a_server_that_refuses_ends_the_command_with_advice(
 
 
 class OtherHomesServer(BaseHTTPRequestHandler):
-    """Prefect's server of another home, whose health is public but which has another password."""
+    """The Prefect server of another rnnlm home. Its health is public, but it requires another password."""
 
     def do_GET(self) -> None:
         self.send_response(200 if self.path.endswith("/health") else 401)
@@ -105,7 +105,8 @@ def test_a_run_does_not_begin_on_another_homes_server(
         monkeypatch.setenv("PREFECT_API_URL", address)
         monkeypatch.setenv("PREFECT_API_AUTH_STRING", "rnnlm:of this home")
         problem = access_problem(address)
-        with temporary_settings({PREFECT_API_URL: address}):  # Prefect has already read the environment.
+        # Set here as well, because Prefect has already read the environment.
+        with temporary_settings({PREFECT_API_URL: address}):
             assert main(["run", "--corpus", "zen", "--preset", "smoke"]) == 2
         server.shutdown()
     said = capsys.readouterr().err
@@ -144,7 +145,7 @@ def test_wrong_values_are_named(
     [
         ("often", "expected five fields (minute, hour, day, month, weekday), got 1"),
         ("", "expected five fields (minute, hour, day, month, weekday), got 0"),
-        # This is a cron line of Quartz.
+        # A cron line of Quartz has six fields.
         ("0 0 2 * * ?", "expected five fields (minute, hour, day, month, weekday), got 6"),
         ("*/7 * * * * *", "expected five fields (minute, hour, day, month, weekday), got 6"),
         ("0 0 2 * * * 2027", "expected five fields (minute, hour, day, month, weekday), got 7"),
@@ -161,7 +162,7 @@ def test_wrong_values_are_named(
 def test_a_cron_line_that_never_comes_is_refused_in_one_line(
     cron: str, problem: str, home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line is refused before a server is queried, so nothing is changed."""
+    """A cron line whose time never comes is refused before a server is queried, so nothing is changed."""
     assert main(["schedule", "--corpus", "zen", "--cron", cron]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert f"--cron {cron!r}: {problem}" in line
@@ -197,7 +198,7 @@ def test_another_year_is_told(years: int, shown: str) -> None:
 @pytest.mark.long
 @given(st.datetimes(datetime(2027, 3, 27), datetime(2027, 3, 30)), st.sampled_from(["30 2 * * *", "0 3 * * *"]))
 def test_a_time_that_the_clock_change_leaves_out_runs_once_that_night(moment: datetime, cron: str) -> None:
-    """Prefect always plans the same times, one for each day, whenever it plans, and never plans a time twice."""
+    """A time that the clock change leaves out is planned once for that day, whenever Prefect plans it."""
     schedule = CronSchedule(cron=cron, timezone="Europe/Berlin")
     start, end = moment.replace(tzinfo=UTC), datetime(2027, 4, 2, tzinfo=UTC)
     all_times = asyncio.run(schedule.get_dates(20, start=datetime(2027, 3, 26, 12, tzinfo=UTC), end=end))
@@ -221,7 +222,8 @@ def test_a_schedule_shows_its_next_time_at_once(
         assert main([*first, "--cron", "0 2 30 2 *"]) == 2
         capsys.readouterr()
         assert main(["schedules"]) == 0
-        head, *rows = capsys.readouterr().out.splitlines()  # The server also has the schedules of other tests.
+        # There may be further rows, because the server also has the schedules of other tests.
+        head, *rows = capsys.readouterr().out.splitlines()
         [(row, corpus)] = [(one, below) for one, below in itertools.pairwise(rows) if one.startswith("pipeline/first ")]
         assert "next, JST" in head
         # 04:30 in Berlin is 11:30 or 12:30 in Tokyo.
@@ -236,7 +238,7 @@ def test_a_schedule_shows_its_next_time_at_once(
 @given(st.text(st.sampled_from("aZ9_-./%&<> \n\x00ä:@"), max_size=6) | st.text())
 @example("a" * 101)
 def test_a_name_that_prefect_refuses_is_refused(name: str) -> None:
-    """The name is used for the deployment, as the slug of its schedule, and as a tag of its runs."""
+    """A name that Prefect refuses for the deployment, for the slug of its schedule or for a tag is refused."""
     try:
         check_name(name)
     except ConfigError:

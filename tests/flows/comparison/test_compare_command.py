@@ -37,7 +37,7 @@ def test_kinds_are_trained_ranked_and_reported_and_nothing_is_trained_twice(
     assert {line.split()[0] for line in lines[2:5]} == {"Elman", "minGRU", "Kneser-Ney"}
     assert max(map(len, lines[:-1])) <= 80
     runs = sorted(tracked_home.runs.glob("*/COMPLETE"))
-    # Each of two kinds has two short trials, both of them repeated on all tokens, and a run of the second seed.
+    # Each of two kinds has two short trials, the same two trials on all tokens, and one run with the second seed.
     assert len(runs) == 2 * (2 + 2 + 1)
 
     found = json.loads(printed(capsys, "--corpus", str(toy_folder), *SMALL, "--json"))
@@ -84,7 +84,7 @@ def mean_bits(found: dict[str, object], name: str) -> float:
 
 @pytest.fixture
 def tiny(toy_folder: Path) -> tuple[str, ...]:
-    """Return options for one run of each model, with batches of ten sentences of ten tokens each."""
+    """Return options for one run of each model with batches of ten sentences of ten tokens."""
     settings = ("model.hidden_size=8", "training.epochs=1", "training.batch_size=10", "tokenizer.kind=word")
     return (
         *("--corpus", str(toy_folder), "--seeds", "1", "--cost-seconds", "0.1"),
@@ -99,7 +99,10 @@ def test_an_interrupted_comparison_resumes_at_the_next_kind(
     monkeypatch: pytest.MonkeyPatch,
     prefect_server: None,
 ) -> None:
-    """The interruption happens during training. Costs are measured earlier, in processes of their own."""
+    """A comparison that was interrupted during the training of one kind resumes there and keeps finished runs.
+
+    The costs were measured before the interruption, in processes of their own.
+    """
     models = ("--models", "elman,min-gru,gru", "--budget", "40000")
     calls: list[object] = []
 
@@ -125,7 +128,7 @@ def test_an_interrupted_comparison_resumes_at_the_next_kind(
 
 
 def trained_weights(home: Home) -> dict[Path, int]:
-    """Return the finished runs, with the time at which their weights were written."""
+    """Return the weights of each finished run, with the time at which they were written."""
     return {
         marker.parent: (marker.parent / "model" / "model.safetensors").stat().st_mtime_ns
         for marker in home.runs.glob("*/COMPLETE")
@@ -139,12 +142,12 @@ def kind_of(run: Path) -> str:
 def test_every_model_gets_the_same_tokens_or_seconds(
     capsys: pytest.CaptureFixture[str], tracked_home: Home, tiny: tuple[str, ...], prefect_server: None
 ) -> None:
-    """The numbers of tokens may differ by half a batch."""
+    """Every model is trained on the same number of tokens, up to half a batch, or for the same number of seconds."""
     models = ("--models", "elman,min-gru", "--set", "model.hidden_size=40", "--json")
     found = json.loads(printed(capsys, *tiny, *models, "--match", "tokens", "--budget", "1000"))
     assert [model["runs"][0]["trained_tokens"] for model in found["models"]] == [1000, 1000]
     found = json.loads(printed(capsys, *tiny, *models, "--match", "seconds", "--budget", "1"))
     for model in found["models"]:
         (run,) = model["runs"]
-        # Half a batch, and one token for rounding.
+        # The numbers may differ by half a batch of 100 tokens, and by one token for rounding.
         assert abs(run["trained_tokens"] - model["costs"]["tokens_per_second"]) <= 51

@@ -1,4 +1,4 @@
-"""Tokenizing and scoring on a local Ray cluster of two nodes gives the same results, even if a process is killed."""
+"""A local Ray cluster of two nodes gives the results of one process, even if a process of the cluster is killed."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ from tests.ray_cluster import ROOT, two_nodes, workers_that_run
 
 pytest.importorskip("prefect_ray", reason='the extra "ray" is not installed')
 PATIENCE_SECONDS = 500
-SHARDS = 9  # The text has nine shards of 2 MiB.
+SHARDS = 9  # The number of shards of 2 MiB in the text.
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(text: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Any, ...]]:
-    """Return the tables that a single process on this machine makes."""
+    """Return the contents of the database that a single process makes, with which Ray's are compared."""
     home = Home(tmp_path_factory.mktemp("local"))
     with prepare(home, text, "local", "") as process:
         assert process.wait(PATIENCE_SECONDS) == 0
@@ -67,7 +67,7 @@ def rnnlm(home: Home, *arguments: str) -> "subprocess.Popen[bytes]":
 
 
 def contents(home: Home) -> list[tuple[Any, ...]]:
-    """Return the rows and a digest of each table."""
+    """Return the row of `dataset`, and for the other tables the number of rows and a digest."""
     [database] = home.datasets.glob("*/sequences.duckdb")
     with duckdb.connect(str(database), read_only=True) as connection:
         found = connection.execute("select dataset_id, corpus_digest, provenance from dataset").fetchall()
@@ -125,7 +125,7 @@ def test_after_a_kill_of_the_driver_the_missing_shards_are_made(
     with prepare(home, text, "ray", address) as process:
         wait_for_shards(home, 2)
         process.send_signal(signal.SIGKILL)
-    assert poll_until(lambda: not busy_workers(), 60)  # Ray ends the processes that the driver has started.
+    assert poll_until(lambda: not busy_workers(), 60)  # Ray ends the worker processes together with the driver.
     before = done(home)
     assert 2 <= len(before) < SHARDS
     with prepare(home, text, "ray", address) as process:
@@ -165,5 +165,6 @@ def test_a_ray_cluster_keeps_the_same_documents(address: str, text: Path, toy_ru
     here, there = kept
     everything = set(text.read_text().splitlines())
     assert 0.2 < len(here) / len(everything) < 0.8
-    assert len(here ^ there) <= 5  # Lines whose scores equal the threshold up to rounding may be decided differently.
+    # A line whose score is almost equal to the threshold may be decided differently because of rounding.
+    assert len(here ^ there) <= 5
     assert poll_until(lambda: completed(home, "score shard") > SHARDS, 20)

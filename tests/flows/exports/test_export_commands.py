@@ -57,9 +57,9 @@ def test_an_unwritable_file_is_reported_in_one_line(
 def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, toy_run: RunRecord, tmp_path: Path, kind: str
 ) -> None:
-    """The text has blank lines, unknown words, letters of two bytes and several windows.
+    """The harness finds the bits per byte of `rnnlm evaluate` to four digits.
 
-    Figures agree to four digits.
+    The text has blank lines, unknown words, letters of two bytes and several windows.
     """
     pytest.importorskip("lm_eval", reason="extra lm-eval")
     folder = str(stream_folder if kind == "stream" else toy_run.folder)
@@ -81,7 +81,7 @@ def test_the_harness_finds_the_bits_per_byte_that_evaluate_finds(
 def test_a_file_is_read_as_evaluate_reads_it(
     capsys: pytest.CaptureFixture[str], stream_folder: Path, tmp_path: Path
 ) -> None:
-    """The file has a byte-order mark, Windows line ends and no last line feed, and is compressed."""
+    """A compressed file with a byte-order mark and Windows line ends is read as by `rnnlm evaluate`."""
     pytest.importorskip("lm_eval", reason="extra lm-eval")
     import gzip
 
@@ -110,7 +110,7 @@ def test_ten_lines_of_the_reference_continue_a_text(
     prompt = re.search(r'encode\("(.*?)"', program)
     assert prompt is not None
     network = shutil.copytree(toy_run.model_folder, tmp_path / "network")
-    save_mixture(None, network)  # The exported file has no n-gram model.
+    save_mixture(None, network)  # Compare with the network alone, because the exported file has no n-gram model.
     generated = value_of(
         capsys, "generate", str(network), "--prompt", prompt[1], "--temperature", "0", "--maximum-tokens", "20"
     )

@@ -1,4 +1,4 @@
-"""Many fast requests to Prefect's SQLite file are all answered, and nothing is done twice."""
+"""Prefect's server answers all of many fast requests to its SQLite file, and does nothing twice."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BusyAtFirst:
-    """An application that answers 503 a number of times and then echoes the body. It counts its requests."""
+    """An application that counts its requests. It answers 503 a number of times, and then echoes the body."""
 
     def __init__(self, busy: int) -> None:
         self.busy, self.bodies = busy, list[bytes]()
@@ -41,7 +41,7 @@ class BusyAtFirst:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": message["body"]})
         if status == 503:
-            # Starlette raises the exception again for the server's log.
+            # As Starlette does for the server's log, after it has answered 503.
             raise sqlite3.OperationalError("database is locked")
 
 

@@ -1,4 +1,4 @@
-"""The console does not show errors that the command itself reports, which are rnnlm's errors and subclasses of them."""
+"""The console leaves out rnnlm's own errors, including subclasses, because the command reports them."""
 
 import errno
 import logging
@@ -28,7 +28,7 @@ def test_our_own_errors_are_one_sentence_in_the_log(error: Exception) -> None:
     assert not is_news(logged)
     assert shorten(logged)
     assert logging.Formatter().format(logged) == "text"
-    assert not is_news(logged)  # The record has no traceback any more.
+    assert not is_news(logged)  # The record is still recognized, although its traceback was removed.
 
 
 FULL = [OSError(errno.ENOSPC, "No space left on device"), sqlite3.OperationalError("database or disk is full")]

@@ -70,7 +70,7 @@ def process(home: Home, prefect_server: None) -> Iterator[subprocess.Popen[str]]
 
 
 def runs(home: Home, client: SyncPrefectClient) -> list[FlowRun]:
-    """Return the flow runs whose locks are in the home."""
+    """Return the flow runs that have a lock file in the rnnlm home."""
     ids = [UUID(path.stem) for path in (home.root / "locks" / "flow-runs").iterdir()]
     return [client.read_flow_run(run_id) for run_id in ids]
 
@@ -82,10 +82,10 @@ def test_what_a_killed_process_ran_is_crashed_with_its_subflows_and_tasks(
     before = runs(home, client)
     assert len(before) == 2
     assert not find_dead_runs(home, query)
-    assert settle_dead_runs(home) == 0  # The process is running.
+    assert settle_dead_runs(home) == 0  # The process is still running, so there is nothing to settle.
     process.send_signal(signal.SIGKILL)
     process.wait()
-    # States of tasks reach the server a little later.
+    # Wait for the states of the tasks, which reach the server later than those of the runs.
     assert poll_until(lambda: unfinished_tasks(client, before) != [], 60, every_seconds=0.1)
     assert find_dead_runs(home, query)
     assert settle_dead_runs(home) >= 3
@@ -156,7 +156,7 @@ def test_what_a_worker_took_and_never_started_is_crashed(
         client.create_flow(flow(lambda: None, name="never")), "never", work_pool_name=pool.name
     )
     taken = client.create_flow_run_from_deployment(deployment, state=Pending())
-    assert settle_dead_runs(home) == 0  # The run may still start.
+    assert settle_dead_runs(home) == 0  # The worker may still start the run's process, so the run is left alone.
     monkeypatch.setattr(dead_runs, "STARTS_WITHIN", timedelta(seconds=-60))
     assert settle_dead_runs(home) == 1
     state = client.read_flow_run(taken.id).state
@@ -185,7 +185,7 @@ def test_a_half_made_lock_does_not_stop_the_settling(home: Home, client: SyncPre
     lock = unlocked_name(lock_file(home, run.id))
     lock.parent.mkdir(parents=True)
     lock.touch()
-    assert settle_dead_runs(home) == 0  # The run's process may be about to lock the file.
+    assert settle_dead_runs(home) == 0  # The file is new, and the run's process may be about to lock it.
     assert lock.exists()
     long_ago = time.time() - 2 * dead_runs.STARTS_WITHIN.total_seconds()
     os.utime(lock, (long_ago, long_ago))

@@ -64,7 +64,10 @@ def server_home(tmp_path_factory: pytest.TempPathFactory, mlflow_template: Path)
 
 @pytest.fixture(scope="module")
 def server(server_home: Home) -> Iterator[httpx.Client]:
-    """Start a Prefect server as in README, but on a free port. All tests share it, because its start takes seconds."""
+    """Start a Prefect server as in README, but on a free port.
+
+    All tests of this file share it, because it starts slowly.
+    """
     port = str(free_port())
     url = f"http://127.0.0.1:{port}/api"
     with pytest.MonkeyPatch.context() as environment, httpx.Client(base_url=url, timeout=30) as client:
@@ -87,7 +90,7 @@ def server(server_home: Home) -> Iterator[httpx.Client]:
 
 
 def printed_variables() -> dict[str, str]:
-    """Return the variables of a shell after `eval "$(rnnlm env)"`."""
+    """Return the environment variables of a shell after `eval "$(rnnlm env)"`."""
     script = f'eval "$({sys.executable} -m flows.command_line env)"; env -0'
     done = subprocess.run(["sh", "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=True)
     return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
@@ -95,7 +98,7 @@ def printed_variables() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def deployed(server: httpx.Client, server_home: Home) -> list[str]:
-    """Deploy everything while the server is still starting, and return the names."""
+    """Deploy everything while the server is still starting, and return the names of the deployments."""
     return deploy_all(server_home)
 
 
@@ -164,7 +167,7 @@ def test_deployed_runs_are_scheduled_and_a_worker_finishes_one(
 
 
 def library_lines(client: httpx.Client, run_id: str) -> list[str]:
-    """Return the library's lines in the logs of the run and of its tasks."""
+    """Return rnnlm's lines in the logs of the run and of its tasks."""
     query = {"logs": {"flow_run_id": {"any_": [run_id]}}}
     logs = client.post("/logs/filter", json=query).json()
     return [log["message"] for log in logs if log["name"].startswith("rnnlm.")]
@@ -196,16 +199,17 @@ def test_up_has_a_gpu_queue_only_with_a_gpu(
     assert ("gpu" in queues) == ("train/train-gpu" in names) == with_gpu
     assert (server.get("/deployments/name/train/train-gpu").status_code == 200) == with_gpu
     assert worker_command(RunningHome(1, "", 1, 2)).count("--work-queue") == int(not with_gpu)
-    deploy_all(server_home)  # Deployed by hand, also for workers on other machines, so no deployment is left out.
+    deploy_all(server_home)  # Without `rnnlm up`, workers may run on other machines, so no deployment is left out.
     assert server.get("/deployments/name/train/train-gpu").status_code == 200
 
 
 @pytest.mark.slow
 def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deployed: list[str]) -> None:
-    from prefect.client.orchestration import get_client  # This import reads the environment, which the fixture sets.
+    # Imported here, because the import reads the environment, which the fixture sets.
+    from prefect.client.orchestration import get_client
 
     secret = {"HF_TOKEN": "{{ prefect.blocks.secret.hub-token }}"}
-    # The first value is the one from Prefect's own template.
+    # The first value is that of Prefect's own template. The second one is a person's choice, which is kept.
     for given in ({"type": "object"}, {"type": "object", "default": secret}):
         template = server.get("/work_pools/rnnlm").json()["base_job_template"]
         template["job_configuration"] |= {"env": "{{ env }}", "command": "{{ command }}"}
@@ -217,7 +221,7 @@ def test_a_persons_environment_for_the_pool_is_kept(server: httpx.Client, deploy
         assert found["job_configuration"] == JOB_TEMPLATE["job_configuration"]
         properties = JOB_TEMPLATE["variables"]["properties"]
         assert found["variables"]["properties"] == properties | ({"env": given} if "default" in given else {})
-    # The block does not exist, so a run of a later test could not start with this template.
+    # Restore the template. The secret block does not exist, so a run of a later test could not start.
     server.patch("/work_pools/rnnlm", json={"base_job_template": JOB_TEMPLATE}).raise_for_status()
 
 
@@ -275,7 +279,7 @@ def test_schedules_and_status_tell_the_next_and_the_last_run(
     gates = json.loads(capsys.readouterr().out)["gates"]
     assert gates == f"{name} stopped: too far (at most 40.0%)."
 
-    run_through(server, scoring, {"type": "CRASHED"})  # The run has never begun, so its own name is a random one.
+    run_through(server, scoring, {"type": "CRASHED"})  # A run that has never begun is shown with its deployment's name.
     assert main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["last"][0]["name"] == "score"
 
@@ -343,10 +347,11 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     changed["actions"] = [run_settle]
     server.put(f"/automations/{created[own]['id']}", json=changed).raise_for_status()
 
-    assert main(["notify", "http://127.0.0.1:9/hook"]) == 2  # No process listens there.
+    # No server listens at this address, so the test message fails.
+    assert main(["notify", "http://127.0.0.1:9/hook"]) == 2
     assert "test message was not accepted" in capsys.readouterr().err
     assert automations(server)["rnnlm: run failed"]["actions"] == [{"type": "do-nothing"}]
-    for _ in range(2):  # The second call changes nothing.
+    for _ in range(2):  # A second call changes nothing.
         assert main(["notify", inbox.url]) == 0
     assert "secret" not in capsys.readouterr().out
     assert [message["subject"] for message in inbox.messages] == ["rnnlm: test"] * 2
@@ -375,13 +380,14 @@ def test_people_hear_of_a_failed_run_and_of_a_new_champion(
     )
     kept = champion.model_copy(update={"name": "rnnlm.champion.kept", "message": "toy: kept."})
     sixth, seventh = (kept.model_copy(update={"labels": {"rnnlm.candidates": number}}) for number in "67")
-    from tasks.registration import raise_events  # Prefect reads the server's address when it is imported.
+    # Imported here, because Prefect reads the server's address during the import.
+    from tasks.registration import raise_events
 
     raise_events.fn((sixth, seventh, champion))
     wait_for(lambda: bool(inbox.with_subject("rnnlm: champion replaced")), 240, "message about the champion")
     [body] = inbox.with_subject("rnnlm: champion replaced")
     assert body.strip() == champion.message
-    # Events are handled in order. The sixth in a row gave no message, the seventh gave one.
+    # A message is sent for the seventh kept champion in a row. Events are handled in order, so the sixth has sent none.
     wait_for(lambda: bool(inbox.with_subject("rnnlm: champion kept 7 times")), 240, "message about candidates")
     assert len(inbox.with_subject("rnnlm: champion kept 7 times")) == 1
 
@@ -416,7 +422,7 @@ def test_what_our_docs_start_sends_no_telemetry(home: Home, capsys: pytest.Captu
 
 
 def test_scoring_every_night_names_no_model() -> None:
-    """Without a name, the only registered model is used, whichever text `rnnlm schedule` or `nightly` trains on."""
+    """The deployments `score` and `filter` name no model, so they use the only registered model, whatever its text."""
     parameters = {plan["name"]: plan.get("parameters", {}) for plan in read_plans()}
     trained = PipelineConfig.model_validate(parameters["nightly"]["config"])
     assert trained == PipelineConfig(limits=trained.limits)
@@ -426,7 +432,10 @@ def test_scoring_every_night_names_no_model() -> None:
 
 
 def test_a_run_started_by_hand_waits_for_the_scheduled_one() -> None:
-    """CANCEL_NEW would cancel the run of a person who triggers a deployment at the minute of its schedule."""
+    """A run that was started by hand waits for the scheduled run of its deployment, because it is queued.
+
+    With CANCEL_NEW, Prefect would cancel a run that is started at the minute of the schedule.
+    """
     for plan in read_plans():
         if plan.get("schedules"):
             assert plan["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}, plan["name"]

@@ -1,4 +1,4 @@
-"""An interrupted run is restarted as long as its attempts store something. Otherwise its state says that it is not."""
+"""An interrupted run is restarted while its attempts store something. Later its state says that it was given up."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -46,14 +46,17 @@ def newest(client: SyncPrefectClient, deployment: UUID) -> FlowRun:
 
 
 def resumed_runs(client: SyncPrefectClient, deployment: UUID, home: Home) -> int:
-    """Resume interrupted runs, and return the number of new runs of this deployment. Other tests share the server."""
+    """Resume interrupted runs, and return the number of new runs of this deployment.
+
+    The server may also have runs of other tests.
+    """
     before = len(runs_of(client, deployment))
     resume_interrupted(client, home)
     return len(runs_of(client, deployment)) - before
 
 
 def interrupt(client: SyncPrefectClient, deployment: UUID, home: Home, *, checkpoint: bool) -> FlowRun:
-    """Let the deployment's newest run begin, optionally write a checkpoint, and be killed."""
+    """Let the deployment's newest run begin, write a checkpoint if `checkpoint` is True, and be killed."""
     run = newest(client, deployment)
     client.set_flow_run_state(run.id, Running(), force=True)
     if checkpoint:
@@ -68,7 +71,7 @@ def test_runs_that_make_progress_are_started_again_however_often(
     for _ in range(ATTEMPTS + 3):
         run = interrupt(client, deployment, home, checkpoint=True)
         assert resumed_runs(client, deployment, home) == 1
-        assert resumed_runs(client, deployment, home) == 0  # The run already has a successor.
+        assert resumed_runs(client, deployment, home) == 0  # A new run already follows the interrupted one.
         assert newest(client, deployment).id != run.id
 
 
@@ -87,7 +90,7 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
     assert state.is_crashed()
     assert str(state.message).startswith(f"Interrupted {ATTEMPTS + 1} times in a row without any progress")
     timestamp = state.timestamp
-    resume_interrupted(client, home)  # The second call must not report the run again.
+    resume_interrupted(client, home)  # The run was already given up, so a second call must not report it again.
     again = client.read_flow_run(last.id).state
     assert again is not None
     assert again.timestamp == timestamp
@@ -96,7 +99,10 @@ def test_runs_without_progress_are_given_up_and_their_state_says_so(
 def test_a_run_that_was_killed_before_it_began_is_started_again(
     client: SyncPrefectClient, deployment: UUID, home: Home
 ) -> None:
-    """The run's process had not locked its file yet, but Prefect's worker has set the run to Crashed."""
+    """A run is started again if its process was killed before it locked its file.
+
+    Prefect's worker has set it to Crashed.
+    """
     query, began = PrefectQuery(str(PREFECT_API_URL.value())), datetime.now(UTC)
     run = newest(client, deployment)
     client.set_flow_run_state(run.id, Pending(), force=True)
@@ -113,7 +119,8 @@ def test_a_run_that_was_killed_before_it_began_is_started_again(
     [
         ({}, None),
         ({"corpus": "zen", "seeds": 2}, None),
-        ({"config": {"nonsense": 1}}, None),  # The flow itself refuses these parameters.
+        # Not reported as unknown, because the flow refuses the configuration with a message of its own.
+        ({"config": {"nonsense": 1}}, None),
         ({"sed": 3}, "unknown parameters: sed; expected corpus, preset, "),
         ({"corpus": "zen", "nonsense": 1, "a": 2}, "unknown parameters: a, nonsense; expected corpus, preset, "),
     ],
@@ -126,7 +133,7 @@ def test_a_run_with_unknown_parameters_has_failed_and_is_not_started_again(
     client.delete_flow_run(run.id)
     crashed: State[None] = Crashed(message="Process exited with status code: 1. Process exited with a general error.")
     client.set_flow_run_state(given.id, crashed, force=True)
-    fail_with_unknown_parameters(pipeline_flow, given, crashed)  # Called in the same way as by Prefect's worker.
+    fail_with_unknown_parameters(pipeline_flow, given, crashed)  # Prefect's worker calls the function in the same way.
     state = client.read_flow_run(given.id).state
     assert state is not None
     if problem is None:

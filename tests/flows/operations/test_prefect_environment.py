@@ -1,4 +1,4 @@
-"""In the environment of rnnlm's processes, no file of a home is executed, and the user's settings take precedence."""
+"""No process of rnnlm executes a file of an rnnlm home, and the user's variables replace rnnlm's defaults."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_a_logging_yml_in_the_home_is_not_run(home: Home, tmp_path: Path) -> Non
     assert not (tmp_path / "made").exists()
 
 
-ELSEWHERE = "http://127.0.0.1:9/api"  # There is no server at this address.
+ELSEWHERE = "http://127.0.0.1:9/api"  # An address at which no server listens.
 PROJECT_FILES: dict[str, bytes | None] = {  # Files of other programs of the user. None stands for a folder.
     ".env": f"database=abc\nserver=x\nPREFECT_API_URL={ELSEWHERE}\nPREFECT_PROFILES_PATH=x.toml\n".encode(),
     ".env in Latin-1": b"NAME=J\xfcrgen\nSECRET=\xff\xfe\n",
@@ -60,7 +60,7 @@ def write_project_file(folder: Path, case: str) -> None:
 
 
 def rnnlm_in(folder: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in a process of its own, in a folder that has the home `home` in it."""
+    """Run a command in a process of its own in `folder`, with the rnnlm home `folder/home`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     environment |= {"PYTHONPATH": str(ROOT), "RNNLM_HOME": "home", **variables}
     command = [sys.executable, "-m", "flows.command_line", *arguments]
@@ -70,7 +70,10 @@ def rnnlm_in(folder: Path, *arguments: str, **variables: str) -> "subprocess.Com
 @pytest.mark.slow
 @pytest.mark.parametrize("case", PROJECT_FILES)
 def test_prefect_s_files_of_the_current_folder_change_nothing(tmp_path: Path, case: str) -> None:
-    """A flow runs on a temporary server, with a corpus and a home that are relative to the user's folder."""
+    """A flow runs on a temporary server even if the current folder has files with Prefect's settings.
+
+    The paths of the corpus and of the rnnlm home are relative to this folder.
+    """
     write_project_file(tmp_path, case)
     (tmp_path / "text.txt").write_text("".join(f"the cat number {number} sees the dog .\n" for number in range(300)))
     before = set(tmp_path.iterdir())
@@ -104,24 +107,24 @@ def test_what_the_user_has_set_wins(home: Home, monkeypatch: pytest.MonkeyPatch)
 def test_a_proxy_is_not_asked_for_the_servers_of_the_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "example.org")
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # No proxy listens at this address.
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # An address at which no proxy listens.
     for _ in range(2):
         set_environment(home)
     assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost,::1"
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        # The server answers, but supports no method.
+        # Status 501 shows that the server was reached. It supports no method.
         assert httpx.get(f"http://127.0.0.1:{server.server_port}").status_code == 501
         server.shutdown()
 
 
-DEAD = "127.0.0.1:9"  # No process listens at this address.
+DEAD = "127.0.0.1:9"  # An address at which no process listens.
 PROXIES = [
     {"http_proxy": f"http://{DEAD}", "https_proxy": f"http://{DEAD}"},
     {"ALL_PROXY": f"socks5://{DEAD}"},
     {"all_proxy": f"socks5h://name:secret@{DEAD}"},
     {"ALL_PROXY": f"socks4://{DEAD}"},
-    {"ALL_PROXY": f"socks://{DEAD}"},  # This is the form that GNOME sets.
+    {"ALL_PROXY": f"socks://{DEAD}"},  # GNOME sets ALL_PROXY in this form.
     {"ALL_PROXY": f"SOCKS5://{DEAD}"},
     {"ALL_PROXY": DEAD},
     {"HTTP_PROXY": f"socks5://{DEAD}"},
@@ -137,7 +140,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-    # This lets monkeypatch undo what the tested function sets.
+    # Set these variables, so that monkeypatch restores them after the tested function has changed them.
     for name in ("no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -157,21 +160,26 @@ def test_every_library_asks_loopback_without_a_proxy(
                     environment.delenv(name, raising=False)
                 for name, value in (proxies | excepted).items():
                     environment.setenv(name, value)
-                # The loop runs once for the command itself, and once for a process that the command starts.
+                # Once for the command, and once for a process that the command starts.
                 for _ in range(2):
                     set_environment(home)
                 address = f"http://{'localhost' if excepted else '127.0.0.1'}:{server.server_port}"
                 for get in (httpx.get, httpx2.get, requests.get):
-                    assert get(address).status_code == 501  # The server answers, but supports no method.
+                    # Status 501 shows that the server was reached. It supports no method.
+                    assert get(address).status_code == 501
                 with pytest.raises(HTTPError, match="501"):
-                    build_opener().open(address)  # urlopen would keep the proxies for later tests.
+                    # Unlike urlopen, this opener does not keep the proxies for later tests.
+                    build_opener().open(address)
                 assert health_problem(address) == "status 501"
         server.shutdown()
 
 
 @pytest.mark.usefixtures("no_proxies")
 def test_what_lies_elsewhere_is_asked_through_a_usable_proxy(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Desktops often set all three variables. The last one is then not used for http and https."""
+    """Requests to other addresses use the http and https proxies, even if ALL_PROXY names a proxy that cannot be used.
+
+    Desktops often set all three environment variables.
+    """
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         for name in ("http_proxy", "https_proxy"):
@@ -218,7 +226,10 @@ def test_a_proxy_that_cannot_be_used_is_named_in_one_sentence(
 @pytest.mark.long
 @pytest.mark.usefixtures("no_proxies")
 def test_a_run_takes_no_notice_of_a_proxy_that_cannot_be_used(home: Home, toy_folder: Path) -> None:
-    """This starts real processes of Prefect's client and server, its events, and MLflow."""
+    """A run works although the environment names a proxy that cannot be used.
+
+    The run uses Prefect's client and server, Prefect's events, and MLflow, all in real processes.
+    """
     variables = {"RNNLM_HOME": str(home.root), "ALL_PROXY": f"socks5://{DEAD}"}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")} | variables
     for command in (["run", "--preset", "smoke", "--corpus", str(toy_folder)], ["status"], ["models"]):
@@ -238,4 +249,5 @@ def test_a_shell_reads_what_env_prints(
     script = f'{capsys.readouterr().out}\necho "$PREFECT_HOME"; echo "$PREFECT_API_URL"'
     shell = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True, check=True)
     assert shell.stdout.splitlines() == [f"{Path(strange).resolve()}/prefect", "http://127.0.0.1:4321/api"]
-    assert (Path(strange) / "prefect").is_dir()  # `prefect server start` does not create this folder.
+    # The folder must exist, because `prefect server start` does not create it.
+    assert (Path(strange) / "prefect").is_dir()

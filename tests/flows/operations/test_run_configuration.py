@@ -1,4 +1,4 @@
-"""A schedule's own runs follow registry.policy, and runs with other settings are experiments."""
+"""The scheduled runs of a deployment follow registry.policy, and runs with other settings are experiments."""
 
 from typing import Any
 
@@ -15,7 +15,8 @@ NIGHTLY: dict[str, Any] = {"config": {"preset": "smoke", "corpus": {"source": "z
     ("choices", "policy"),
     [
         ({}, "by_policy"),
-        ({"settings": ["tracking.log_every_seconds=5"]}, "by_policy"),  # This setting does not change results.
+        # A setting that does not change results does not make the run an experiment.
+        ({"settings": ["tracking.log_every_seconds=5"]}, "by_policy"),
         ({"settings": ["model.hidden_size=32"]}, "by_policy"),
         ({"settings": ["model.hidden_size=33"]}, None),
         ({"settings": ["model.layers=2"], "maximum_tokens": 100_000}, None),
@@ -42,14 +43,17 @@ def test_fields_that_were_filled_in_for_the_deployment_are_its_own_settings() ->
 
 
 def test_a_deployment_that_has_only_a_presets_name_has_its_settings() -> None:
-    """`prefect deploy` stores the contents of prefect.yaml, and does not read presets/."""
+    """A deployment with only a preset's name has the preset's settings.
+
+    Such a deployment is created by `prefect deploy`, which does not read presets/.
+    """
     values = over_deployment({"preset": "smoke"}, {"model": {"layers": 2}})
     assert PipelineConfig.model_validate(values) == build_config("smoke", ["model.layers=2"])
     assert with_policy(build_config("smoke"), {"config": {"preset": "smoke"}}).registry.promote == "by_policy"
 
 
 def test_the_form_s_minutes_choose_as_the_option_does() -> None:
-    """The preset's own size and length are not used, and a length that is set as well takes precedence."""
+    """The form's minutes replace the preset's size and length, as --minutes does. A given maximum_tokens is kept."""
     assert with_choices(build_config("smoke"), minutes=5) == build_config("smoke", ["training.minutes=5"])
     long = with_choices(build_config("smoke"), minutes=5, maximum_tokens=9)
     assert long == build_config("smoke", ["training.minutes=5", "training.maximum_tokens=9"])

@@ -29,7 +29,8 @@ def test_runs_of_one_minute_have_different_names(home: Home, prefect_server: Non
         names = [run.name for run in client.read_flow_runs() if run.name.startswith("naming · ")]
     assert len(names) == 4
     assert len(set(names)) == 4
-    # All runs begin in the same minute, or in two if the minute has just changed.
+    # Names of runs in the same minute are numbered. All runs begin in one minute, or in two if the minute has just
+    # changed.
     assert 2 <= sum(name.endswith(")") for name in names) <= 3
 
 
@@ -38,7 +39,8 @@ def test_runs_of_one_minute_have_different_names(home: Home, prefect_server: Non
     [
         ({"config": ZEN}, ("zen", "smoke")),
         ({"config": ZEN, "corpus": "counting", "preset": "ptb"}, ("counting", "ptb")),
-        ({"config": EngineConfig(), "pipeline": ZEN}, ("zen", "smoke")),  # The first section does not describe a text.
+        # `config` is not a pipeline's configuration here, so `pipeline` gives the names.
+        ({"config": EngineConfig(), "pipeline": ZEN}, ("zen", "smoke")),
         ({"config": EngineConfig()}, ("", "")),
         ({"seeds": 3}, ("", "")),
     ],

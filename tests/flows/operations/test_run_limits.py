@@ -64,7 +64,7 @@ def test_a_time_limit_ends_training_with_a_checkpoint(
 def test_the_pipeline_ends_when_its_time_is_up(
     tracked_home: Home, toy_config: PipelineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The alarm arrives while the flow sleeps. During other code it might leave a lock of coverage locked.
+    # The flow sleeps when the alarm arrives, because an exception in other code could leave a lock of coverage locked.
     monkeypatch.setattr("flows.pipeline_flow.prepare", lambda config: time.sleep(60))
     with pytest.raises(TimeLimitError):
         run_flow(tracked_home, pipeline_flow, config=changed(toy_config, {"limits.hours": 0.1 / 3600}))
@@ -88,7 +88,7 @@ def test_an_alarm_that_a_library_swallows_is_repeated(monkeypatch: pytest.Monkey
     [
         (RuntimeError("unexpected"), 3),
         (FetchError("the server is overloaded"), 3),
-        (CorpusError("the text is empty"), 1),  # A user must act on this error.
+        (CorpusError("the text is empty"), 1),  # Only the user can fix a CorpusError, so the run is not retried.
     ],
 )
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""A temporary server lives only as long as its block."""
+"""A temporary server runs only inside its block."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def test_a_server_that_cannot_start_is_reported_at_once(monkeypatch: pytest.Monk
 
 @pytest.mark.long
 def test_a_run_with_the_variables_of_env_needs_no_server(tracked_home: Home) -> None:
-    """The tutorial calls `eval "$(rnnlm env)"` and then `rnnlm run` again."""
+    """A run uses a temporary server if the variables of `rnnlm env` are set but no server runs, as in the tutorial."""
     script = f'eval "$({sys.executable} -m flows.command_line env)"; {sys.executable} -m flows.command_line prepare '
     script += "--corpus zen --set tokenizer.kind=word"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=300)

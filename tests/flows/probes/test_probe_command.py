@@ -1,4 +1,4 @@
-"""`rnnlm probe` prints, shows and logs its results, on a real Prefect server with a real MLflow store."""
+"""`rnnlm probe` prints its results, and shows them in Prefect and MLflow, with a real server and a real store."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_a_probe_is_printed_and_published_in_prefect_and_mlflow(
     assert parameters[parameter[0]] == parameter[1]
     assert [step for step, _ in metrics[metric[0]]] == metric[1]
 
-    # The same settings give the same figures and the same MLflow run.
+    # A second call with the same settings gives the stored figures and the same MLflow run.
     found = json.loads(printed(capsys, *arguments, "--json"))
     assert f"picture    {found['picture']}" in lines
     assert Path(found["picture"]).read_bytes().startswith(PNG)

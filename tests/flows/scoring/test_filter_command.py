@@ -31,14 +31,14 @@ def test_it_shows_what_is_on_each_side_of_the_line(
         assert part in page
     assert max(len(line) for line in page.splitlines() if str(tmp_path) not in line) <= 80
     kept = (tmp_path / "kept" / "in.txt").read_text().splitlines()
-    assert kept == [line for line in lines if line in kept]  # The strange line is dropped, and the order is kept.
+    assert kept == [line for line in lines if line in kept]  # The kept lines are in their original order.
     artifact = Artifact.get("filter")
     assert artifact is not None
     assert "data:image/png;base64,iVBOR" in str(artifact.data)
 
     assert main([*arguments, "--json", "--dropped", str(tmp_path / "dropped")]) == 0
     value = json.loads(capsys.readouterr().out)
-    assert value["scoring"]["skipped"] is True  # A second run on the same texts scores nothing again.
+    assert value["scoring"]["skipped"] is True  # The second run uses the stored scores of the first one.
     dropped = [json.loads(line) for line in (tmp_path / "dropped" / "in.txt.jsonl").read_text().splitlines()]
     assert len(dropped) == sum(row["documents"] for row in value["counts"] if row["reason"])
     assert {row["reason"] for row in dropped} == {f"not {value['rules'][1]}"}
@@ -46,7 +46,7 @@ def test_it_shows_what_is_on_each_side_of_the_line(
 
 @pytest.mark.long
 def test_the_flow_refuses_what_the_command_refuses(toy_run: RunRecord, tmp_path: Path, prefect_server: None) -> None:
-    """A run of a deployment does not pass through the command, so the flow itself must check its input."""
+    """The flow checks its input as the command does, because runs of a deployment do not use the command."""
     (tmp_path / "list.json").write_text('[{"text": "one"}]\n')
     config = {"input": str(tmp_path), "output": str(tmp_path / "kept"), "keep": "tokens > 1", "model": toy_run.run_id}
     with pytest.raises(ConfigError, match="one object per line"):

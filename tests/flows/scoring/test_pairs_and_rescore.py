@@ -1,4 +1,4 @@
-"""`rnnlm pairs` and `rnnlm rescore` as a user calls them."""
+"""`rnnlm pairs` prints accuracies with intervals, and `rnnlm rescore` one text per n-best list."""
 
 import json
 from pathlib import Path

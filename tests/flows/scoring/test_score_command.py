@@ -1,4 +1,4 @@
-"""`rnnlm score` as another program calls it."""
+"""`rnnlm score` prints the totals and the drift, or one JSON value, and reports a wrong call in three lines."""
 
 import json
 from pathlib import Path

@@ -41,7 +41,7 @@ def test_the_champion_scores_shows_the_distribution_and_tells_of_drift(
 
     other = ScoringConfig(input=str(tmp_path / "other.txt"), output=str(tmp_path / "other.parquet"))
     assert run_flow(tracked_home, score_flow, other).drift.drifted
-    # Events are stored in order. If the event of the second run is stored, that of the first run would be, too.
+    # Events are stored in order, so an event of the first run would be found together with that of the second run.
     (event,) = awaited_drift_events(tmp_path)
     assert event["payload"]["output"] == str(tmp_path / "other.parquet")
     assert "prefect.flow-run" in str(event["related"])

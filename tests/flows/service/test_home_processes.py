@@ -1,4 +1,7 @@
-"""Processes of a home are found by their environment and stopped, and an occupied port is reported with its process."""
+"""Processes of an rnnlm home are found by their environment and stopped.
+
+An occupied port is reported with its process.
+"""
 
 import os
 import signal
@@ -58,7 +61,7 @@ def test_a_process_that_ignores_sigterm_is_killed(home: Home) -> None:
 
 
 def test_the_end_of_a_paused_workers_flow_run_is_noticed(home: Home) -> None:
-    """The suspended worker cannot reap the flow run, which stays a zombie, but nothing waits for it in vain."""
+    """The end of a flow run is noticed even if its worker is suspended and the flow run stays a zombie."""
     worker = start(home, PARENT, RNNLM_SERVICE="worker", PREFECT__FLOW_RUN_ID="a")
     [flow_run] = find_home_processes(home).flow_runs["a"].children()
     try:
@@ -77,7 +80,7 @@ def test_the_end_of_a_paused_workers_flow_run_is_noticed(home: Home) -> None:
 def test_up_on_a_busy_port_names_its_process_before_anything_is_started(
     tmp_path: Path, option: str, detach: tuple[str, ...]
 ) -> None:
-    # The process has a command of several lines, which the message shows in one line.
+    # The command has several lines, which the message joins to one.
     script = "import socket, sys\nserver = socket.create_server(('127.0.0.1', 0))\n"
     script += "print(server.getsockname()[1], flush=True)\nsys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1, text=True) as server:

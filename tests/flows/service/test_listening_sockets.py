@@ -29,7 +29,7 @@ READ = {"prefect": "/api/flow_runs/filter", "mlflow": "/api/2.0/mlflow/experimen
 WRITE = {"prefect": "/api/variables/", "mlflow": "/api/2.0/mlflow/registered-models/create"}
 FOREIGN_ORIGINS = {
     "prefect": ("https://example.org", "http://example.org:4200", "http://127.0.0.1:1", "null"),
-    # MLflow accepts pages of every loopback port.
+    # MLflow accepts pages of every loopback port, so the list has no loopback address.
     "mlflow": ("https://example.org", "http://example.org:5000", "null"),
 }
 BODY = {"prefect": {"name": "a", "value": 1}, "mlflow": {"name": "a"}}
@@ -37,7 +37,7 @@ BODY = {"prefect": {"name": "a", "value": 1}, "mlflow": {"name": "a"}}
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, RunningHome]]:
-    """Start the servers of a home with the usual umask."""
+    """Start the servers of an rnnlm home with the usual umask."""
     with home_in(tmp_path_factory.mktemp("listening")) as home:
         ports = ["--port", str(free_port()), "--mlflow-port", str(free_port())]
         started = subprocess.run([*RNNLM, "up", "--detach", *ports], capture_output=True, text=True, timeout=300)
@@ -97,7 +97,7 @@ def test_no_body_is_read_before_the_password_and_none_without_a_bound(
             for wrong in ({}, {"Authorization": "Basic cm5ubG06d3Jvbmc="}, {"Authorization": f"Bearer {login}"}):
                 assert answer_to_headers(port, "POST", path, {**size, **wrong}) == 401
     with httpx.Client(base_url=server, trust_env=False, timeout=60) as client:
-        for method in ("GET", "HEAD"):  # MLflow and Prefect handle these methods themselves, without a body.
+        for method in ("GET", "HEAD"):  # MLflow and Prefect handle these methods without reading a body.
             assert client.request(method, READ[service]).status_code in (401, 405)
         assert client.request("GET", "/health" if service == "mlflow" else "/api/health").status_code == 200
 
@@ -130,7 +130,7 @@ def resident_bytes(home: Home) -> int:
 
 @pytest.mark.long
 def test_all_listen_on_loopback_and_the_worker_answers_only_its_own_runs(up: tuple[Home, RunningHome]) -> None:
-    """Prefect's worker has a socket on which each of its flow runs authenticates with a token of its own."""
+    """All sockets listen on loopback only, and the worker's socket refuses requests without a flow run's token."""
     home, running = up
     processes = [*find_home_processes(home).services, psutil.Process(running.pid)]
     found = {
@@ -150,12 +150,13 @@ def test_all_listen_on_loopback_and_the_worker_answers_only_its_own_runs(up: tup
 
 @pytest.mark.long
 def test_a_run_cannot_choose_its_command_or_environment(up: tuple[Home, RunningHome], tmp_path: Path) -> None:
-    """Even with the password, a form of the UI or a parameter cannot run a shell command."""
+    """A run cannot choose its command or environment, even with the server's password."""
     home, running = up
     query = PrefectQuery(running.prefect_api, home_password(home))
     settle = query.deployments()["settle/settle"]["id"]
     made = tmp_path / "made"
-    (tmp_path / "sitecustomize.py").write_text(f"open({str(made)!r}, 'w')")  # Python would run this file at its start.
+    # Python would run this file at its start if the run could choose its environment.
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(made)!r}, 'w')")
     run = query.post(
         f"deployments/{settle}/create_flow_run",
         job_variables={
@@ -184,7 +185,7 @@ def test_no_file_with_a_secret_is_readable_by_others(up: tuple[Home, RunningHome
 
 
 def is_readable_by_others(path: Path, home: Home) -> bool:
-    """Return True if another user can open the path, which requires access to every folder between it and the home."""
+    """Return True if another user can open `path`, because every folder between it and the rnnlm home is accessible."""
     between = [folder for folder in path.parents if folder.is_relative_to(home.root)]
     return bool(path.stat().st_mode & 0o044) and all(folder.stat().st_mode & 0o011 for folder in between)
 
@@ -199,7 +200,10 @@ def test_the_commands_know_the_password(up: tuple[Home, RunningHome]) -> None:
 
 @pytest.mark.long
 def test_temporary_files_of_the_worker_are_private(up: tuple[Home, RunningHome]) -> None:
-    """Prefect's worker creates a folder of a fixed name among them, which another user may have created before."""
+    """The worker's temporary files are in a private folder.
+
+    Prefect's worker creates a folder of a fixed name there. In a shared folder, another user could create it first.
+    """
     home, _ = up
     services = [process.environ() for process in find_home_processes(home).services]
     (worker,) = {Path(one["TMPDIR"]) for one in services if one["RNNLM_SERVICE"] == "worker"}
@@ -212,7 +216,7 @@ def test_a_long_path_of_a_home_leaves_room_for_sockets(tmp_path: Path) -> None:
     near, far = Home(Path(tempfile.mkdtemp(dir="/tmp"))), Home(tmp_path / ("long" * 20))
     assert temporary_folder(near) == str(near.root / "tmp" / "worker")
     (near.temporary / "worker" / "left").mkdir()
-    assert not list(Path(temporary_folder(near)).iterdir())  # Files of a killed worker are removed.
+    assert not list(Path(temporary_folder(near)).iterdir())  # Files that a killed worker has left are removed.
     first, second = Path(temporary_folder(far)), Path(temporary_folder(far))
     assert first != second
     for folder in (first, second, near.temporary / "worker"):

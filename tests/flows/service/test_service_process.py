@@ -1,4 +1,4 @@
-"""Readers of logs see each complete line once, even after a long log was renamed."""
+"""A reader of a log sees each complete line once, even after a long log was renamed."""
 
 from pathlib import Path
 

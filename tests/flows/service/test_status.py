@@ -39,7 +39,7 @@ TOY = "rnnlm-toy"
 @pytest.fixture
 def client(prefect_server: None) -> Iterator[SyncPrefectClient]:
     with get_client(sync_client=True) as client:
-        # Runs of other tests are deleted, because only the last five runs are shown.
+        # Delete the runs of other tests, because only the last five runs are shown.
         while found := client.read_flow_runs():
             for run in found:
                 client.delete_flow_run(run.id)
@@ -100,7 +100,7 @@ def test_what_has_not_begun_waits_under_its_schedules_name(
     assert waiting.startswith(f"waiting    tickets{by_hand}: due ")
     assert waiting.endswith(f", waits for {waits_for}")
     assert random_name not in "\n".join(lines)
-    [coming] = status.next  # The next run is the one of 29 February, and not the waiting run.
+    [coming] = status.next  # The next planned run is that of 29 February. The waiting run is not listed.
     assert coming.name == "pipeline/tickets"
     assert coming.when.endswith("02-29 01:00")
 
@@ -182,7 +182,8 @@ def lose_version_1(client: "MlflowClient") -> None:
 
 
 def lose_the_second_champion(client: "MlflowClient") -> None:
-    client.set_model_version_tag(TOY, "2", "alias", "champion")  # This is the state before champions had a history.
+    # Without a history of champions, as in versions that were registered before the history existed.
+    client.set_model_version_tag(TOY, "2", "alias", "champion")
     client.set_registered_model_alias(TOY, "champion", "2")
     client.delete_model_version(TOY, "2")
 

@@ -1,13 +1,13 @@
-"""`rnnlm up` without its servers, which test_up.py starts."""
+"""Parts of `rnnlm up` that need no server. test_up.py starts the servers."""
 
 from flows.service.supervisor import Supervisor
 from rnnlm.storage.home import Home
 
 
 def test_a_log_that_cannot_be_written_does_not_end_it(home: Home) -> None:
-    """The servers keep running if a log cannot be written, as on a full disk, and the console still shows the line."""
+    """The servers keep running if the log cannot be written, as on a full disk, and the console shows the line."""
     shown: list[str] = []
     supervisor = Supervisor(home, 4200, 5000, shown.append)
-    (home.root / "logs" / "up.log").mkdir(parents=True)  # A folder takes the place of the file.
+    (home.root / "logs" / "up.log").mkdir(parents=True)  # The log cannot be written, because a folder has its name.
     supervisor.say("starting prefect")
     assert shown == ["up       starting prefect"]

@@ -1,4 +1,4 @@
-"""The systemd unit is valid, and never replaces the unit of another home."""
+"""The systemd unit is valid, and never replaces the unit of another rnnlm home."""
 
 import os
 import shutil
@@ -49,7 +49,7 @@ def test_installing_writes_the_unit_and_says_what_is_left_to_do(
     assert "up --quiet --port 4300 --mlflow-port 5100" in text
     assert "systemctl --user enable --now rnnlm.service" in "\n".join(lines)
     install_unit(home, 4300, 5100)  # A second installation changes nothing.
-    with home.lock_if_free(LOCK):  # The home is already running, so a second `rnnlm up` would end at once.
+    with home.lock_if_free(LOCK):  # `rnnlm up` is already running, so a second one would end at once.
         write_running(home, RunningHome(os.getpid(), "", 4300, 5100))
         assert "systemctl --user enable rnnlm.service" in "\n".join(install_unit(home, 4300, 5100))
     with pytest.raises(ConfigError, match="belongs to another home"):

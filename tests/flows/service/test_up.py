@@ -27,14 +27,14 @@ SMALL = ["model.hidden_size=16", "tokenizer.kind=word", "training.device=cpu", "
 
 
 class Up:
-    """The commands of a user with one home."""
+    """The commands of a user with one rnnlm home."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
         self.ports = ["--port", str(free_port()), "--mlflow-port", str(free_port())]
 
     def rnnlm(self, *arguments: str, code: int = 0) -> str:
-        """Run a command, which must exit with the code, and return its standard output and error."""
+        """Run a command, assert that its exit code is `code`, and return its standard output and error."""
         command = [sys.executable, "-m", "flows.command_line", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.rnnlm('logs', '-n', '50')}"
@@ -60,7 +60,7 @@ class Up:
         return [*found.services, *found.flow_runs.values()]
 
     def kill(self, service: str) -> None:
-        """Kill the service's own process, but not its children."""
+        """Kill only the process of the service, not its children."""
         services = find_home_processes(self.home).services
         [leader] = [
             one for one in services if one.environ()["RNNLM_SERVICE"] == service and one.pid == os.getsid(one.pid)
@@ -98,12 +98,13 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     assert refused.returncode == 2
     assert f"port {up.ports[1]} is not free: process " in refused.stderr
 
-    # Training takes longer than this test, which kills it four times.
+    # Training must outlast this test, which kills it four times.
     settings = [*SMALL, "training.epochs=100000", "training.checkpoints.every_seconds=1"]
     options = [part for setting in settings for part in ("--set", setting)]
     scheduled = up.rnnlm("schedule", "--corpus", os.path.relpath(toy_folder), "--name", "mine", *options)
     assert "pipeline/mine" in scheduled
-    assert "paused     pipeline/nightly" in scheduled  # The example is paused when the first own schedule is made.
+    # The deployment `nightly` is an example, which the first own schedule pauses.
+    assert "paused     pipeline/nightly" in scheduled
     assert "0 2 * * *" in up.rnnlm("schedules")
     up.rnnlm("trigger", "mine")
     up.wait_for(lambda: up.history_bytes() > 0, "training")
@@ -115,13 +116,13 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
         up.wait_for(lambda before=before: up.history_bytes() > before, f"training without {service}")
     up.wait_for(lambda: up.pipeline_runs()[0]["state"]["type"] == "RUNNING", "Prefect's server")
 
-    up.kill("worker")  # The worker's flow run ends with it, and another worker continues the run.
+    up.kill("worker")  # The flow run ends together with its worker, and another worker continues it.
     up.wait_for(lambda: "resumed" in up.pipeline_runs()[0]["tags"], "resumed run after the worker's end")
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after the worker's end")
 
-    # Only the flow run's process is killed, as the kernel does when memory runs out. Settling must not wait for its
-    # schedule.
+    # Kill only the flow run's process, as the kernel does when memory runs out. The run must be restarted before the
+    # next scheduled run of `settle`.
     before, killed = len(up.pipeline_runs()), find_home_processes(up.home).flow_runs
     for process in killed.values():
         process.kill()
@@ -152,7 +153,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     before = up.history_bytes()
     up.wait_for(lambda: up.history_bytes() > before, "training after the power cut")
 
-    # rnnlm down writes a checkpoint, gives every run a final state, and leaves no process.
+    # rnnlm down must let runs write a checkpoint, give every run a final state, and leave no process.
     up.rnnlm("down")
     assert up.processes() == []
     assert list(up.home.runs.glob("*/checkpoints/*"))
@@ -161,7 +162,7 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     up.rnnlm("up", "--detach", *up.ports)
     types = {"CRASHED", "CANCELLED", "COMPLETED", "PENDING", "RUNNING"}
     assert {run["state"]["type"] for run in up.flow_runs()} <= types
-    # This run was stopped by rnnlm down.
+    # The run that rnnlm down stopped.
     assert [run["state"]["name"] for run in up.pipeline_runs()].count("Stopped") == 1
     short = [part for setting in [*SMALL, "training.epochs=1"] for part in ("--set", setting)]
     up.rnnlm("schedule", "--corpus", str(toy_folder), "--name", "short", *short)
@@ -178,13 +179,13 @@ def test_a_night_survives_a_kill_of_every_part(up: Up, toy_folder: Path) -> None
     assert decision == "rnnlm-toy version 1 is the new champion: there was no champion before it."
     assert {night["schedule"]: bool(night["next"]) for night in status["nights"]}["short"]
     assert "by hand    short: " in up.rnnlm("status")
-    up.rnnlm("trigger", "settle")  # The flow's schedule may do the same in these seconds.
+    up.rnnlm("trigger", "settle")  # The schedule of `settle` may do the same at this time.
     assert "ended      Completed" in up.rnnlm("trigger", "settle", "--wait")
     assert "deleted pipeline/mine" in up.rnnlm("unschedule", "mine")
     assert "paused pipeline/nightly" in up.rnnlm("unschedule", "nightly")
     assert "pipeline/mine" not in up.rnnlm("schedules")
     process = psutil.Process(up.running().pid)
-    process.send_signal(signal.SIGINT)  # This corresponds to Ctrl-C on the terminal of rnnlm up.
+    process.send_signal(signal.SIGINT)  # As after Ctrl-C on the terminal of rnnlm up.
     process.wait(PATIENCE_SECONDS)
     assert up.processes() == []
     with reaching_mlflow(up.home) as client:

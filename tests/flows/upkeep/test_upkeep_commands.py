@@ -56,7 +56,7 @@ def test_prune_shows_what_would_go_and_then_removes_it(three_nights: Home, capsy
 def test_prune_waits_while_another_process_changes_a_shared_registry(
     three_nights: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A store that is given by this variable counts as shared.
+    # A store that is given by MLFLOW_TRACKING_URI counts as shared.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite+pysqlite:///{three_nights.mlflow_database}")
     held = threading.Event()
     seen = []
@@ -125,13 +125,13 @@ asyncio.run(fill())
 @pytest.mark.parametrize(
     ("is_up", "address", "missing"),
     [
-        (True, None, False),  # `rnnlm up` sets this address.
+        (True, None, False),  # No address is needed, because `rnnlm up` sets it.
         (True, "http://127.0.0.1:4399/api", False),
         (True, "http://localhost:4399/api/", False),
         (True, "http://127.0.0.1:4398/api", True),
         (True, "https://prefect.example.org/api", True),
         (False, None, False),
-        (False, "http://127.0.0.1:4399/api", True),  # `rnnlm up` has ended, and another server may use the port.
+        (False, "http://127.0.0.1:4399/api", True),  # `rnnlm up` has ended, so another server may use the port.
     ],
 )
 def test_a_backup_does_not_miss_the_homes_own_prefect_server(
@@ -163,5 +163,6 @@ def test_prune_deletes_old_flow_runs_of_a_home_without_a_server(home: Home) -> N
         runs = {name for (name,) in connection.execute("select name from flow_run")}
         logs = {message for (message,) in connection.execute("select message from log")}
     assert runs == logs == {"young", "alive"}
-    assert lock_restored_runs(home) == 1  # After a restore, the run "alive" would be settled.
+    # The unfinished run "alive" gets a lock file. After a restore, it would count as dead.
+    assert lock_restored_runs(home) == 1
     assert len(names_in(home.root / "locks" / "flow-runs")) == 1

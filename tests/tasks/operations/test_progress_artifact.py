@@ -1,4 +1,4 @@
-"""Progress reports reach Prefect as an artifact."""
+"""Progress reports appear in Prefect as an artifact of the task run."""
 
 import queue
 

@@ -10,7 +10,7 @@ from tests.lock_assertions import assert_one_at_a_time
 @pytest.mark.long
 @pytest.mark.usefixtures("prefect_server")
 def test_changes_of_a_shared_registry_follow_one_another(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A registry on a server is shared. No request is sent to this one.
+    # A registry at an http address is shared. No request is sent to this address.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     assert_one_at_a_time(lambda: registry_turn(home))
 

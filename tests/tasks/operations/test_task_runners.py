@@ -1,4 +1,4 @@
-"""Calls run as task runs in other processes, return results and errors, and end together with the flow."""
+"""Calls run as task runs in other processes, return results and errors, and end when the flow ends."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ called = called.with_options(retry_delay_seconds=0)
 
 
 def in_flow(use: Callable[[Engine], Any], worth: int = 2) -> Any:
-    """Open an engine in a flow run, and return what `use` returns for it."""
+    """Open an engine in a flow run, and return the result of `use`, which is called with the engine."""
 
     @flow
     def using() -> Any:
@@ -67,7 +67,7 @@ def in_flow(use: Callable[[Engine], Any], worth: int = 2) -> Any:
 @pytest.mark.slow
 def test_calls_are_answered_by_other_processes_which_end(prefect_server: None) -> None:
     def use(engine: Engine) -> list[int]:
-        with pytest.raises(CorpusError, match="no such file"):  # The process continues after an error.
+        with pytest.raises(CorpusError, match="no such file"):  # The process survives an error of a call.
             engine.submit(find_source, "/no/such/file", "auto").result()
         assert engine.submit(abs, -3).result() == 3
         assert engine.workers == 2
@@ -123,7 +123,8 @@ def test_processes_end_at_once_if_the_flow_is_interrupted(prefect_server: None, 
 
 @pytest.mark.slow
 def test_a_killed_flow_leaves_no_process(prefect_server: None) -> None:
-    server = get_current_settings().api.url  # Otherwise Prefect would start a server that outlives the flow.
+    # Use the test's server. Without an address, Prefect would start a server that outlives the flow.
+    server = get_current_settings().api.url
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PREFECT_API_URL": str(server)}
     command = [sys.executable, "-c", SCRIPT]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -153,11 +154,11 @@ def test_each_shard_is_a_task_run(
     before = shard_runs()
     config = SequencesConfig(mode="stream", processes=processes)
     assert not flow(tokenize_corpus)(toy_corpus, toy_tokenizer, config).skipped
-    assert poll_until(lambda: shard_runs() - before == 3, 20)  # There is one shard for the file of each split.
+    assert poll_until(lambda: shard_runs() - before == 3, 20)  # Each of the three split files is one shard.
 
 
 def fail_the_first_time(error: type[Exception], notes: Path) -> int:
-    """Return the number of calls so far. The first call raises the error."""
+    """Return the number of calls so far. Raise `error` in the first call."""
     with notes.open("a") as stream:
         stream.write("called\n")
     calls = len(notes.read_text().splitlines())

@@ -22,7 +22,7 @@ def model() -> LanguageModel:
 
 
 def text_of(lines: list[list[int]], mode: Mode, block_length: int = 7) -> TokenRows:
-    """Return the lines as stored rows: sentences, or blocks of a stream."""
+    """Return the lines as stored rows: one per sentence, or blocks of a stream."""
     if mode == "sentence":
         return rows_from_lists([[2, *line, 3] for line in lines])
     cutter = StreamCutter(block_length=block_length)

@@ -1,4 +1,4 @@
-"""Each row of the table has the scores that its name says, with settings fitted on the validation text."""
+"""Each row of the adaptation table has the scores that its name says, with settings fitted on the validation text."""
 
 import copy
 
@@ -48,16 +48,17 @@ def test_each_adaptation_is_a_row_of_the_table(
     static, *_, mixture, everything = comparison.variants
     network = toy_evaluation.scores["test"].network
     assert network is not None
-    assert static.perplexity == pytest.approx(network.perplexity, rel=1e-6)  # The evaluation has another batch size.
+    # Equal up to rounding, because the evaluation uses another batch size.
+    assert static.perplexity == pytest.approx(network.perplexity, rel=1e-6)
     # The weight of the n-gram model is fitted only on the validation split.
     counts, _ = count_training_split(toy_dataset, 5)
     neural = static_log_probabilities(trained, toy_dataset, "valid")
     of_counts, _ = split_log_probabilities(counts, toy_dataset, "valid")
-    # These losses are computed row by row.
+    # Equal up to rounding, because the expected losses are computed row by row.
     assert mixture.settings == {"share": pytest.approx(best_share(neural, of_counts), rel=1e-4)}
     assert sum(everything.settings.values()) == pytest.approx(1)
     assert list(everything.settings) == ["network", "cache", "counts"]
-    # The n-gram model is the best model of this toy language.
+    # The n-gram model is the best model of this toy language, so it gets all of the mixture's weight.
     of_counts_alone, _ = split_log_probabilities(counts, toy_dataset, "test")
     assert everything.nll_nats_per_token == pytest.approx(-of_counts_alone.mean(), rel=1e-6)
     shown = comparison.rows
@@ -70,8 +71,9 @@ def test_no_learning_and_no_cache_give_the_static_perplexity(
 ) -> None:
     wanted = Adaptations(DynamicConfig(rate=0.0), CacheConfig(share=0.0))
     static, *others = measure_adaptations(trained, toy_dataset, "test", wanted).variants
-    assert len({variant.nll_nats_per_token for variant in others}) == 1  # The losses are the same to the last bit.
-    # The static scores have another batch size.
+    # Without adaptation, all variants have the same loss to the last bit.
+    assert len({variant.nll_nats_per_token for variant in others}) == 1
+    # Equal up to rounding, because the static scores use another batch size.
     assert others[0].perplexity == pytest.approx(static.perplexity, rel=1e-6)
 
 
@@ -79,8 +81,11 @@ def test_no_learning_and_no_cache_give_the_static_perplexity(
 def test_tuning_takes_the_best_of_its_grid_on_validation(
     toy_dataset: DatasetRecord, trained: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only a rate of 0.5 lets the model learn noticeably, and any decay would undo what it has learned."""
-    # These rates lead to no learning, to learning, and to divergence.
+    """The best rate is 0.5, with which the model learns noticeably.
+
+    The best decay is 0, which keeps what it has learned.
+    """
+    # With these rates, the model learns nothing, learns, or diverges.
     monkeypatch.setattr(adaptation_table, "RATES", (1e-6, 0.5, 1e6))
     monkeypatch.setattr(adaptation_table, "DECAYS", (0.0, 1.0))  # A decay of 1 restores the trained weights.
     valid = StoredSplit(toy_dataset, "valid")
@@ -112,7 +117,7 @@ def test_a_diverging_model_is_refused(toy_dataset: DatasetRecord, trained: Langu
 def test_counts_alone_do_not_adapt(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, toy_corpus: CorpusRecord
 ) -> None:
-    """An n-gram model has no network, whose probabilities would be 1 for every token if they were used."""
+    """Adaptation is refused for an n-gram model, because it has no network that could adapt."""
     run = run_training(home, changed(toy_config, {"model.kind": "kneser-ney"}), toy_dataset, untracked)
     config = CorpusConfig(source=str(toy_corpus.folder))
     for wanted in (Adaptations(kneser_ney=True), Adaptations(cache=CacheConfig()), Adaptations(DynamicConfig())):
@@ -141,9 +146,9 @@ def test_fitted_adaptations_require_the_test_split(
 
 @pytest.mark.long
 def test_an_ensemble_adapts_as_one_model(toy_dataset: DatasetRecord, trained: LanguageModel) -> None:
-    """The ensemble has the same network twice.
+    """An ensemble of the same network twice adapts like the network alone if the rate is doubled and theta is halved.
 
-    From the same loss, each copy learns half as much as a single network.
+    Each copy gets half the gradient, and the concatenated hidden states have twice the dot product.
     """
     twice = joined([trained, copy.deepcopy(trained)], np.array([0.5, 0.5]))
     alone = measure_adaptations(trained, toy_dataset, "test", Adaptations(DynamicConfig(), CacheConfig(theta=0.3)))

@@ -47,7 +47,7 @@ def test_a_token_inside_a_segment_is_scored_without_those_after_it(model: Langua
 
 @pytest.mark.parametrize("place", [0, 1, 6, 9])
 def test_the_mixture_is_a_distribution(model: LanguageModel, place: int) -> None:
-    """The probabilities of all possible tokens at this place must add up to 1."""
+    """The probabilities of all possible tokens at `place` add up to 1."""
     line = [5, 7, 5, 5, 9, 4, 7, 5, 11, 7]
     total = 0.0
     for token in range(VOCABULARY):
@@ -58,7 +58,7 @@ def test_the_mixture_is_a_distribution(model: LanguageModel, place: int) -> None
 
 @MODES
 def test_cache_probabilities_equal_a_slow_loop(model: LanguageModel, mode: Mode) -> None:
-    """The expected p(w) is the sum of exp(theta h · h_i) where w followed h_i, divided by the sum over all i."""
+    """The cache's p(w) is the sum of exp(theta h · h_i) over all i followed by w, divided by the sum over all i."""
     lines = random_lines(5, 6)
     states: list[torch.Tensor] = []
     words: list[int] = []
@@ -76,12 +76,13 @@ def test_cache_probabilities_equal_a_slow_loop(model: LanguageModel, mode: Mode)
         expected.append(followed / sum(weights.values()))
     walked = score_in_order(model, text_of(lines, mode), mode, cache=CACHE)
     assert np.exp(walked.cache[1:]) == pytest.approx(expected, rel=1e-4, abs=1e-9)
-    assert walked.cache[0] == walked.model[0]  # The cache is still empty.
+    # At the first token, the cache is empty, so the network's probability is returned.
+    assert walked.cache[0] == walked.model[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_learning_step_of_every_kind_follows_the_paper(kind: ModelKind) -> None:
-    """The steps are w ← w - rate * gradient and w ← w + decay * (trained - w), before the second segment is scored."""
+    """The second segment is scored after w ← w - rate * gradient and w ← w + decay * (trained - w)."""
     model = random_model(kind, VOCABULARY)
     lines = [[5, 6, 7], [8, 9, 10]]
     dynamic = DynamicConfig(rate=0.3, decay=0.25, segment_length=4)
@@ -91,7 +92,8 @@ def test_one_learning_step_of_every_kind_follows_the_paper(kind: ModelKind) -> N
     with torch.no_grad():
         for weight in model.parameters():
             assert weight.grad is not None
-            weight -= 0.3 * weight.grad * (1 - 0.25)  # The weight began at `trained`, so the decay shortens the step.
+            # Before the step, the weight equals `trained`, so the decay of 0.25 shortens the step.
+            weight -= 0.3 * weight.grad * (1 - 0.25)
         logits, _ = model(torch.tensor([[2, 8, 9, 10]]))
     expected = logits[0].log_softmax(-1)[torch.arange(4), torch.tensor([8, 9, 10, 3])]
     assert walked[4:] == pytest.approx(expected.numpy(), rel=1e-4)
@@ -102,8 +104,8 @@ def test_one_learning_step_of_every_kind_follows_the_paper(kind: ModelKind) -> N
 def test_a_scaled_step_follows_the_paper(model: LanguageModel) -> None:
     """The rate of each weight is divided by r + 0.1, and its decay is multiplied by r, to at most 1.
 
-    r is measured on the training text. Segments have 4 tokens, and a segment of 3 tokens has a weight of three
-    quarters, both in the measurement and in the step.
+    r is the weight's relative gradient on the training text. Segments have 4 tokens, so a segment of 3 tokens counts
+    three quarters, both in the measurement of r and in the step.
     """
     train = text_of([[7, 7, 5], [4, 10]], "sentence")
     config = DynamicConfig(rate=0.1, decay=0.5, segment_length=4, scaled=True)

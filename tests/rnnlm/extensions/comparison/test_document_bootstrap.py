@@ -1,4 +1,4 @@
-"""For two models on the same documents, the bootstrap gives their difference and its significance."""
+"""The bootstrap gives the difference of two models on the same documents, and tells if it is significant."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The results of a comparison's models."""
+"""The results of a comparison agree with those of ordinary runs."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.conftest import untracked
 
 @pytest.mark.parametrize("mode", [pytest.param("sentence", marks=pytest.mark.long), "stream"])
 def test_a_comparison_counts_like_a_run(home: Home, toy_config: PipelineConfig, mode: str) -> None:
-    """In both, the contexts of a stream extend over the boundaries between its rows."""
+    """A comparison gives an n-gram model the same scores as a run, with contexts that extend over rows."""
     config = changed(toy_config, {"model.kind": "kneser-ney", "sequences.mode": mode, "sequences.context_length": 8})
     dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)

@@ -1,4 +1,4 @@
-"""Figures of one model agree with figures computed by hand."""
+"""The figures of a ModelResult agree with figures computed by hand."""
 
 import math
 
@@ -52,7 +52,7 @@ def result_of(*perplexities: float, gradients: tuple[float, ...] = (1.0, 0.5, 0.
 
 
 def test_the_interval_over_seeds_is_student_s() -> None:
-    """Three runs have a standard deviation of 2, and t = 4.303 for 2 degrees of freedom."""
+    """The interval over three runs with a deviation of 2 is ± 4.303 · 2 / √3 (t of 2 degrees of freedom)."""
     result = result_of(98.0, 100.0, 102.0)
     assert result.test_perplexity == 100.0
     assert result.perplexity_margin == pytest.approx(4.303 * 2 / math.sqrt(3), rel=1e-3)
@@ -72,21 +72,24 @@ def test_the_best_settings_are_those_that_are_best_after_all_tokens() -> None:
 
 
 def test_time_to_a_perplexity_is_read_off_the_curve() -> None:
-    """In the logarithm, 40 is halfway between 80 and 20, at 150 tokens. The speed is 10 tokens per second."""
+    """A perplexity of 40 is reached after 150 tokens, halfway between 80 and 20 on a logarithmic scale.
+
+    The speed is 10 tokens per second, so this takes 15 seconds.
+    """
     assert result_of(1.0).seconds_to(40.0) == pytest.approx(15.0)
     assert tokens_to(((100.0, 80.0), (200.0, 20.0)), 100.0) == 100.0
     assert tokens_to(((100.0, 80.0), (200.0, 20.0)), 19.0) is None
 
 
 def test_the_last_model_reaches_the_highest_final_perplexity() -> None:
-    """The target of a comparison can be reached, even if the first run ends above the mean of the runs."""
+    """A model reaches the final perplexity of its first run, even if the mean of its runs is lower."""
     runs = tuple(run_of(1.0).model_copy(update={"curve": ((100.0, 80.0), (200.0, end))}) for end in (22.0, 18.0))
     result = result_of(1.0).model_copy(update={"runs": runs})
     assert result.seconds_to(result.final_validation_perplexity) == pytest.approx(20.0)
 
 
 def test_loss_by_position_counts_from_the_beginning_of_each_sentence() -> None:
-    """One row has two sentences and another row has one, with positions 0 1 2, 0 1, and 0 1 2 3."""
+    """Positions begin again with each sentence: the first row has the positions 0 1 2 0 1, the second 0 1 2 3."""
     rows = rows_from_lists([[BOS, 5, 6, EOS, 7, EOS], [BOS, 5, 6, 7, EOS]])
     losses = loss_by_position(rows, np.array([1, 2, 3, 3, 4, 5, 6, 7, 8], np.float32))
     assert losses[:3] == (pytest.approx(3.0), pytest.approx(4.0), pytest.approx(5.0))
@@ -95,7 +98,7 @@ def test_loss_by_position_counts_from_the_beginning_of_each_sentence() -> None:
 
 
 def test_training_flops_are_those_of_the_products() -> None:
-    """There are 6 operations per weight of W and U (8 x 8 each), and of the 50 rows of the output layer.
+    """Training needs 6 operations per weight of W and U (8 x 8 each), and of the 50 rows of the output layer.
 
     With 20 sampled classes and the target, only 21 of these rows are used.
     """
@@ -105,9 +108,9 @@ def test_training_flops_are_those_of_the_products() -> None:
 
 
 def test_state_products_are_added_to_those_of_weights() -> None:
-    """An mLSTM has 5 matrices of 8 x 8, two gates of 8 x 2, 3 matrices of 8 x 24 and 2 heads of 4 x 4.
+    """The operations of an mLSTM are those of its weights plus those of its memory of 2 heads with 4 x 4 numbers.
 
-    The 3 matrices belong to the feed-forward layer.
+    The weights are 5 matrices of 8 x 8, two gates of 8 x 2, and 3 feed-forward matrices of 8 x 24.
     """
     config = ModelConfig(kind="transformer", hidden_size=8, heads=2, attention_window=16)
     longer = config.model_copy(update={"attention_window": 17})

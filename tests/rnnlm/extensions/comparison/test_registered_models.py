@@ -17,7 +17,7 @@ from tests.conftest import untracked
 
 @pytest.fixture
 def char_run(home: Home, toy_config: PipelineConfig) -> RunRecord:
-    """Return the run of a model of characters on the same text."""
+    """Return the run of a model whose tokens are characters, trained on the toy text."""
     config = changed(toy_config, {"tokenizer.kind": "char", "training.epochs": 1})
     return run_training(home, config, prepare_dataset(home, config), untracked)
 
@@ -28,7 +28,7 @@ def test_models_with_other_tokenizers_are_ranked_by_bits_per_byte(
 ) -> None:
     folders = {"words": toy_run.model_folder, "characters": char_run.model_folder}
     found = compare_on_text(home, folders, CorpusConfig(source=str(toy_corpus.folder)))
-    assert found.split == "test"  # The split is that of the text on which both models were trained.
+    assert found.split == "test"  # The test split is scored, because both models were trained on this text.
     words = found.scores["words"]
     assert words.perplexity == pytest.approx(toy_evaluation.scores["test"].perplexity, rel=1e-5)
     assert words.tokens < found.scores["characters"].tokens

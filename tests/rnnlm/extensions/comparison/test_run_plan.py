@@ -29,7 +29,7 @@ def test_recurrent_dropout_is_for_kinds_with_a_recurrent_matrix(toy_dataset: Dat
     assert configs["elman"].training.dropout.recurrent == 0.5
     assert configs["min-gru"].training.dropout.recurrent == 0.0
     for config in configs.values():
-        # The configuration is equal after it was read back from a run's folder.
+        # The configuration does not change when it is stored in a run's folder and read back.
         assert PipelineConfig.model_validate(config.model_dump()) == config
 
 
@@ -52,7 +52,8 @@ def test_trials_are_drawn_around_each_kinds_default_rate() -> None:
     factors = [
         [trial.learning_rate / rate for trial in trial_settings(one, 9)] for one, rate in ((wide, 0.0005), (gru, 0.004))
     ]
-    assert factors[0] == pytest.approx(factors[1], rel=0.05)  # The factors differ slightly, because rates are rounded.
+    # The factors are equal except for the rounding of the rates.
+    assert factors[0] == pytest.approx(factors[1], rel=0.05)
 
 
 def test_settings_and_seed_reach_training() -> None:
@@ -90,13 +91,18 @@ def test_every_kind_has_as_many_parameters_as_the_budget(kind: ModelKind, layers
 
 @pytest.mark.parametrize("kind", ["transformer", "xlstm"])
 def test_fewer_heads_meet_a_small_budget(kind: ModelKind) -> None:
-    """A step of 8 units changes the parameters by 6 % in a network of 60 units with 4,000 untied tokens."""
+    """The number of heads is reduced if no multiple of it comes close enough to the budget of parameters.
+
+    With 4,000 untied tokens, 8 more units change the parameters of a network of 60 units by 6 %, more than the
+    tolerance.
+    """
     config = ModelConfig(hidden_size=64, tie_embeddings=False)
     budget = count_parameters(config, 4_000).total
     matched = match_parameters(config, kind, 4_000, budget)
     assert matched.heads < config.heads or kind == "xlstm"
     assert abs(count_parameters(matched, 4_000).total - budget) <= PARAMETER_TOLERANCE * budget
-    ModelConfig.model_validate(matched.model_dump())  # The number of heads divides the number of units.
+    # The validation checks that the number of heads divides the number of units.
+    ModelConfig.model_validate(matched.model_dump())
 
 
 @pytest.mark.parametrize("kind", ["transformer", "xlstm"])

@@ -1,4 +1,4 @@
-"""Drawn targets follow the teacher's probabilities and belong to their inputs, and distillation resumes exactly."""
+"""Drawn targets follow the teacher's probabilities and belong to their tokens, and distillation resumes exactly."""
 
 import shutil
 from pathlib import Path
@@ -35,7 +35,10 @@ def teacher(toy_run: RunRecord) -> LanguageModel:
 def test_inputs_keep_their_order_and_each_has_its_own_targets(
     mode: Mode, device: torch.device | None, tmp_path: Path
 ) -> None:
-    """Each predicted token is 10 + its position in the text, and the targets drawn for it are 1,000, 2,000 … more."""
+    """Rows keep their order, and each predicted token has the targets that were drawn for it.
+
+    Each predicted token is 10 + its position in the text, and its targets are 1,000, 2,000 … more.
+    """
     places = np.arange(10, 1_211, dtype=np.int32)
     if mode == "stream":
         text = StreamCutter(20).add(places[1:])

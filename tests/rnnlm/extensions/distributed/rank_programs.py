@@ -15,7 +15,7 @@ from rnnlm.extensions.distributed.worker import worker_process
 
 
 def talk(folder: Path, rank: int) -> None:
-    """Write the results of each collective, and the addresses on which this process and torchrun accept connections."""
+    """Write the results of each collective operation, and the addresses on which this process and torchrun listen."""
     import torch
 
     from rnnlm.training.process_group import join_process_group

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch._inductor  # Seeding needs this import, which takes seconds and is done here once for all ranks.
+import torch._inductor  # Seeding needs this import, which takes seconds. Here it is done once for all forked ranks.
 
 from rnnlm.losses.loss import Loss, exact_cross_entropy
 from rnnlm.losses.sampled_softmax import SampledCrossEntropy
@@ -26,10 +26,10 @@ from rnnlm.training.seeding import seed_everything
 from rnnlm.training.training_loop import TrainingLoop
 from tests.configs import new_model, plain_training
 
-VOCABULARY, ROWS, WINDOW = 40, 7, 5  # With 4 processes, the last one has fewer of the rows than the others.
+VOCABULARY, ROWS, WINDOW = 40, 7, 5  # Of the 7 rows, 4 processes have 2, 2, 2 and 1.
 STEPS, EPOCHS = 14, 3
-STOP, CHECKPOINT, KILL = 6, 4, 6  # Steps that are done when the run stops, writes its checkpoint, or is killed.
-INTERRUPTED = 128 + signal.SIGTERM  # A process that SIGTERM interrupts has this exit code.
+STOP, CHECKPOINT, KILL = 6, 4, 6  # The number of steps after which the run stops, writes its checkpoint, or is killed.
+INTERRUPTED = 128 + signal.SIGTERM  # The exit code of a process that SIGTERM interrupts.
 SETTINGS = {
     "batch_size": ROWS,
     "window_length": WINDOW,
@@ -40,8 +40,8 @@ SETTINGS = {
     "averaging.kind": "exponential",
 }
 MASKED = {f"dropout.{name}": 0.3 for name in ("words", "inputs", "layers", "outputs", "recurrent")} | {
-    # A process has at most two rows of a batch. With 4 processes, the last one has only one row, and needs no
-    # accumulation.
+    # Each of 4 processes has at most two rows of a batch. The last one has a single row, which cannot be divided
+    # further.
     "accumulation": 2
 }
 
@@ -53,9 +53,9 @@ class Case:
     masked: bool = False
 
     def text(self) -> TokenRows:
-        """Return a stream of 8 windows, or sentences for 9 batches.
+        """Return a stream of 8 windows, or enough sentences for 9 batches.
 
-        In the last batch, one of 4 processes has no row.
+        The last batch has fewer rows than there are processes, so one of 4 processes has none.
         """
         draw = np.random.default_rng(0)
         if self.mode == "stream":
@@ -159,7 +159,7 @@ def run_ranks(case: Case, folder: Path, size: int, stop: str = "", processes_at_
             # Exit at once, because deleting the group's objects may wait forever for gloo's threads.
             os._exit(INTERRUPTED)
         except BaseException:
-            if stop != "kill":  # After a kill, the other processes are gone.
+            if stop != "kill":  # A kill makes the other processes fail too, so their errors are not shown.
                 traceback.print_exc()
             os._exit(1)
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
@@ -175,7 +175,7 @@ def results(folder: Path) -> Results:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Results]:
-    """Return a function that trains with a number of processes without interruption, and returns the results."""
+    """Return a function that trains with a given number of processes without interruption, and returns the results."""
     found: dict[tuple[str, int], Results] = {}
 
     def run(name: str, size: int) -> Results:
@@ -189,7 +189,10 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, in
 
 
 def check_rest(again: Results, whole: Results, first: int, tolerance: float) -> None:
-    """Compare loss, norm, carried state and weights after every step from `first` on, and the averaged weights."""
+    """Assert that loss, norm, carried state and weights are equal after every step from `first` on.
+
+    The averaged weights must be equal, too.
+    """
     done = {str(step) for step in range(first + 1, STEPS + 1)} | {"averaged", "trained"}
     compared = {name for name in whole if name.partition(" ")[0] in done}
     assert len(compared) > 4 * (STEPS - first)
@@ -214,7 +217,7 @@ def test_an_interrupted_run_continues_with_another_number_of_processes(
 def test_a_killed_run_continues_with_fewer_processes_twice(
     tmp_path: Path, uninterrupted: Callable[[str, int], Results]
 ) -> None:
-    """A run of 4 processes is killed two steps after a checkpoint, continues with 2 processes, and then with 1."""
+    """A run of 4 processes that is killed, continued with 2, stopped and continued with 1, gives the same results."""
     folder = tmp_path / "checkpoints"
     assert -signal.SIGKILL in run_ranks(CASES["stream"], folder, 4, "kill")
     assert set(run_ranks(CASES["stream"], folder, 2, "signal", 4)) == {INTERRUPTED}

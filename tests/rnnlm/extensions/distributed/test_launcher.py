@@ -1,4 +1,4 @@
-"""Two real processes on the loopback address give the results of one, are restarted, report errors, and end.
+"""Two real processes on the loopback address train as well as one. They are restarted, report errors, and end.
 
 A launch takes seconds, because three processes import torch, so rare cases are only part of `make test-slow`.
 """
@@ -54,19 +54,19 @@ def all_end(processes: list[int], seconds: float = 20) -> bool:
 
 @pytest.mark.slow
 def test_processes_reach_each_other_on_loopback_only(tmp_path: Path) -> None:
-    """Anyone who can connect could send a pickle, which can run arbitrary code."""
+    """The processes listen only on loopback, because a pickle from anyone else could run arbitrary code."""
     run_processes(launched(tmp_path, "talk"), lambda: None)
     assert all_end(pids(tmp_path))
     ranks = [json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2)]
     assert [found["largest"] for found in ranks] == [7, 7]
     assert [found["rows"] for found in ranks] == [[0, 1, 2, 3, 4]] * 2
     assert [found["is_main"] for found in ranks] == [True, False]
-    # The ranks listen on these addresses for gloo's connections.
+    # gloo accepts connections on these addresses.
     assert {address for found in ranks for address in found["listening"]} == {"127.0.0.1"}
 
 
 class Following(UntrackedRun):
-    """A tracker that reads history.jsonl from outside of the writing processes, as the real one does.
+    """A tracker that, like the real one, reads history.jsonl outside of the processes that write it.
 
     If `kill` is True, it kills a process of the run after the first checkpoint.
     """
@@ -83,7 +83,7 @@ class Following(UntrackedRun):
 
 
 def workers_of(pid: int) -> list[int]:
-    """Return the ids of processes below `pid` that are workers themselves, and not torchrun."""
+    """Return the ids of the worker processes below `pid`, without those of torchrun."""
     commands = {child.pid: " ".join(child.cmdline()) for child in psutil.Process(pid).children(recursive=True)}
     worker, torchrun = "rnnlm.extensions.distributed.worker", "torch.distributed.run"
     return [child for child, command in commands.items() if worker in command and torchrun not in command]
@@ -103,7 +103,7 @@ SETTINGS = {
 def test_two_processes_reach_the_perplexity_of_one(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord, kill: bool
 ) -> None:
-    """The global batch is the same, even if a process is killed meanwhile. Results are equal up to rounding."""
+    """Two processes reach the perplexity of one up to rounding, even if a process is killed and restarted."""
     config = changed(toy_config, SETTINGS)
     one = run_training(home, config, toy_dataset, Following(home).open)
     tracker = Following(home, kill)
@@ -134,7 +134,7 @@ def test_rnnlm_errors_are_raised_without_a_restart(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="^training.seed: expected another one$"):
         run_processes(launched(tmp_path, "refuse", restarts=3), lambda: None)
     assert all_end(pids(tmp_path))
-    # One process may be stopped before it has started.
+    # No process started twice. One of the two may have been stopped before it started.
     starts = [path.read_text() for path in tmp_path.glob("starts-*")]
     assert set(map(len, starts)) == {1}
 
@@ -207,7 +207,7 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_stopping_the_launch_stops_the_processes(tmp_path: Path) -> None:
-    """A cancelled flow run ends in this way. The processes get SIGTERM, and time to write a checkpoint."""
+    """The processes get SIGTERM and time to write a checkpoint if `poll` raises, as for a cancelled flow run."""
 
     class CancelledError(BaseException): ...
 

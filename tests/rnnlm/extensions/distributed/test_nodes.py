@@ -1,4 +1,4 @@
-"""Runs of several processes can be interrupted, continue with fewer processes, or use two nodes."""
+"""Runs of several processes can be interrupted, continued with fewer processes, and spread over two nodes."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ def interrupt(home: Home, config: PipelineConfig, dataset: DatasetRecord) -> int
 def test_an_interrupted_run_of_two_processes_ends_bit_identical(
     home: Home, toy_config: PipelineConfig, stream: DatasetRecord, tmp_path: Path
 ) -> None:
-    """In stream mode, each process reads the state of its own lanes from the checkpoint."""
+    """An interrupted stream run of two processes ends bit-identical, because each lane's state is restored."""
     settings = {
         "training.epochs": 12,
         "training.batch_size": 6,
@@ -94,7 +94,7 @@ def test_an_interrupted_run_of_two_processes_ends_bit_identical(
 def test_two_nodes_train_as_two_processes_do(
     home: Home, toy_config: PipelineConfig, toy_dataset: DatasetRecord
 ) -> None:
-    """Both nodes are on this machine. On two machines, only the network between them would differ."""
+    """Two nodes give the results of two processes on one node. For this test, both nodes are on this machine."""
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "flows.command_line", "join", address]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})
@@ -102,7 +102,7 @@ def test_two_nodes_train_as_two_processes_do(
     one = run_training(home, config, toy_dataset, untracked)
     apart = changed(config, {"training.distributed.nodes": 2, "training.distributed.rendezvous": address})
     two = run_training(home, apart, toy_dataset, untracked, force=True)
-    assert one.run_id == two.run_id  # The place of the processes does not change results.
+    assert one.run_id == two.run_id  # The run's id does not depend on the machines of its processes.
     assert two.best_validation_perplexity == one.best_validation_perplexity
     assert there.wait(60) == 0
 

@@ -1,4 +1,4 @@
-"""Two workers on a local Ray cluster of two nodes train like torchrun's, even if one of them is killed."""
+"""Two workers on a local Ray cluster of two nodes give the results of torchrun, even if one worker is killed."""
 
 import json
 import logging
@@ -34,7 +34,7 @@ SETTINGS = {
     "training.validation.evaluations": 4,
     "training.distributed.processes": 2,
 }
-VALIDATION_STEPS = {152, 304, 456}  # A checkpoint is written before each validation.
+VALIDATION_STEPS = {152, 304, 456}  # The steps of the validations, before each of which a checkpoint is written.
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +57,12 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> PipelineConfig:
 
 @pytest.fixture(scope="module")
 def expected(config: PipelineConfig, dataset: DatasetRecord, tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
-    """Train the run with torchrun's processes."""
+    """Return the run that torchrun's processes train, with which Ray's results are compared."""
     return run_training(Home(tmp_path_factory.mktemp("torchrun")), config, dataset, untracked)
 
 
 class Watching(UntrackedRun):
-    """A tracker that ends a test which takes too long, and calls a function once after the first checkpoint."""
+    """A tracker that calls a function once after the first checkpoint, and ends a test that takes too long."""
 
     def __init__(self, home: Home, act: Callable[[], None] = lambda: None) -> None:
         self.home = home
@@ -94,7 +94,7 @@ def history(run: RunRecord) -> dict[tuple[int, str], dict[str, float]]:
 
 def check_that_the_results_are_equal(run: RunRecord, expected: RunRecord) -> None:
     """Assert that the results are equal up to rounding."""
-    assert run.run_id == expected.run_id  # The place of training does not change results.
+    assert run.run_id == expected.run_id  # The run's id does not depend on where the run is trained.
     assert run.trained_tokens == expected.trained_tokens
     assert run.best_validation_perplexity == pytest.approx(expected.best_validation_perplexity, rel=1e-5)
     here, there = history(run), history(expected)
@@ -209,7 +209,8 @@ def test_no_worker_outlives_a_killed_driver(
         assert poll_until(lambda: bool(checkpoint_steps(home)), PATIENCE_SECONDS, every_seconds=0.05)
         driver.kill()
     assert poll_until(lambda: not ray_workers(), PATIENCE_SECONDS)
-    assert checkpoint_steps(home) - VALIDATION_STEPS  # The workers have written a checkpoint before they ended.
+    # Besides the checkpoints before validations, there is one that the workers wrote before they ended.
+    assert checkpoint_steps(home) - VALIDATION_STEPS
     run = run_training(home, changed(config, ON_RAY), dataset, Watching(home).open)
     check_that_the_results_are_equal(run, expected)
 
@@ -226,7 +227,7 @@ def test_an_address_where_no_cluster_is_is_reported(
 
 
 def test_the_newest_launch_holds_the_lease(tmp_path: Path) -> None:
-    """Workers of an earlier launch stop, and this launch cannot stop the workers of the new one."""
+    """A new launch takes the lease from an earlier one, and the earlier launch cannot give back the new one's lease."""
     old, new = Lease(tmp_path / "lease", "old"), Lease(tmp_path / "lease", "new")
     assert not old.is_held()
     old.take()

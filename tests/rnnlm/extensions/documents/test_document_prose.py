@@ -100,7 +100,7 @@ HTML = """<!DOCTYPE html [<!ENTITY x SYSTEM "file:///etc/hostname">]>
 
 
 def pdf_of(*lines: str) -> bytes:
-    """Return a PDF of one page."""
+    """Return a PDF of one page with these lines."""
     shown = b" T* ".join(b"(" + line.encode("latin-1") + b") Tj" for line in lines)
     content = b"BT /F1 12 Tf 14 TL 72 720 Td " + shown + b" ET"
     objects = [
@@ -173,7 +173,8 @@ def test_pdf_joins_lines_to_paragraphs(home: Home, tmp_path: Path) -> None:
     data = pdf_of("The hyphen-", "ated word", "and Well-", "Known names.")
     expected = {"text": "The hyphenated word and Well- Known names.\n\n"}
     assert stored(home, write(tmp_path / "a.pdf", data)) == expected
-    assert stored(home, write(tmp_path / "bare", data)) == expected  # The kind is recognized by the first bytes.
+    # Without a suffix, the kind of the file is recognized by its first bytes.
+    assert stored(home, write(tmp_path / "bare", data)) == expected
     assert stored(home, write(tmp_path / "a.pdf.gz", COMPRESSIONS[".gz"](data))) == expected
 
 
@@ -330,7 +331,7 @@ def test_without_its_extra_a_pdf_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
 
 ATTRIBUTES = "".join(f" a{number}='1'" for number in range(60_000))
 HOSTILE_PAGE = f"<p{ATTRIBUTES}>text</p>"
-SLOW_DOCUMENTS: dict[str, bytes] = {  # For each of these, a parser needs from ten seconds to hours.
+SLOW_DOCUMENTS: dict[str, bytes] = {  # Documents for which a parser needs from ten seconds to hours.
     "attributes.html": HOSTILE_PAGE.encode(),
     "attributes.md": HOSTILE_PAGE.encode(),
     "quotes.rst": b"`a " * 66_000,
@@ -377,6 +378,6 @@ def test_sigterm_ends_the_reading_of_a_document_at_once(tmp_path: Path) -> None:
 
 
 def test_a_parser_that_crashes_costs_one_document() -> None:
-    process = DocumentProcess("keyword")  # This module ends without an answer, as after a crash.
+    process = DocumentProcess("keyword")  # The module `keyword` ends without an answer, as a crashed process does.
     with pytest.raises(DocumentError, match="damaged html: its parser ended with code 0"):
         process.prose("html", b"", "<p>text</p>", 1.0)

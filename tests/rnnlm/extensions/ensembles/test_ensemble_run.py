@@ -1,4 +1,4 @@
-"""The weights of an ensemble's networks are optimal, its run is found again, and runs that do not fit are refused."""
+"""An ensemble's weights are optimal, an existing ensemble is reused, and unsuitable runs are refused."""
 
 import shutil
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_network_that_is_always_worse_gets_no_share() -> None:
 def members_of(
     home: Home, config: PipelineConfig, dataset: DatasetRecord, run: RunRecord
 ) -> tuple[list[Member], DatasetRecord]:
-    """Return as members the toy run, and a run of another kind on the same dataset that it has taught."""
+    """Return two members: the toy run, and a run of another kind of model with the toy run as its teacher."""
     settings = {"model.kind": "min-gru", "training.teacher.run": run.run_id}
     other = run_training(home, changed(config, settings), dataset, untracked)
     return find_members(home, [other.model_folder, run.model_folder])
@@ -62,7 +62,7 @@ def test_an_ensemble_is_a_run_that_beats_its_networks_on_validation(
     again = make_ensemble(home, members, dataset)
     assert again == run.model_copy(update={"skipped": True, "seconds": again.seconds})
     (run.model_folder / "model.safetensors").write_bytes(b"")
-    assert not make_ensemble(home, members, dataset).skipped  # A damaged run is made again.
+    assert not make_ensemble(home, members, dataset).skipped  # The ensemble was damaged, so it is made again.
     assert not [path for path in home.runs.iterdir() if path.name.startswith(".")]
 
 

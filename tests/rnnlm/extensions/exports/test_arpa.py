@@ -1,4 +1,4 @@
-"""An ARPA file gives the n-gram model's probabilities to a separate reader and, if it is installed, to KenLM."""
+"""An ARPA file gives the n-gram model's probabilities to an independent reader and, if it is installed, to KenLM."""
 
 import importlib
 import importlib.util
@@ -90,7 +90,7 @@ def test_kenlm_reads_the_file(storyteller: Storyteller, tmp_path: Path) -> None:
     assert mixture is not None
     draw = random.Random(0)
     known = rows_of(storyteller, "train", 500)
-    # Most n-grams of shuffled rows need the back-off.
+    # Shuffled rows are added, because most of their n-grams need back-off weights.
     shuffled = [[row[0], *draw.sample(row[1:-1], len(row) - 2), row[-1]] for row in known]
     assert len(known + shuffled) == 1_000
     for row in known + shuffled:
@@ -100,7 +100,7 @@ def test_kenlm_reads_the_file(storyteller: Storyteller, tmp_path: Path) -> None:
 
 
 ODD_LINES = (
-    "<s> a cat sat </s>",  # This is the form of a corpus for SRILM.
+    "<s> a cat sat </s>",  # A line of a corpus for SRILM, with marked sentence ends.
     "<s> <s> a dog </s>",
     "<UNK> <unk> a <pad> <bos> cat <eos> sat",
     "<0x3C>s> a <0x3C>/s> <0x3C>0x3C>s> <empty> dog",
@@ -150,7 +150,8 @@ def scores_by_kenlm(file: Path, words: Sequence[str]) -> list[float] | None:
         (["<0x3C>s>", "<s>"], ["<0x3C>s>", "<0x3C>0x3C>s>"]),
         ([" ", "<0x20>"], ["<0x20>", "<0x3C>0x20>"]),
         (["<empty>", ""], ["<empty>", "<0x3C>empty>"]),
-        (["None", "None"], ["None", "<0x4E>one"]),  # A pretrained vocabulary may leave out ids.
+        # None is an id without a token, which a pretrained vocabulary may have.
+        (["None", "None"], ["None", "<0x4E>one"]),
         (["a\0b", "\u3000", "\x85"], ["a<0x00>b", "<0x3000>", "<0x85>"]),
     ],
 )

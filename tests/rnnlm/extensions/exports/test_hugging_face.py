@@ -1,4 +1,4 @@
-"""The model works like one of transformers: it is saved, found, and generates text with a carried state."""
+"""The exported model can be saved and loaded by transformers, and generates text with a carried state."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tests.configs import KINDS, plain_model
 def model(**settings: object) -> RnnlmForCausalLM:
     config = plain_model({"hidden_size": 12, "head_bias": "zero"} | settings)
     built = RnnlmForCausalLM.from_language_model(build_model(config, 30, seed=3)).eval()
-    with torch.no_grad():  # Weights far from zero make greedy choices differ from step to step.
+    with torch.no_grad():  # The weights are made larger, so that greedy choices differ from step to step.
         for parameter in built.parameters():
             parameter.mul_(3)
     return built
@@ -58,7 +58,10 @@ def test_labels_are_shifted_and_shift_labels_are_not() -> None:
 
 
 def test_shares_of_batches_add_up_to_one_loss() -> None:
-    """Trainer adds up losses in this way if it accumulates gradients over batches with different numbers of targets."""
+    """Losses divided by the number of targets in all batches add up to the loss of one large batch.
+
+    Trainer adds up losses in this way if it accumulates gradients.
+    """
     net = model()
     ids = torch.tensor([[2, 5, 6, 3], [2, 9, 3, 0]])
     labels = ids.masked_fill(ids == 0, -100)
@@ -75,7 +78,7 @@ def test_the_last_logits_alone_are_the_last_logits() -> None:
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_vocabulary_may_grow_and_shrink(tied: bool) -> None:
     net = model(tie_embeddings=tied)
-    net.language_model.head.bias.data -= 5.0  # Log frequencies are also far below 0.
+    net.language_model.head.bias.data -= 5.0  # The bias is far below 0, as are the log frequencies of a trained model.
     ids = torch.tensor([[2, 5, 6]])
     before = net(ids).logits
     net.resize_token_embeddings(33)
@@ -123,7 +126,7 @@ def test_one_hot_input_stays_the_identity() -> None:
     built = model(input="one-hot").language_model
     one_hot = torch.eye(30)
     one_hot[0] = 0.0
-    built.embedding.weight.data.copy_(one_hot)  # model() has scaled all weights.
+    built.embedding.weight.data.copy_(one_hot)  # Restored, because model() has multiplied the one-hot rows by 3.
     optimizer = make_optimizer(built, OptimizerConfig(weight_decay=0.1))
     hidden, _ = built.hidden(torch.tensor([[2, 5, 7]]))
     exact_cross_entropy(built, hidden, torch.tensor([[5, 7, 3]])).backward()
@@ -131,7 +134,7 @@ def test_one_hot_input_stays_the_identity() -> None:
     optimizer.step()
     assert torch.equal(built.embedding.weight, one_hot)
     assert not torch.equal(built.stack.cells[0].W, before)
-    assert built.stack.cells[0].W.shape == (30, 12)  # Row i is added to the hidden state for token i.
+    assert built.stack.cells[0].W.shape == (30, 12)  # Row i of W is added to the hidden state for token i.
 
 
 def test_one_hot_input_of_a_large_vocabulary_is_refused() -> None:

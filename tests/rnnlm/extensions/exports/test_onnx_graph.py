@@ -1,4 +1,4 @@
-"""The ONNX file computes what torch computes, step after step, with the state carried."""
+"""The ONNX file computes the logits of torch, step after step, with the state carried."""
 
 import json
 import shutil
@@ -25,8 +25,8 @@ from tests.configs import plain_model
 def saved(folder: Path, dataset: DatasetRecord, settings: dict[str, object]) -> LanguageModel:
     """Return a model with random weights, saved with its tokenizer.
 
-    The weights differ from the initial ones, for which gates are half open and biases are zero, but only so much that
-    relu does not explode.
+    The initial weights would be a weak test, because their biases are zero and their gates half open. The weights are
+    changed only so much that relu does not explode.
     """
     model = build_model(plain_model({"hidden_size": 12} | settings), dataset.vocabulary_size, seed=1).eval()
     generator = torch.Generator().manual_seed(2)
@@ -62,7 +62,8 @@ def text_ids(dataset: DatasetRecord, split: Split, tokens: int) -> torch.Tensor:
             marks=pytest.mark.slow,
         ),
         *(
-            # Each export takes seconds. An xLSTM has two kinds of layers.
+            # Only some kinds are part of the quick tests, because each export takes seconds. An xLSTM has two kinds of
+            # layers.
             pytest.param(
                 {"kind": kind, "layers": 1 + (kind == "xlstm"), "heads": 2, "attention_window": 7},
                 id=kind,
@@ -96,7 +97,7 @@ def test_logits_equal_those_of_torch_over_a_text(
     assert [value.name for value in session.get_outputs()] == ["logits", "new_state"]
 
     ids = text_ids(toy_dataset, "test", 400)
-    lanes = torch.stack([ids, ids.flip(0), ids.roll(7)])  # The batch has another size than the exporter's example.
+    lanes = torch.stack([ids, ids.flip(0), ids.roll(7)])  # Three rows, because the exporter's example has two.
     state = np.zeros((3, layers, state_size), np.float32)
     found = []
     for token_ids in lanes.split(1, dim=1):
@@ -105,10 +106,10 @@ def test_logits_equal_those_of_torch_over_a_text(
         found.append(logits)
     with torch.inference_mode():
         expected, last = model(lanes)
-    # At this size, 1e-4 is larger than the rounding of float32.
+    # For logits below 100, a tolerance of 1e-4 is larger than the rounding of float32.
     assert expected[~expected.isneginf()].abs().max() < 100
     np.testing.assert_allclose(np.stack(found, axis=1), expected.numpy(), atol=1e-4, rtol=0)
-    # The memory of an xLSTM grows to 50 here, where float32 has coarser rounding.
+    # The relative tolerance is for an xLSTM, whose memory grows to 50 here, where float32 has coarser rounding.
     np.testing.assert_allclose(state, last.numpy(), atol=1e-4, rtol=1e-5)
 
 
@@ -120,7 +121,7 @@ def test_one_step_is_a_step_of_the_model(toy_run: RunRecord) -> None:
     expected, last = model(ids, state)
     torch.testing.assert_close(logits, expected[:, 0])
     torch.testing.assert_close(new_state, last)
-    assert model.stack.backend == "fused"  # Only the copy of the model was changed.
+    assert model.stack.backend == "fused"  # The export changes the backend only in a copy of the model.
 
 
 @pytest.mark.slow
@@ -131,7 +132,7 @@ def test_tokenizer_and_special_tokens_are_written_beside_the_file(toy_run: RunRe
     ids = json.loads(record.special_tokens.read_text(encoding="utf-8"))
     assert ids == {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
     assert record.tokenizer.read_bytes() == (toy_run.model_folder / "tokenizer.json").read_bytes()
-    # A second export replaces the file.
+    # A second export of the same model replaces the file.
     assert export_onnx(toy_run.model_folder, tmp_path / "a.onnx").file_bytes == record.file_bytes
 
 

@@ -1,4 +1,4 @@
-"""generate() of transformers on a trained model, compared with a slow reference."""
+"""generate() of transformers gives the same text as a slow reference for a trained model."""
 
 from threading import Thread
 from typing import Any
@@ -13,7 +13,7 @@ from tests.configs import KINDS, random_model
 from tests.rnnlm.conftest import Storyteller
 from tests.rnnlm.models.reference_generation import beam_search, greedy
 
-MAXIMUM = 14  # The number of new ids is enough for a sentence and its end.
+MAXIMUM = 14  # The maximum number of new ids, which is enough for a sentence and its end.
 EOS = 3
 
 
@@ -62,7 +62,7 @@ def test_beam_search_equals_the_one_in_plain_lists(
 def assert_beams(
     model: RnnlmForCausalLM, prompts: list[list[int]], width: int, penalty: float, eos: int | None, **settings: object
 ) -> None:
-    """Compare all beams, their order and their scores with the reference."""
+    """Assert that all beams, their order and their scores are those of the reference."""
     for prompt in prompts:
         found = model.generate(
             torch.tensor([prompt]),
@@ -86,7 +86,10 @@ def assert_beams(
     [*((kind, 1) for kind in KINDS), ("lstm", 3), pytest.param("transformer", 3, marks=pytest.mark.long)],
 )
 def test_every_kind_generates_the_slow_ways_text_padded_on_the_left(kind: ModelKind, beams: int) -> None:
-    """The weights are random, and the attention window is shorter than a text."""
+    """Every kind of model generates the same text as the slow reference, for prompts that are padded on the left.
+
+    The weights are random, and the attention window is shorter than a text.
+    """
     model = RnnlmForCausalLM.from_language_model(random_model(kind, 30))
     prompts = [[2, 5, 6, 7, 8], [2, 9], [2, 11, 12]]
     batch = padded(prompts)
@@ -137,7 +140,10 @@ PROCESSORS: dict[str, Any] = {
 def test_processors_see_the_whole_text_with_a_carried_state(
     model: RnnlmForCausalLM, prompts: list[list[int]], names: list[str]
 ) -> None:
-    """The scores equal those without a cache, where every step reads all tokens, and depend on the processor."""
+    """Logits processors see the whole text even with a carried state, so the scores equal those without a cache.
+
+    Without a cache, every step reads all tokens. The scores depend on the processor.
+    """
     plain = {"do_sample": True, "max_new_tokens": 8, "return_dict_in_generate": True, "output_scores": True, "top_k": 0}
     settings = {name: PROCESSORS[name] for name in names}
     differs = False

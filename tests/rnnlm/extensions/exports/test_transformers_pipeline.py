@@ -21,7 +21,7 @@ def ours(storyteller: Storyteller, text: str) -> str:
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_the_transformers_pipeline_writes_the_same_text(storyteller: Storyteller, batch_size: int) -> None:
-    """The pipeline receives only the text. The tokenizer adds `<bos>` and pads on the left."""
+    """The pipeline of transformers writes the same text as rnnlm. It adds `<bos>` and pads on the left."""
     write = pipeline("text-generation", model=str(storyteller.folder), device="cpu")
     found = write(TEXTS, batch_size=batch_size, **GREEDY)
     expected = [ours(storyteller, text) for text in TEXTS]
@@ -45,7 +45,7 @@ def test_auto_classes_find_model_and_tokenizer(storyteller: Storyteller) -> None
 
 @pytest.mark.slow
 def test_importing_hugging_face_is_all_that_auto_classes_need(storyteller: Storyteller) -> None:
-    """In a new process, the model type is unknown without the import, and the folder loads with it."""
+    """A new process can load the folder only after it has imported rnnlm.extensions.exports.hugging_face."""
     script = (
         "import sys\n"
         "from transformers import AutoModelForCausalLM\n"

@@ -1,4 +1,4 @@
-"""transformers' Trainer learns on stored sequences, computes the loss of rnnlm, and resumes from its checkpoint."""
+"""transformers' Trainer learns on stored sequences, computes rnnlm's loss, and resumes from its checkpoint."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ Row = dict[str, list[int]]
 
 
 def stored_rows(storyteller: Storyteller, split: str, count: int) -> list[Row]:
-    """Return rows as the dataset stores them, already shifted."""
+    """Return rows in the form in which the dataset stores them, with targets that are already shifted."""
     with connect(storyteller.dataset) as connection:
         rows = connection.execute(
             "select input_ids, target_ids from shifted_sequences where split = ? order by sequence_id limit ?",
@@ -56,7 +56,10 @@ def trainer(
 
 
 def test_trainer_measures_the_same_loss(storyteller: Storyteller, tmp_path: Path) -> None:
-    """The whole split is one batch, because Trainer averages over batches whatever their size is."""
+    """Trainer measures rnnlm's loss of a split if the split is one batch.
+
+    With several batches, Trainer would average their losses without regard to their sizes.
+    """
     rows = stored_rows(storyteller, "valid", 1_000)
     model = storyteller.network()
     run = trainer(RnnlmForCausalLM.from_language_model(model), rows, tmp_path, per_device_eval_batch_size=len(rows))
@@ -64,5 +67,5 @@ def test_trainer_measures_the_same_loss(storyteller: Storyteller, tmp_path: Path
     score = score_split(model, storyteller.dataset, "valid", batch_size=64)
     assert torch.tensor(found).exp().item() == pytest.approx(score.perplexity, rel=1e-4)
     predictions = run.predict(rows[:4]).predictions
-    assert predictions.shape[0] == 4  # The predictions contain only logits, not the state.
+    assert predictions.shape[0] == 4  # The predictions are the logits of the 4 rows, without the state.
     assert predictions.shape[-1] == storyteller.tokenizer.vocabulary_size

@@ -1,4 +1,4 @@
-"""A model of a running text and one of sentences, both on the toy corpus, and random models of every kind."""
+"""Models of the toy corpus in stream mode and in sentence mode, and random models of every kind."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def sentence_model(toy_run: RunRecord) -> LanguageModel:
 
 @pytest.fixture
 def tokenizer(stream_folder: Path) -> TextTokenizer:
-    """Return the tokenizer of the toy corpus, which both models share."""
+    """Return the tokenizer of the toy corpus, which all models of these tests share."""
     return load_tokenizer(stream_folder)
 
 

@@ -1,4 +1,4 @@
-"""The log-likelihood of a continuation equals that of a simple computation, and of `rnnlm evaluate` on a file."""
+"""The log-likelihood of a continuation equals a simple computation, and that of a file equals `rnnlm evaluate`."""
 
 import math
 from pathlib import Path
@@ -21,7 +21,7 @@ PAIRS = [
     ("the cat sees", " the dog"),
     ("the cat sees the dog near the river .\nthe fox", " likes the bird .\n"),
     ("", "the dog"),
-    # This text is longer than two evaluation windows.
+    # A context that is longer than two evaluation windows.
     ("the fox likes the cat near the house .\n" * 70, "the dog sees"),
     ("the cat\n", "the bird\nthe fox"),
 ]
@@ -80,7 +80,8 @@ def test_unknown_words_cost_their_bytes_and_are_never_greedy(
 ) -> None:
     pairs = [("the cat sees the", " zebra"), ("the cat sees the", " ox"), ("the zebra sees the", " cat")]
     (zebra, greedy), (ox, _), (known, _) = score(stream_model, tokenizer, STREAM, *pairs)
-    assert ox - zebra == pytest.approx(3 * 8 * math.log(2))  # Both words are <unk>, but one has three letters less.
+    # Both words are <unk>. " ox" has three letters less than " zebra", each of which costs 8 bits.
+    assert ox - zebra == pytest.approx(3 * 8 * math.log(2))
     assert not greedy
     unknown = tokenizer.encode("the zebra sees the")
     assert known == pytest.approx(read_slowly(stream_model, [BOS, *unknown], tokenizer.encode("cat")), rel=1e-4)
@@ -103,7 +104,10 @@ def test_the_model_s_own_continuation_is_greedy(stream_model: LanguageModel, tok
 def test_a_whole_file_costs_what_evaluate_says(
     home: Home, stream_folder: Path, toy_run: RunRecord, tokenizer: TextTokenizer, tmp_path: Path, mode: str
 ) -> None:
-    """The file has blank lines, unknown words, letters of two bytes, and more than one evaluation window."""
+    """The log-likelihood of a whole file gives the bits per byte of `rnnlm evaluate`.
+
+    The file has blank lines, unknown words, letters of two bytes, and more than one evaluation window.
+    """
     from rnnlm.models.model_factory import load_model
 
     folder = stream_folder if mode == "stream" else toy_run.model_folder
@@ -112,6 +116,6 @@ def test_a_whole_file_costs_what_evaluate_says(
     evaluated = score_corpus(home, folder, CorpusConfig(source=str(tmp_path / "text.txt")))
     cut = STREAM if mode == "stream" else SENTENCE
     nats, last = text_log_likelihoods(load_model(folder), tokenizer, cut, [text, "the cat"], 1)
-    assert nats < 10 * last < 0  # The losses are in the order of the texts.
+    assert nats < 10 * last < 0  # The results are in the order of the texts, of which the first is far longer.
     assert evaluated.split == "all"
     assert -nats / math.log(2) / len(text.encode()) == pytest.approx(evaluated.bits_per_byte, rel=1e-6)

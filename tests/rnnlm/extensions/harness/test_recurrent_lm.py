@@ -1,4 +1,4 @@
-"""The harness can call the class `rnnlm` with its types of requests."""
+"""The harness can load the class `rnnlm` and call it with each type of request."""
 
 import importlib
 import json
@@ -24,10 +24,10 @@ from rnnlm.storage.records import CorpusRecord  # noqa: E402
 from rnnlm.tokenizers.text_tokenizer import EOS, PLAIN_END_BITS, PLAIN_GAP_BITS, UNK, load_tokenizer  # noqa: E402
 from tests.configs import KINDS, random_model  # noqa: E402
 
-QUESTIONS = [  # In the grammar of the toy corpus, an animal is followed by a verb, and a verb by an article.
+QUESTIONS = [  # In the grammar of the toy corpus, a verb follows an animal, and an article follows a verb.
     {"question": "the cat", "choices": ["house", "sees"], "answer": 1},
     {"question": "the bird likes", "choices": ["the", "river"], "answer": 0},
-    {"question": "the fox follows the", "choices": ["near", "."], "answer": 1},  # Neither choice is right.
+    {"question": "the fox follows the", "choices": ["near", "."], "answer": 1},  # Neither choice follows the grammar.
 ]
 CHOICE = """
 task: toy-choice
@@ -84,10 +84,11 @@ def test_the_harness_finds_it_by_name(home: Home, stream_folder: Path) -> None:
 def test_every_kind_answers_every_type_of_request(
     home: Home, stream_folder: Path, tmp_path: Path, kind: ModelKind
 ) -> None:
-    """The kind of the model is read from its folder."""
+    """Every kind of model, loaded from its folder, answers every type of request."""
     folder = shutil.copytree(stream_folder, tmp_path / "model")
     network = random_model(kind, load_tokenizer(folder).vocabulary_size)
-    network.head.bias.data[[UNK, EOS]] -= 100.0  # The answer then consists of words that can be tokenized again.
+    # Without these tokens, the answer consists of words that can be tokenized again.
+    network.head.bias.data[[UNK, EOS]] -= 100.0
     save_model(network, folder)
     model = RecurrentLM(str(folder), batch_size=2)
     text = "the cat sees the dog near the river .\n" * 40
@@ -108,8 +109,11 @@ def test_every_kind_answers_every_type_of_request(
 def test_the_harness_s_own_transformers_model_is_refused(
     home: Home, stream_folder: Path, tmp_path: Path, settings: dict[str, object]
 ) -> None:
-    """Without this check, the harness would report infinity, or a perplexity that is three times too low."""
-    # Without this import, transformers does not have the model type.
+    """The harness's own `hf` model is refused.
+
+    It would report infinity, or a perplexity that is three times too low.
+    """
+    # This import registers the model type, without which transformers could not load the folder.
     importlib.import_module("rnnlm.extensions.exports.hugging_face")
     arguments = {"pretrained": str(stream_folder), "device": "cpu"} | settings
     with pytest.raises(ModelError, match="rnnlm lm-eval MODEL"):
@@ -117,12 +121,12 @@ def test_the_harness_s_own_transformers_model_is_refused(
 
 
 def test_a_task_of_writing_runs(home: Home, stream_folder: Path, tmp_path: Path) -> None:
-    """Every sentence of the toy corpus ends with a full stop."""
+    """A generated sentence ends with a full stop, like every sentence of the toy corpus."""
     (match,) = run_harness(home, stream_folder, HarnessConfig(tasks=(task_file(tmp_path, WRITING),))).metrics
     assert (match.metric, match.filter, match.value) == ("exact_match", "last", 1.0)
 
 
-@pytest.mark.slow  # The harness reads 13,000 task files.
+@pytest.mark.slow  # Slow, because the harness reads 13,000 task files.
 def test_an_unknown_task_is_refused() -> None:
     with pytest.raises(ConfigError, match="no-such-task"):
         load_tasks(["no-such-task"])

@@ -28,7 +28,7 @@ QUICK = AbilitiesConfig(trained_length=10, lengths=(10, 80), parameters=8_000, t
 def test_an_lstm_generalizes_parity_to_long_rows() -> None:
     score = measure_ability(QUICK, "lstm", "parity", seed=0)
     assert min(score.accuracies) > 0.99
-    assert score.steps < QUICK.training_steps  # Training ended when the task was solved.
+    assert score.steps < QUICK.training_steps  # Training ended early, when the task was solved.
     assert score.steps % 200 == 0
 
 
@@ -38,7 +38,7 @@ def test_a_diagonal_network_only_guesses_the_parity_of_long_rows() -> None:
     config = QUICK.model_copy(update={"training_steps": 900})
     score = measure_ability(config, DIAGONAL, "parity", seed=0)
     short, long = score.accuracies
-    assert short > 0.6  # The network has learned something.
+    assert short > 0.6  # On short rows, the network does better than guessing.
     assert long == pytest.approx(0.5, abs=0.03)
     assert score.steps == config.training_steps
 
@@ -52,7 +52,7 @@ def last_states(model: LanguageModel, word: list[int], repeated: int) -> tuple[T
 
 
 def random_weights(kind: ModelKind, seed: int, **settings: str) -> LanguageModel:
-    """Return three layers of 16 units with large random weights, so that every kind of dynamics occurs."""
+    """Return a model of three layers of 16 units with large random weights, so that every kind of dynamics occurs."""
     model = build_model(ModelConfig(kind=kind, hidden_size=16, layers=3, **settings), 8, seed)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -63,10 +63,11 @@ def random_weights(kind: ModelKind, seed: int, **settings: str) -> LanguageModel
 
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_the_weights_networks_without_mixing_settle_on_a_repeated_word(seed: int) -> None:
-    """Such networks cannot distinguish odd from even numbers of repetitions, as docs/explanation/abilities.md proves.
+    """Networks without mixing settle on a repeated word, whatever their weights. Their states then stay the same.
 
-    With positive recurrent weights, a repeated token is enough for convergence. Negative weights alternate, and
-    converge on a repeated word of two tokens.
+    Such networks cannot distinguish odd from even numbers of repetitions, as docs/explanation/abilities.md proves. With
+    positive recurrent weights, a repeated token is enough for convergence. With negative weights, the state alternates,
+    and converges on a repeated word of two tokens.
     """
     positive = random_weights("elman", seed, recurrence="diagonal")
     with torch.no_grad():
@@ -80,7 +81,10 @@ def test_whatever_the_weights_networks_without_mixing_settle_on_a_repeated_word(
 
 
 def test_a_network_with_mixing_need_not_settle() -> None:
-    """This checks the test itself: h' = tanh(R h) never settles if R is twice a rotation by 90 degrees."""
+    """A network with mixing need not settle: h' = tanh(R h) never settles if R is twice a rotation by 90 degrees.
+
+    This shows that the test above can fail.
+    """
     model = build_model(ModelConfig(kind="elman", hidden_size=2), 8, seed=0)
     cell = model.stack.cells[0]
     with torch.no_grad():
@@ -93,7 +97,8 @@ def test_a_network_with_mixing_need_not_settle() -> None:
 def test_only_answers_in_the_second_half_of_a_row_count() -> None:
     targets = torch.tensor([[4, 5, 6, 7], [4, 0, 0, 4], [5, 5, 5, 5]])
     assert second_half(targets).tolist() == [[0, 0, 6, 7], [0, 0, 0, 4], [0, 0, 5, 5]]
-    assert chance(second_half(targets)) == pytest.approx(2 / 5)  # Two of the targets 6 7 4 5 5 are equal.
+    # The most frequent of the targets 6 7 4 5 5 is 5, which occurs twice.
+    assert chance(second_half(targets)) == pytest.approx(2 / 5)
 
 
 def test_accuracy_is_the_share_of_answers_and_loss_their_mean() -> None:
@@ -103,8 +108,9 @@ def test_accuracy_is_the_share_of_answers_and_loss_their_mean() -> None:
         model.head.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 3.0]))  # The model always predicts 5.
     inputs, targets = torch.full((2, 2), 4), torch.tensor([[5, 4], [0, 5]])
     assert accuracy(model, inputs, targets) == pytest.approx(2 / 3)
-    normalizer = torch.tensor([0.0, 0.0, 0.0, 3.0]).logsumexp(0)  # <pad> and <bos> are never predicted.
-    # The mean of the targets' logits is (3 + 0 + 3) / 3.
+    # The tokens 1, 3, 4 and 5, because <pad> and <bos> are never predicted.
+    normalizer = torch.tensor([0.0, 0.0, 0.0, 3.0]).logsumexp(0)
+    # The mean of the logits of the targets 5, 4 and 5 is (3 + 0 + 3) / 3 = 2.
     assert mean_loss(model, inputs, targets) == pytest.approx(float(normalizer - 2), rel=1e-6)
 
 

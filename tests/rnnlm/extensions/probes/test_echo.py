@@ -1,4 +1,4 @@
-"""Networks remember a symbol as long as gradients reach back to it."""
+"""A network remembers a symbol if gradients reach back to it."""
 
 import pytest
 

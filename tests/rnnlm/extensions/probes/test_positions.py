@@ -1,4 +1,4 @@
-"""The accuracy by position agrees with a calculation by hand for a network that always predicts the next id."""
+"""For a network that always predicts the next id, the accuracy by position agrees with a calculation by hand."""
 
 import torch
 
@@ -16,7 +16,7 @@ VOCABULARY = 12
 def successor() -> LanguageModel:
     """Return a model that predicts i + 1 after token i.
 
-    The state is the token as a unit vector, and the output layer shifts it by one.
+    The state is a unit vector for the current token, and the output layer shifts it by one.
     """
     model = new_model(VOCABULARY, VOCABULARY, nonlinearity="relu")
     with torch.no_grad():

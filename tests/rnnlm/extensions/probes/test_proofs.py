@@ -1,4 +1,4 @@
-"""Two small experiments show that training works: a model overfits one batch, and learns to count."""
+"""Two small experiments show that training works: a model overfits one batch, and another one learns to count."""
 
 import math
 from pathlib import Path
@@ -33,11 +33,12 @@ def test_a_model_overfits_one_batch(home: Home) -> None:
     (batch,) = TrainingBatches(StoredSplit(dataset, "train"), dataset.mode, config.training.batch_size, 35, seed=0)
     assert batch.predicted_tokens == 145  # The text has 144 words and <eos>.
     beginnings = batch.input_ids[:, :2].tolist()
-    assert len({tuple(row) for row in beginnings}) == len(beginnings)  # Otherwise a loss of zero would be impossible.
+    # No two rows begin alike. Otherwise no model could reach a loss of zero.
+    assert len({tuple(row) for row in beginnings}) == len(beginnings)
     _, losses = read_series(run.folder / HISTORY, "train_loss_nats")
     assert losses[0] > 4
     assert losses[-1] < 0.01
-    assert run.best_validation_perplexity < math.exp(0.01)  # The stored model predicts the same text.
+    assert run.best_validation_perplexity < math.exp(0.01)  # The validation text is the training text.
 
 
 def exact_at(record: PositionsRecord, position: int) -> float:

@@ -40,7 +40,7 @@ def test_measurements_are_kept_until_their_inputs_change(
     first.picture.unlink()
     again = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=4))
     assert (first.skipped, again.skipped, again.norms) == (False, True, first.norms)
-    assert again.picture.read_bytes() == drawn  # The plot is drawn again from the stored figures.
+    assert again.picture.read_bytes() == drawn  # The plot, which was deleted, is drawn again from the stored figures.
     other = measure_gradient_flow(home, toy_dataset, toy_run, ProbesConfig(gradient_rows=2))
     assert (other.skipped, other.rows) == (False, 2)
     assert other.picture.read_bytes() != drawn
@@ -50,19 +50,19 @@ def test_measurements_are_kept_until_their_inputs_change(
 def test_positions_are_those_of_the_test_split(home: Home, toy_dataset: DatasetRecord, toy_run: RunRecord) -> None:
     record = measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3))
     assert record.rows == (40,) * 9  # Each line has nine words, and <eos> is not counted.
-    assert record.right[0] == record.right[3] == 1.0  # Both words are always "the".
+    assert record.right[0] == record.right[3] == 1.0  # The first and the fourth word are always "the".
     assert record.exact[:3] == (None, None, None)
     assert record.exact[3] == 1.0
     assert record.exact[4] is not None
-    assert record.exact[4] < 0.5  # The grammar draws one of four animals.
-    assert record.longest_trained == 9  # <eos> is not counted here either.
+    assert record.exact[4] < 0.5  # The fifth word is one of four animals.
+    assert record.longest_trained == 9  # The longest row has nine words. <eos> is not counted.
     assert record.picture.read_bytes().startswith(b"\x89PNG")
     assert measure_positions(home, toy_dataset, toy_run, ProbesConfig(given_tokens=3)).skipped
 
 
 @pytest.mark.slow
 def test_the_longest_row_is_counted_without_its_eos(home: Home, toy_folder: Path) -> None:
-    # Each line has nine words and <eos>.
+    # In sentence mode, each row has nine words and <eos>.
     config = build_config(overrides=["tokenizer.kind=word"], corpus=str(toy_folder))
     for context_length, longest in ((10, 9), (9, 9), (5, 5), (64, 9)):
         cut = config.model_copy(update={"sequences": SequencesConfig(context_length=context_length)})
@@ -82,7 +82,8 @@ def test_a_runs_gradients_are_measured_once_and_reported(
     report = measured.page
     assert measured.pictures == (toy_run.folder / "gradient_flow.png",)
     assert "data:image/png;base64,iVBOR" in report
-    assert "| layer | 1 back | 5 back |" in report  # Sentences of ten tokens reach back nine steps at most.
+    # The distances are limited to nine steps by sentences of ten tokens.
+    assert "| layer | 1 back | 5 back |" in report
     assert f"| 1 | {record.norms[0][1] / record.norms[0][0]:.2g} |" in report
 
 
@@ -98,5 +99,5 @@ def test_a_runs_right_guesses_are_measured_once_and_reported(
     assert POSITION_PROBE.is_wanted(asked, toy_run)
     report = POSITION_PROBE.measure(home, asked, toy_dataset, toy_run, False).page
     assert "data:image/png;base64,iVBOR" in report
-    assert "| 1 | 40 | 100.0% | given |" in report  # Every line begins with "the".
-    assert "| 4 | 40 | 100.0% | 100.0% |" in report  # The fourth word is always "the", too.
+    assert "| 1 | 40 | 100.0% | given |" in report  # The first word of every line is "the".
+    assert "| 4 | 40 | 100.0% | 100.0% |" in report  # The fourth word of every line is "the".

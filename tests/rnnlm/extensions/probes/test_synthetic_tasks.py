@@ -30,7 +30,7 @@ def test_parity_and_counting_are_those_of_the_ones_so_far() -> None:
     for rows, modulus in ((parity_rows, 2), (modulo_rows, 3)):
         found = made(rows, 50, 9)
         for bits, answers in found:
-            assert set(bits) <= {4, 5}  # These are the ids of 0 and 1, after the four special tokens.
+            assert set(bits) <= {4, 5}  # The ids of the bits 0 and 1 follow those of the four special tokens.
             assert answers == [4 + bits[: time + 1].count(5) % modulus for time in range(9)]
         assert len({tuple(bits) for bits, _ in found}) > 40
     ones = counting_rows(1_000, 50, 2, torch.Generator().manual_seed(0))[0] - 4
@@ -38,7 +38,10 @@ def test_parity_and_counting_are_those_of_the_ones_so_far() -> None:
 
 
 def test_after_a_closed_bracket_the_answer_is_what_may_be_closed_next() -> None:
-    """A stack gives the expected target. The ids of ( [ ) ] are 4 5 6 7."""
+    """The target after a closing bracket is the bracket that a stack says may be closed next.
+
+    The ids of ( [ ) ] are 4 5 6 7.
+    """
     deepest, asked_of = 0, set()
     for brackets, answers in made(dyck_rows, 200, 30):
         stack: list[int] = []

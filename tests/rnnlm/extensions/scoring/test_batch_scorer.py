@@ -1,4 +1,4 @@
-"""Pipelines of other libraries get the same scores as `rnnlm score`."""
+"""Libraries such as datasets and datatrove get the scores of `rnnlm score` from BatchScorer."""
 
 import json
 from pathlib import Path

@@ -79,7 +79,7 @@ def test_a_paragraph_is_a_document_of_the_corpus(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(data)
     texts = [document.text for document in read(tmp_path / "a.txt", document="paragraph")]
     assert texts == [part.decode() for part in paragraphs(data.splitlines(keepends=True))]
-    assert len(texts) > 2  # A blank line ends the first paragraph, and the rest is longer than 50 lines.
+    assert len(texts) > 2  # A blank line ends the first paragraph. The rest is longer than 50 lines, so it is divided.
 
 
 def test_the_strangest_line_is_read_and_marked_and_the_next_ones_too(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_nul_in_a_cell_does_not_stop_reading(
 
 
 BAD_BYTE = b"bad \xff byte"
-BAD_ROWS = {  # These rows have a cell that is not text, for all possible reasons.
+BAD_ROWS = {  # Rows with a cell that is not text, one for each possible reason.
     "a.csv": b'text\none\n"a\x00b"\n' + BAD_BYTE + b"\nlast\n",
     "a.tsv": b"text\none\na\x00b\n" + BAD_BYTE + b"\nlast\n",
     "a.jsonl": b'{"text": "one"}\n{"text": "a\x00b"}\n{"text": "' + BAD_BYTE + b'"}\n{"text": "last"}\n',
@@ -118,7 +118,7 @@ def test_the_strangest_cell_is_read_and_marked_and_the_next_ones_too(
         path.write_bytes(BAD_ROWS[name])
     else:
         cells = pa.array([b"one", b"a\x00b", BAD_BYTE, b"last"], pa.binary())
-        # Arrow does not check that the bytes are UTF-8 here.
+        # Arrow accepts these bytes, although they are not UTF-8.
         text = pa.StringArray.from_buffers(4, *cells.buffers()[1:], null_count=0, offset=0)
         pq.write_table(pa.table({"text": text}), path)
     if compressed:
@@ -195,7 +195,7 @@ def test_a_database_and_a_query_are_given_together() -> None:
 
 
 def test_on_ray_scores_are_computed_on_the_cpu() -> None:
-    """This does not depend on the devices of the machine that runs the command."""
+    """On Ray, the device is the CPU, whatever devices the machine that runs the command has."""
     on_ray = {"input": "x.txt", "output": "x.parquet", "engine": "ray"}
     assert ScoringConfig.model_validate(on_ray).device == "cpu"
     assert ScoringConfig.model_validate(on_ray | {"engine": "local"}).device == "auto"
@@ -209,7 +209,7 @@ def test_a_missing_input_is_an_error_unless_allowed(tmp_path: Path) -> None:
             read(tmp_path / name)
         assert read(tmp_path / name, may_be_missing=True) == []
     (tmp_path / "README.pdf").write_bytes(b"%PDF-1.7")
-    with pytest.raises(CorpusError):  # The input exists, but could never be scored.
+    with pytest.raises(CorpusError):  # A PDF exists, but it could never be scored.
         read(tmp_path, may_be_missing=True)
 
 

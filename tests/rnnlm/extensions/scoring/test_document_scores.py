@@ -1,4 +1,4 @@
-"""The score of a document does not depend on the others, and its surprising tokens are the least probable ones."""
+"""A document's score does not depend on other documents, and its surprising tokens are its least probable ones."""
 
 import math
 

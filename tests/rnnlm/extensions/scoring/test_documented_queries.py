@@ -1,4 +1,4 @@
-"""The queries in docs/how-to/scoring.md do what the page says, on both kinds of output."""
+"""The queries in docs/how-to/scoring.md do what the page says, on Parquet files and on databases."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[4] / "docs" / "how-to" / "scoring.md"
 
 
 def documented(name: str) -> str:
-    """Return the SQL below the comment with that name, unchanged."""
+    """Return the SQL below the comment `name` on the page, unchanged."""
     found = re.search(rf"<!-- {name} -->\n```sql\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     return found[1]
@@ -25,7 +25,7 @@ def documented(name: str) -> str:
 
 @pytest.fixture(autouse=True)
 def network_alone(toy_run: RunRecord) -> None:
-    """Remove the n-gram model, which gives the toy grammar's sentences a far lower loss than real text would have."""
+    """Remove the n-gram model, with which the toy grammar's sentences have a far lower loss than real text."""
     (toy_run.model_folder / FILE).unlink()
     mark_complete(toy_run.folder, apart_from=UNMARKED)
 
@@ -42,9 +42,9 @@ def test_the_filter_keeps_sentences_of_the_grammar(score: Score, tmp_path: Path,
     kept = asked(score, tmp_path, ending, "filter")
     places = [document for document, _ in kept]
     assert [text for _, text in kept] == [LINES[place] for place in places]
-    assert set(range(6)) <= set(places)  # These are sentences of the grammar.
+    assert set(range(6)) <= set(places)  # The first six lines are sentences of the grammar.
     assert LINES.index("") not in places
-    assert LINES.index("the dog .") not in places  # This text is too short.
+    assert LINES.index("the dog .") not in places  # The query leaves out short texts such as "the dog .".
 
 
 @pytest.mark.parametrize("ending", ["parquet", "duckdb"])
@@ -54,8 +54,8 @@ def test_the_ranking_begins_with_the_strangest_and_says_why(score: Score, tmp_pa
     assert costs == sorted(costs, reverse=True)
     assert len(ranked) == len(LINES) - 1  # All lines except the blank one are ranked.
     assert {document for document, _, _, _ in ranked[:3]} == {
-        LINES.index("the zebra likes the cat near the house ."),  # This line has a word that is not in the vocabulary.
+        LINES.index("the zebra likes the cat near the house ."),  # "zebra" is not in the vocabulary.
         LINES.index("river the the near . fox dog"),
-        LINES.index("the dog ."),  # No sentence of the training text ends in this way.
+        LINES.index("the dog ."),  # No sentence of the training text ends with "dog .".
     }
     assert all(len(tokens) == min(5, len(text.split()) + 1) for _, _, tokens, text in ranked)

@@ -1,4 +1,4 @@
-"""The distance equals a calculation by hand and by SciPy. Only text of another kind is reported as drift."""
+"""The distance agrees with SciPy and with a calculation by hand, and only text of another kind counts as drift."""
 
 import random
 import shutil
@@ -25,11 +25,12 @@ def written(path: Path, values: list[float | None]) -> Path:
     ("scored", "reference", "distance"),
     [
         ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], 0.0),
-        # Below 3 are one half of the first sample and none of the second.
+        # Below 3 are one half of the first sample's values and none of the second's, so the distance is 0.5.
         ([1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0], 0.5),
-        ([1.0, 1.0, 1.0, 2.0], [1.0, 2.0], 0.25),  # Equal values form one step.
+        # Equal values form a single step. At 1, the fractions are 3/4 and 1/2.
+        ([1.0, 1.0, 1.0, 2.0], [1.0, 2.0], 0.25),
         ([1.0], [2.0, 3.0], 1.0),
-        ([5.0, None], [1.0, 9.0, None], 0.5),  # Documents without predicted tokens are not counted.
+        ([5.0, None], [1.0, 9.0, None], 0.5),  # None is a document without predicted tokens, which is not counted.
     ],
 )
 def test_the_distance_is_the_widest_gap_between_the_distribution_functions(
@@ -51,12 +52,12 @@ def test_distance_and_chance_are_those_of_scipy(tmp_path: Path) -> None:
     other = [round(draw.gauss(0.3, 1.2), 2) for _ in range(300)]
     found = distributions(written(tmp_path / "a.parquet", list(one)), written(tmp_path / "b.parquet", list(other)))
     assert found.distance == pytest.approx(stats.ks_2samp(one, other).statistic)
-    # By the asymptotic formula, two samples whose distance is `noise` have a p-value of 0.001.
+    # By the asymptotic formula, the distance `noise` has a p-value of 0.001 for samples of 700 and 300 documents.
     assert stats.kstwobign.sf(found.noise * (700 * 300 / 1000) ** 0.5) == pytest.approx(0.001, rel=0.01)
 
 
 def shuffled(path: Path, target: Path) -> Path:
-    """Write the same words in random order to `target`."""
+    """Write the words of `path` in random order to `target`."""
     draw = random.Random(0)
     lines = [draw.sample(line.split(), len(line.split())) for line in path.read_text().splitlines()]
     target.write_text("\n".join(map(" ".join, lines)) + "\n")

@@ -36,7 +36,7 @@ def arrow_bytes() -> bytes:
     return out.getvalue()
 
 
-READ = {  # Each file name has its content and the kind that is detected.
+READ = {  # For each file name, the content and the kind that is detected.
     "a.pq": (parquet_of(list(TEXTS)), "parquet"),
     "part-0": (parquet_of(list(TEXTS)), "parquet"),
     "wrong.csv": (parquet_of(list(TEXTS)), "parquet"),
@@ -52,7 +52,7 @@ READ = {  # Each file name has its content and the kind that is detected.
     "wide.txt": (PLAIN.encode("utf-16"), "text"),
     "a.md": (PLAIN.encode(), "text"),
 }  # fmt: skip
-REFUSED = {  # Each file name has its content and a part of the reason why it is refused.
+REFUSED = {  # For each file name, the content and a part of the reason why the file is refused.
     "a.zip": (zip_of({"a.txt": b"one\n"}), "is an archive"),
     "zipped.txt": (zip_of({"a.txt": b"one\n"}), "is an archive"),
     "a.tar.gz": (gzip.compress(tar_of({"a.txt": b"one\n"})), "is an archive"),
@@ -114,7 +114,7 @@ def test_among_others_it_is_left_out_with_its_reason_by_every_command(tmp_path: 
             assert {file.path.name for file in found.files} <= set(READ)
             left_out = {Path(one.name).name for one in found.left_out if not one.read}
             assert left_out >= {name for name in REFUSED if name != "book.xlsx"}
-        # The commands pairs and rescore use this function.
+        # readable_inputs() is the function of `rnnlm pairs` and `rnnlm rescore`.
         assert {file.path.name for file in readable_inputs(name).files} <= set(READ)
 
 

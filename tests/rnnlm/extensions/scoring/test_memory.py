@@ -1,4 +1,4 @@
-"""The memory does not grow if the text is ten times as long."""
+"""The memory for scoring does not grow if the text is ten times as long."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ print(scoring.totals.documents, resource.getrusage(resource.RUSAGE_SELF).ru_maxr
 
 
 def peak_mebibytes(home: Home, configure: Configure, folder: Path, documents: int) -> float:
-    """Return the peak memory of a process that scores this many lines and measures their drift."""
+    """Return the peak memory in MiB of a process that scores `documents` lines and measures their drift."""
     text = folder / f"{documents}.txt"
     text.write_text("".join(f"{LINES[number % len(LINES)]}\n" for number in range(documents)))
     config = configure(input=str(text), output=str(folder / f"{documents}.parquet"), shard_documents=4_096)

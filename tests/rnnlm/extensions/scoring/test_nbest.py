@@ -1,4 +1,4 @@
-"""Rescore n-best lists as Kaldi's tools write them, with costs and one hypothesis per line."""
+"""N-best lists in the format of Kaldi's tools, with costs and one hypothesis per line, can be rescored."""
 
 import json
 from pathlib import Path
@@ -21,9 +21,9 @@ def scorer(home: Home, toy_run: RunRecord) -> BatchScorer:
 
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
-    """Write n-best lists of two utterances, from the files `words` and `ac_cost` of nbest-to-linear.
+    """Write the n-best lists of two utterances, made from the files `words` and `ac_cost` of nbest-to-linear.
 
-    The recognizer prefers the worse text.
+    The recognizer prefers the worse text of the first utterance.
     """
     words = {"utt1-1": BAD, "utt1-2": GOOD, "utt2-1": GOOD, "utt2-2": BAD}
     costs = {"utt1-1": 10.0, "utt1-2": 12.0, "utt2-1": 7.5, "utt2-2": 9.0}

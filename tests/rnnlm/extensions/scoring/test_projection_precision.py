@@ -1,4 +1,4 @@
-"""The precision of products with rare classes suits the processor, and is part of the provenance."""
+"""The precision of the output layer for rare classes suits the processor, and is part of the provenance."""
 
 import pytest
 import torch
@@ -35,5 +35,5 @@ def test_scores_of_the_other_precision_are_other_scores(score: Score) -> None:
     assert not fast.skipped
     assert fast.output is not None
     assert (read_provenance(fast.output) or {})["tail"] == "torch.bfloat16"
-    # All classes of the toy vocabulary are frequent, so the precision has no effect here.
+    # The precision has no effect here, because all classes of the toy vocabulary are frequent.
     assert fast.totals.log_probability == pytest.approx(exact.totals.log_probability, rel=1e-6)

@@ -1,4 +1,4 @@
-"""Scores of the whole validation text are stored with the model, and computed for a model that lacks them."""
+"""The scores of the validation text are stored with the model, and computed for a model that lacks them."""
 
 import shutil
 
@@ -58,7 +58,10 @@ def test_what_a_killed_writer_left_is_swept(home: Home, toy_dataset: DatasetReco
 
 @pytest.mark.long
 def test_a_model_of_truncated_lines_scores_whole_ones(home: Home, toy_config: PipelineConfig) -> None:
-    """A toy line has 10 predicted tokens, of which training, evaluation and the dataset use the first 5."""
+    """A model that was trained on truncated lines has reference scores of whole lines.
+
+    A toy line has 10 predicted tokens, of which the dataset has only the first 5.
+    """
     config = changed(toy_config, {"sequences.context_length": 5, "sequences.long_lines": "truncate"})
     dataset = prepare_dataset(home, config)
     run = run_training(home, config, dataset, untracked)
@@ -94,9 +97,10 @@ def test_that_of_another_model_or_a_damaged_one_is_not_taken(
     ("count", "byte_count", "expected"),
     [
         (3_370, 99_999, 1),
-        (3_370, 399_782, 4),  # A quarter of the Penn Treebank's 400 kB is 100 kB.
-        (68, 399_782, 1),  # There are so few documents that all are used.
-        (1_499, 5_000_000, 2),  # Every second document gives 749 documents, every third would give fewer than 500.
+        # The Penn Treebank's validation split has 400 kB, of which a quarter is the limit of 100 kB.
+        (3_370, 399_782, 4),
+        (68, 399_782, 1),  # With so few documents, all are used.
+        (1_499, 5_000_000, 2),  # Every second document gives 749 documents. Every third would give fewer than 500.
         (25_000, 1, 3),
         (1_000_000, 50_000_000, 500),
         (0, 0, 1),
@@ -113,7 +117,7 @@ def test_losses_that_are_known_need_no_bound_of_bytes(
     monkeypatch.setattr(reference_scores, "ENOUGH_DOCUMENTS", 1)
     monkeypatch.setattr(reference_scores, "REFERENCE_BYTES", 1)
     steps = [validation_texts(home, toy_dataset, model, "line", known=known)[1] for known in (False, True)]
-    assert steps == [40, 1]  # The steps mean that one of 40 lines is scored, and then all of them.
+    assert steps == [40, 1]  # Every 40th line is scored if the losses are unknown, and every line if they are known.
 
 
 def test_references_are_scores_of_the_validation_lines(

@@ -1,4 +1,4 @@
-"""The scoring model is found even if no model is named."""
+"""The champion of the only registered model scores the texts if no model is named."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rows with added values are otherwise unchanged, even for unusual rows of every kind."""
+"""Values can be added to unusual rows of every format without any other change."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ LINES = st.tuples(SPACE, objects(VALUES), SPACE, st.sampled_from(["", "\n", "\r\
 
 
 def pairs_of(line: str) -> list[tuple[str, Any]]:
-    """Return the members of an object in order, including repeated ones. Numbers keep their spelling."""
+    """Return the members of a JSON object in order, including repeated ones. Numbers keep their spelling."""
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=list, parse_int=str, parse_float=str, parse_constant=str)
     return decoder.decode(line)  # type: ignore[no-any-return]
 
@@ -54,11 +54,12 @@ def test_a_line_of_json_differs_by_our_members_alone(line: str, names: list[str]
     written = with_members(line, members)
     assert pairs_of(written) == expected
     assert without(written, members, there) == without(line, members, there)
-    assert with_members(written, members) == written  # An output may be filtered again.
+    # Adding the same values again, as when an output is filtered again, changes nothing.
+    assert with_members(written, members) == written
 
 
 def without(line: str, members: dict[str, str], there: set[str]) -> str:
-    """Return the line without the values that were replaced, and without the members that were added at its end."""
+    """Return the line without replaced values, and without members that were added at its end."""
     added = [f'"{name}": {value}' for name, value in members.items() if name not in there]
     for text in (", ".join(["", *added]), ", ".join(added)) if added else ():
         head, found, tail = line.rpartition(text)
@@ -103,7 +104,7 @@ def test_a_row_of_csv_differs_by_our_cells_alone(
     heads: list[str], row: list[str], delimiter: str, quoting: Quoting, line_end: str, names: list[str]
 ) -> None:
     dialect = Dialect(delimiter, quoting)
-    # Some cells are quoted without need.
+    # Some cells are quoted although they need not be.
     spelled = [f'"{cell}"' if cell.isalpha() else dialect.spelled(cell) for cell in row]
     record = delimiter.join(spelled) + line_end
     values = {name: dialect.spelled(OURS[name]) for name in names}

@@ -19,7 +19,7 @@ Find = Callable[[list[str]], tuple[StrangeDocument, ...]]
 
 
 def usual_lines(count: int = 400) -> list[str]:
-    """Return lines that differ in a subject, an identifier, a duration and a size, which may be 0."""
+    """Return `count` lines that differ in a subject, an identifier, a duration and a size, which may be 0."""
     draw = random.Random(1)
     lines = []
     for _ in range(count):
@@ -110,7 +110,7 @@ def test_the_list_fits_a_terminal(home: Home, configure: Configure, tmp_path: Pa
 
 
 def test_numbers_beyond_a_double_are_ranked_by_their_digits(strangest: Find) -> None:
-    """Neither number hides the other, and every figure can be written as JSON."""
+    """Numbers too large for a float are ranked by their digits, and all figures can be written as JSON."""
     lines = usual_lines()
     lines[100] = lines[100].replace("took ", f"took {'9' * 320}")
     lines[200] = lines[200].replace("took ", f"took {'9' * 900}")
@@ -118,5 +118,5 @@ def test_numbers_beyond_a_double_are_ranked_by_their_digits(strangest: Find) -> 
     assert first.place == 200
     assert first.number is not None
     assert first.number.number.startswith("9" * 900)
-    assert first.documents == 2  # Both numbers are in the same field.
+    assert first.documents == 2  # Both numbers are in the same field, so they are listed as one kind.
     json.loads(json.dumps([one.model_dump(mode="json") for one in found], allow_nan=False))

@@ -135,7 +135,7 @@ JSON_ROWS = [
     f'  {{"text": "{OTHER}", "tags": ["a"], "tags": ["b"]}}  ',
     f'{{"text": "{SENTENCE} \\ud83d", "reason": "mine"}}',
 ]
-ODD_FILES = {  # § marks the place of a score. Everything else stays unchanged.
+ODD_FILES = {  # The contents of files. § marks where a score is added, and everything else must stay unchanged.
     "a.jsonl": "\n\n".join(f"{row.rstrip()[:-1]}, §}}{'  ' * row.endswith(' ')}" for row in JSON_ROWS).encode(),
     "dos.jsonl": f'{{"text": "{SENTENCE}", §}}\r\n\u00a0\r\n{{"text": "{OTHER}", §}}\r\n'.encode(),
     "wide.jsonl": f'\ufeff{{"text": "{SENTENCE}", §}}\r\n{{"text": "Grüße", §}}\r\n'.encode("utf-16-le"),
@@ -207,7 +207,7 @@ def test_parquet_keeps_schema_metadata_and_row_groups(filtered: Filter, tmp_path
 
 def test_a_share_keeps_the_documents_with_the_fewest_bits(filtered: Filter, texts: Path) -> None:
     found = filtered(texts, keep_share=0.5)
-    # The five of nine scored documents with the lowest bits per byte are kept. The blank line is dropped, too.
+    # Half of the nine scored documents, rounded up to five, are kept. The blank line is dropped with the other four.
     assert sides(found) == (5, 5)
     bits = [row["bits_per_byte"] for row in found.kept_examples]
     assert max(bits) < min(row["bits_per_byte"] for row in found.dropped_examples)
@@ -280,7 +280,7 @@ def test_a_wrong_filter_is_refused_before_anything_is_scored(
 
 
 def test_an_empty_inbox_needs_no_model(filtered: Filter, tmp_path: Path) -> None:
-    """In a home without a registered model, every scheduled run begins in this way."""
+    """No model is needed if there are no files to filter. Scheduled runs in a new rnnlm home begin in this way."""
     for model in (None, "models:/rnnlm-missing@champion"):
         found = filtered(tmp_path / "inbox", keep=RULE, may_be_missing=True, model=model)
         assert found.output is None
@@ -294,8 +294,8 @@ def test_a_large_csv_cell_is_copied_when_the_scores_exist(
 ) -> None:
     (tmp_path / "a.csv").write_text(f"text,note\n{LINES[0]},{'x' * 200_000}\n")
     filtered(tmp_path / "a.csv", keep="tokens > 0")
-    # The scores exist already.
+    # The stored scores are reused, so no document is read.
     monkeypatch.setattr("rnnlm.extensions.scoring.bulk_scoring.read_documents", pytest.fail)
-    csv.field_size_limit(131_072)  # This is the limit for the size of a cell in a new process.
+    csv.field_size_limit(131_072)  # The default limit for the size of a cell, as in a new process.
     filtered(tmp_path / "a.csv", keep="tokens > 1")
     assert len((tmp_path / "kept" / "a.csv").read_text()) > 200_000

@@ -31,7 +31,7 @@ OPTIONS = (
 
 
 class Browser:
-    """A browser with one page. `complaints` has the errors of its console and its network."""
+    """A browser with one page. `complaints` contains the errors of the page's console and network."""
 
     def __init__(self, folder: Path) -> None:
         assert CHROMIUM is not None
@@ -55,7 +55,7 @@ class Browser:
 
     def close(self) -> None:
         self.socket.close()
-        os.killpg(self.process.pid, signal.SIGKILL)  # This ends the browser and its children.
+        os.killpg(self.process.pid, signal.SIGKILL)  # End the browser together with its children.
         self.process.wait()
 
     def call(self, method: str, **parameters: object) -> Any:

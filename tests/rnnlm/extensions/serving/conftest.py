@@ -1,4 +1,4 @@
-"""The toy model as the service loads it, and a model that never ends a text."""
+"""The toy model as the service loads it, and a model that never generates `<eos>`."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.conftest import Chain
 
 @pytest.fixture(scope="session")
 def toy_model(chain_template: tuple[Home, Chain]) -> Path:
-    """Return the folder of the session's model, which tests must not change."""
+    """Return the folder of the toy model that all tests of the session share and must not change."""
     return RunRecord.model_validate(chain_template[1]["run"]).model_folder
 
 

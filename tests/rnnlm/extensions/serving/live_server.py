@@ -1,4 +1,4 @@
-"""A service on a loopback address, as `rnnlm serve` runs it, in a thread of the test's process."""
+"""Run a service on a loopback address, as `rnnlm serve` does, but in a thread of the test's process."""
 
 import socket
 import threading

@@ -14,7 +14,7 @@ from tests.rnnlm.extensions.serving.live_server import LiveServer
 
 
 def draw_pages(browser: Browser, live: LiveServer, folder: Path, prompt: str) -> None:
-    """Take a screenshot of a continuation, and one of its explanation."""
+    """Take a screenshot of a continuation of `prompt`, and one of the explanation of this text."""
     browser.open(live.address)
     browser.until("document.querySelector('#about').textContent !== ''")
     browser.value("document.querySelector('#prompt').focus()")
@@ -33,7 +33,7 @@ def draw_pages(browser: Browser, live: LiveServer, folder: Path, prompt: str) ->
 
 
 def draw_whole(browser: Browser, picture: Path) -> None:
-    """Take a screenshot in a window that is as high as the page."""
+    """Take a screenshot of the whole page, in a window that is as high as the page."""
     width = browser.value("window.innerWidth")
     browser.resize(width, 300)
     browser.resize(width, browser.value("document.documentElement.scrollHeight"))

@@ -1,4 +1,4 @@
-"""The service as a client sees it, on a real server on a loopback address."""
+"""The service as a client sees it, with a real server on a loopback address."""
 
 import html
 import json
@@ -84,7 +84,8 @@ def test_texts_of_a_list_are_scored_as_if_alone(live: LiveServer) -> None:
     assert answer.status_code == 200, answer.text
     assert live.service.texts_scored == scored + 5
     alone = [live.client.post("/score", json={"text": text, "alternatives": 2}).json() for text in texts]
-    assert answer.json() == {"texts": alone}  # The scores are equal to the last bit.
+    # A list of texts gives the same scores, to the last bit, as each text alone.
+    assert answer.json() == {"texts": alone}
     assert live.client.post("/score", json={"text": []}).json() == {"texts": []}
 
 
@@ -95,7 +96,7 @@ def test_texts_of_a_list_are_scored_as_if_alone(live: LiveServer) -> None:
         (["a", "b", None], 2),
         (["a", ["b"]], 1),
         (["a", "b", "c" * 100_001], 2),
-        (["a" * 60_000, "b" * 40_000, "c"], 2),  # The limit is for all texts together.
+        (["a" * 60_000, "b" * 40_000, "c"], 2),  # All texts together exceed the limit of 100,000 characters.
     ],
 )
 def test_a_refusal_names_the_text_of_the_list(live: LiveServer, texts: list[object], index: int) -> None:
@@ -129,7 +130,7 @@ def test_the_facts_about_a_model_come_from_its_run(
     assert facts == {
         "model": str(toy_model),
         "corpus": "toy",
-        "corpus_bytes": None,  # The service's home does not have the corpus.
+        "corpus_bytes": None,  # The size is unknown, because the service's rnnlm home does not have the corpus.
         "tokenizer": "word",
         "vocabulary_size": live.service.current.tokenizer.vocabulary_size,
         "layers": 1,
@@ -181,7 +182,7 @@ def test_wrong_values_and_unknown_names_are_refused_by_name(
     assert answer.status_code == 422
     [problem] = answer.json()["detail"]
     assert field in str(problem)
-    assert sorted(problem) == ["loc", "msg", "type"]  # The input is not part of the answer.
+    assert sorted(problem) == ["loc", "msg", "type"]  # The answer does not repeat the input.
 
 
 @pytest.mark.parametrize(
@@ -196,7 +197,7 @@ def test_wrong_values_and_unknown_names_are_refused_by_name(
         (b'{"text": "a", "\\ud800": 1}', JSON),
         (b'{"text": ' + b"9" * 5_000 + b"}", JSON),
         (b'{"text": NaN}', JSON),
-        # A page of another site can send this without a preflight request.
+        # Refused, because a page of another site can send this content type without a preflight request.
         (b'{"text": "a"}', {"Content-Type": "text/plain"}),
         (b'{"text": "a"}', {}),
     ],
@@ -211,7 +212,7 @@ def test_a_body_that_is_too_large_is_not_read(live: LiveServer) -> None:
     large = b'{"text": "' + b"a" * (1 << 20) + b'"}'
     assert live.client.post("/score", content=large, headers=JSON).status_code == 413
     pieces = (large[first : first + 65_536] for first in range(0, len(large), 65_536))
-    # The length of the body is not announced.
+    # The request has no Content-Length, because its body is a generator.
     assert live.client.post("/score", content=pieces, headers=JSON).status_code == 413
 
 
@@ -288,7 +289,7 @@ def test_a_client_that_leaves_a_stream_leaves_the_batch(endless_model: Path) -> 
 
 
 def slow_steps(live: LiveServer, seconds: float) -> None:
-    """Delay each step of the model."""
+    """Delay each step of the model by `seconds`."""
     step = live.service.batcher._step
 
     def slow() -> None:
@@ -324,7 +325,7 @@ def test_pages_load_nothing_from_other_hosts(live: LiveServer) -> None:
 
 
 def test_commands_name_the_requested_host_if_it_is_valid(toy_model: Path) -> None:
-    """A public service accepts any Host header, and the API page displays it."""
+    """The API page shows commands with the request's Host header, but only if the header is valid."""
     with serving(toy_model, host="0.0.0.0", token=TOKEN) as live:
         for host, address in (
             ("lm.example.org:8443", "lm.example.org:8443"),

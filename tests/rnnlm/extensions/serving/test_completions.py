@@ -1,4 +1,4 @@
-"""OpenAI's completions API, used by the package `openai` and by the harness's `local-completions`."""
+"""OpenAI's completions API works with the package `openai` and with the harness's `local-completions`."""
 
 import json
 import re
@@ -120,7 +120,7 @@ REFERENCE = Path(__file__).resolve().parents[4] / "docs" / "reference" / "servin
 
 
 def reference_rows(heading: str) -> list[list[str]]:
-    """Return the cells of each row of the table below a heading."""
+    """Return the cells of each row of the table below `heading` in the reference."""
     table = REFERENCE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     return [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
 
@@ -198,7 +198,7 @@ def test_an_echoed_prompt_is_scored(client: openai.OpenAI, loaded: LoadedModel) 
     answer = client.completions.create(model="", prompt=TEXT, echo=True, logprobs=3, max_tokens=0)
     logprobs = answer.choices[0].logprobs
     assert logprobs is not None
-    # The log-probabilities are those of all tokens except <eos>.
+    # The prompt is scored without the <eos> that score_text() adds.
     expected = [-token.surprisal_nats for token in score_text(loaded, TEXT).tokens[:-1]]
     assert logprobs.token_logprobs == pytest.approx(expected, abs=1e-5)
     assert "".join(logprobs.tokens or []) == TEXT

@@ -1,4 +1,4 @@
-"""The work for a client that has disconnected is dropped, and maximum_seconds limits the work for other clients."""
+"""Work for a client that has disconnected is dropped, and maximum_seconds limits the work for every other client."""
 
 import socket
 import threading
@@ -51,7 +51,7 @@ def test_prompts_of_clients_that_left_give_their_places_back(endless_model: Path
         hold.set()
         answer = live.client.post("/generate", json={"maximum_tokens": 3})
         assert answer.status_code == 200
-        # There is at most one step for each of the two running prompts, and three for the new one.
+        # At most one step for each of the two running prompts and three for the new one, with a margin of one.
         assert batcher.steps - steps <= 6
         wait_until(lambda: not batcher.running and not batcher.waiting)
 

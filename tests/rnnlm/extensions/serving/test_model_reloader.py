@@ -116,7 +116,7 @@ def test_a_request_keeps_its_model_when_another_is_loaded(crown: Crown, tracked_
         thread.join()
         assert answers[0]["model"] == f"models:/{NAME}/1"
         assert live.client.post("/generate", json={}).json()["model"] == f"models:/{NAME}/2"
-        assert not reloader.check()  # The alias has not moved.
+        assert not reloader.check()  # The alias has not moved, so nothing is loaded.
 
 
 @pytest.mark.long
@@ -125,7 +125,7 @@ def test_the_model_stays_while_the_registry_is_unavailable(
 ) -> None:
     crown()
     reloader = ModelReloader(resolve_reference(tracked_home, NAME), poll_seconds=0.01)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens on this port (discard).
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")  # No server listens on port 9 (discard).
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     reloader.start()
     wait_until(lambda: reloader.failures > 0)
@@ -141,7 +141,7 @@ def test_a_model_is_served_by_name_reference_or_folder(crown: Crown, tracked_hom
         assert resolve_reference(tracked_home, wanted) == champion
     assert champion.label() == f"models:/{NAME}/1"
     by_number = resolve_reference(tracked_home, f"models:/{NAME}/1")
-    assert by_number.folder is not None  # A version that is given by its number never changes.
+    assert by_number.folder is not None  # A version number never moves, so the model's folder is fixed.
     assert resolve_reference(tracked_home, toy_run.run_id).folder == toy_run.model_folder
     with pytest.raises(ModelError, match="no version has this alias"):
         resolve_reference(tracked_home, f"models:/{NAME}@nobody").label()
@@ -179,7 +179,7 @@ def test_a_damaged_version_does_not_end_the_watch(crown: Crown, tracked_home: Ho
 
 
 def damaging(name: str) -> Callable[[Home, str], Any]:
-    """Return a loader that loads a copy of the model in which one file is damaged."""
+    """Return a loader that loads a copy of the model in which the file `name` is damaged."""
 
     def load(home: Home, label: str) -> Any:
         with tempfile.TemporaryDirectory() as folder:

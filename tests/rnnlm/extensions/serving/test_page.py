@@ -30,7 +30,10 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(started: Browser, live: LiveServer) -> Iterator[Browser]:
-    """Yield a browser on the page. Afterwards, it must have no errors and no requests to other addresses."""
+    """Yield a browser that shows the page.
+
+    Afterwards, assert that there were no errors and no requests to other addresses.
+    """
     started.complaints.clear()
     started.requested.clear()
     started.open(live.address)
@@ -52,7 +55,7 @@ def generate_by_keyboard(browser: Browser, prompt: str) -> None:
 
 
 def seed_of(browser: Browser) -> int:
-    """Return the seed that is shown with the text."""
+    """Return the seed that the page shows with the text."""
     [seed] = re.findall(r"^seed (\d+) · \d+ tokens$", text_of(browser, "#drawn span"))
     assert browser.value("document.querySelector('input[name=seed]').value") == seed
     return int(seed)
@@ -72,7 +75,7 @@ def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> 
         generate_again(browser)
         seeds.append(seed_of(browser))
         texts.append(text_of(browser, GENERATED))
-    assert len(set(seeds)) > 4  # Seeds are drawn from a million.
+    assert len(set(seeds)) > 4  # Random seeds from a million are almost certainly different.
     assert len(set(texts)) > 1
     browser.value("document.querySelector('input[name=lock]').click()")
     generate_again(browser)
@@ -80,14 +83,14 @@ def test_each_time_is_a_new_text_unless_the_seed_is_locked(browser: Browser) -> 
     browser.value("document.querySelector('input[name=lock]').click()")
     browser.value("document.querySelector('input[name=seed]').focus()")
     browser.value("document.querySelector('input[name=seed]').select()")
-    browser.type("4")  # A seed that the user types is used.
+    browser.type("4")  # The user types a seed, which must then be used.
     generate_again(browser)
     assert seed_of(browser) == 4
 
 
 def test_a_text_is_explained_in_the_third_tab(browser: Browser, live: LiveServer) -> None:
     browser.value("document.querySelector('#tab-generate').focus()")
-    browser.press("ArrowLeft")  # The selection moves around the end.
+    browser.press("ArrowLeft")  # ArrowLeft on the first tab selects the last one.
     assert browser.value("document.activeElement.id") == "tab-explain"
     browser.value("document.querySelector('#explained').focus()")
     source = "the cat <i>sees</i> the dog\nthe bird"
@@ -104,7 +107,7 @@ def test_a_text_is_explained_in_the_third_tab(browser: Browser, live: LiveServer
     ]
     assert [row[3] for row in rows] == [f"{step['surprisal_nats']:.2f}" for step in explained["steps"]]
     assert [row[4] for row in rows] == [str(step["rank"]) for step in explained["steps"]]
-    # The token is shown once as the predicted token, and once as the token that is read.
+    # The unknown token appears twice, as the predicted token and as the token that is read in the next step.
     assert browser.value("document.querySelectorAll('.steps .unknown').length") == 2
     assert f"perplexity {explained['perplexity']:.2f}" in text_of(browser, "#explain .figures")
     assert "8 bits" in text_of(browser, "#problem")
@@ -157,7 +160,7 @@ def test_a_text_is_scored_in_the_second_tab(browser: Browser, live: LiveServer) 
     scored = live.client.post("/score", json={"text": source}).json()
     assert text_of(browser, SCORED) == source.replace("\n", "↵\n") + "∎"
     assert browser.value(f"document.querySelectorAll('{SCORED} .token').length") == len(scored["tokens"])
-    # These are the figures. The text adds no markup.
+    # The five <b> elements are those of the figures, so the text has added no markup.
     assert browser.value("document.querySelectorAll('#score b').length") == 5
     assert f"perplexity {scored['perplexity']:.2f}" in text_of(browser, ".figures")
 
@@ -168,7 +171,8 @@ def test_unknown_words_are_shown(browser: Browser) -> None:
     assert "8 bits for each of its bytes" in text_of(browser, "#problem")
     assert browser.value("[...document.querySelectorAll('.prompt .unknown')].map(t => t.textContent)") == ["zebra"]
     assert text_of(browser, "#generate .prompt") == "the zebra"
-    assert browser.value("document.querySelector('#problem').className") == "note"  # This is a note, not an error.
+    # The message is shown as a note rather than as an error.
+    assert browser.value("document.querySelector('#problem').className") == "note"
     browser.value("document.querySelector('#tab-score').click()")
     browser.value("document.querySelector('#scored').focus()")
     browser.type("the zebra")

@@ -1,4 +1,4 @@
-"""Prompts in a batch get the same text as each prompt alone."""
+"""A prompt gets the same text in a batch as alone."""
 
 import dataclasses
 import queue
@@ -18,7 +18,7 @@ PROMPTS = ["", "the cat", "the dog sees the fox", "near the river . the", "zebra
 
 
 class Asked:
-    """A submitted prompt that keeps its events."""
+    """A submitted prompt, with the events that it has received."""
 
     def __init__(
         self, batcher: Batcher, loaded: LoadedModel, prompt: str, sampling: Sampling, deadline: float = FOREVER
@@ -29,7 +29,7 @@ class Asked:
         batcher.submit(self.job)
 
     def all(self) -> list[object]:
-        """Return all events, of which the last one is the end."""
+        """Return all events. The last one is the end of the text."""
         found: list[object] = []
         while not found or isinstance(found[-1], SampledToken):
             found.append(self.events.get(timeout=20))
@@ -55,7 +55,10 @@ def samplings(count: int) -> list[Sampling]:
 
 
 def test_more_alternatives_than_tokens_are_all_tokens(loaded: LoadedModel, batcher: Batcher) -> None:
-    """A model of four letters has fewer tokens than requested. An error would end all generations in the batch."""
+    """All tokens are returned if more alternatives are requested than the vocabulary has tokens.
+
+    An error would end all generations in the batch.
+    """
     events: queue.Queue[object] = queue.Queue()
     prompt_ids = [loaded.tokenizer.bos_id]
     batcher.submit(GenerationJob(loaded, prompt_ids, samplings(1)[0], 10**6, time.monotonic() + 60, events.put))
@@ -68,7 +71,8 @@ def test_a_prompt_gets_the_same_bits_alone_and_in_any_company(loaded: LoadedMode
     asked = [(PROMPTS[n % len(PROMPTS)], sampling) for n, sampling in enumerate(samplings(30))]
     alone = [Asked(batcher, loaded, prompt, sampling).all() for prompt, sampling in asked]
     together = [Asked(batcher, loaded, prompt, sampling) for prompt, sampling in asked]
-    assert [one.all() for one in together] == alone  # Surprisals and alternatives are also equal, to the last bit.
+    # The events include surprisals and alternatives, which are equal to the last bit.
+    assert [one.all() for one in together] == alone
 
 
 def test_a_batched_prompt_gets_the_tokens_of_the_single_loop(loaded: LoadedModel, batcher: Batcher) -> None:
@@ -115,7 +119,7 @@ def test_a_client_that_leaves_makes_room(loaded: LoadedModel, endless: LoadedMod
 def test_a_failure_is_reported_and_the_other_prompts_continue(loaded: LoadedModel) -> None:
     batcher = Batcher(maximum_running=2, maximum_waiting=0)
     broken = Asked(batcher, loaded, "", Sampling())
-    broken.job.continuation.unread = [10**6]  # The vocabulary has no token with this id, so the step fails.
+    broken.job.continuation.unread = [10**6]  # The vocabulary has no token with this id, so the model's step fails.
     one = Asked(batcher, loaded, "the cat", Sampling(maximum_tokens=3))
     batcher.start()
     assert isinstance(broken.all()[-1], IndexError)
@@ -137,7 +141,7 @@ def test_each_prompt_keeps_its_model(loaded: LoadedModel, batcher: Batcher) -> N
 def test_closing_ends_waiting_prompts_with_an_error(loaded: LoadedModel) -> None:
     batcher = Batcher(maximum_running=1, maximum_waiting=5)
     left = Asked(batcher, loaded, "", Sampling(maximum_tokens=10**6))
-    batcher.close()  # The prompts were never started, so nothing was drawn.
+    batcher.close()  # The prompts were never started, so no tokens were drawn.
     batcher._run()
     assert isinstance(left.all()[-1], BusyError)
     with pytest.raises(BusyError, match="shutting down"):

@@ -1,4 +1,4 @@
-"""The command as a process prints its address, and completes running requests before it ends."""
+"""The process of `rnnlm serve` prints its address, and completes running requests before it ends."""
 
 import json
 import os
@@ -56,9 +56,9 @@ def test_sigterm_drains(endless_model: Path, home: Home) -> None:
 def test_idle_connections_are_closed_and_others_get_in(toy_model: Path) -> None:
     with serving(toy_model, maximum_connections=8, maximum_header_seconds=0.5) as live:
         idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(12)]
-        # This connection has sent a request and is idle again.
+        # The first connection is idle after a complete request.
         idle[0].sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        idle[1].sendall(b"GET /health HTTP/1.1\r\nHost: ")  # This request is never complete.
+        idle[1].sendall(b"GET /health HTTP/1.1\r\nHost: ")  # The request of the second connection is never complete.
         assert live.client.get("/health").status_code == 503
         time.sleep(0.3)
         idle[1].sendall(b"1")
@@ -66,7 +66,8 @@ def test_idle_connections_are_closed_and_others_get_in(toy_model: Path) -> None:
         with httpx.Client(base_url=live.address, trust_env=False) as client:
             assert client.get("/health").status_code == 200
             time.sleep(0.2)
-            assert client.get("/health").status_code == 200  # A connection may send further requests.
+            # A connection that has answered one request accepts further ones.
+            assert client.get("/health").status_code == 200
         for connection in idle[1:]:
             connection.settimeout(5)
             assert connection.recv(1) == b""
@@ -97,4 +98,4 @@ def test_the_service_listens_on_ipv6(toy_model: Path) -> None:
         with bound_socket(ServingConfig(host="::1", port=0)) as listener:
             assert listener.family == socket.AF_INET6
     except ConfigError as error:
-        assert "cannot listen" in str(error)  # This machine has no ::1.
+        assert "cannot listen" in str(error)  # This machine has no address ::1.

@@ -1,4 +1,4 @@
-"""Scores have the figures of the evaluation and each token's position, and explanations show a part of the state."""
+"""Scores agree with the evaluation and have each token's position, and explanations show a part of the state."""
 
 import copy
 import dataclasses
@@ -33,7 +33,7 @@ CUTS = [SequencesConfig(), SequencesConfig(context_length=3), SequencesConfig(mo
 
 
 class TimeLimit:
-    """A check that ends the work at one of its calls."""
+    """A check that ends the work by raising BusyError at its call number `last`."""
 
     def __init__(self, last: int, message: str = "out of time") -> None:
         self.last, self.message, self.checks = last, message, 0
@@ -58,14 +58,14 @@ def test_figures_are_those_of_the_evaluation(cut_model: LoadedModel, text: str) 
     assert scored.bits_per_byte == (loss.bits_per_byte if loss.byte_count else None)
     assert [token.surprisal_nats for token in scored.tokens] == loss.nll_nats.tolist()
     assert (scored.byte_count, scored.unknown_tokens) == (loss.byte_count, loss.unknown_tokens)
-    # One byte is added, as if the text ended with a line feed.
+    # If the text does not end with a line feed, the byte of one is added.
     last_end = bool(loss.tokens) and not text.endswith("\n")
     assert loss.byte_count == len(text.encode()) + last_end
     json.loads(scored.model_dump_json())
 
 
 def test_more_alternatives_than_tokens_are_all_tokens(cut_model: LoadedModel) -> None:
-    """A model of four letters has fewer tokens than requested."""
+    """All tokens are returned if more alternatives are requested than the vocabulary has tokens."""
     everything = cut_model.tokenizer.vocabulary_size
     for count in (everything + 1, everything):
         assert all(len(one.top) == everything for one in predicted_tokens(cut_model, "the cat", count))

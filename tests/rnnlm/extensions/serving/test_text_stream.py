@@ -1,4 +1,4 @@
-"""The texts of single tokens, joined, are the whole text."""
+"""The texts that single tokens add are, joined together, the whole text."""
 
 import random
 
@@ -19,8 +19,7 @@ def test_pieces_joined_are_the_decoded_text(home: Home, toy_corpus: CorpusRecord
     draw = random.Random(0)
     for prompt in ("", "the cat", "the c"):
         prompt_ids = tokenizer.encode(prompt)
-        # The ids are arbitrary, as a bad model might draw them, with parts of characters in any order and special
-        # tokens.
+        # Arbitrary ids, as a bad model might generate them, with special tokens and parts of characters in any order.
         ids = [draw.randrange(tokenizer.vocabulary_size) for _ in range(60)]
         growing = IncrementalDecoder(tokenizer, prompt_ids)
         pieces = [growing.add(token_id) for token_id in ids]
@@ -31,6 +30,6 @@ def test_pieces_joined_are_the_decoded_text(home: Home, toy_corpus: CorpusRecord
 def test_a_character_is_shown_when_it_is_complete(home: Home, toy_corpus: CorpusRecord) -> None:
     config = TokenizerConfig(kind="bpe", vocabulary_size=300)
     tokenizer = load_tokenizer(train_tokenizer(home, toy_corpus, config).folder)
-    ids = tokenizer.encode("é!")  # The letter has two bytes, which the tokenizer of this corpus never merged.
+    ids = tokenizer.encode("é!")  # "é" has two bytes, which the tokenizer of this corpus never merged into one token.
     growing = IncrementalDecoder(tokenizer)
     assert [growing.add(token_id) for token_id in ids] == ["", "é", "!"]

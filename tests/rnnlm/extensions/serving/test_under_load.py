@@ -1,4 +1,4 @@
-"""Tests that take minutes, with many requests, hostile requests, and other servers and environments."""
+"""Slow tests of the service with many requests, hostile requests, and other servers and environments."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.rnnlm.extensions.serving.live_server import serving
 from tests.tracking_server import answers
 
 pytestmark = pytest.mark.slow
-MEASURED = 5_000  # The number of requests during which memory must not grow.
+MEASURED = 5_000  # The number of requests after which memory must not have grown.
 STRANGER = """
 import importlib.util, json, sys
 import mlflow
@@ -53,10 +53,10 @@ def test_memory_is_steady_over_5000_requests(toy_model: Path, home: Home) -> Non
 
 def test_no_request_that_the_openapi_document_suggests_ends_in_a_5xx(toy_model: Path, tmp_path: Path) -> None:
     pytest.importorskip("schemathesis", reason="pip install 'rnnlm[dev]'")
-    # With a lower limit, a deep search would find the answer 503, which only means that the machine is busy.
+    # With a lower limit, the answer may be 503, which would only show that the machine is busy.
     with serving(toy_model, maximum_seconds=600) as live:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{live.address}/openapi.json"]
-        # The limit in seconds is high, because 2,000 tokens take long on a busy machine.
+        # The client's limit in seconds, which is high because 2,000 tokens take long on a busy machine.
         command += ["--request-timeout", "300"]
         command += ["--checks", "not_a_server_error", "--max-examples", "25", "--seed", "1", "--no-color"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
@@ -68,7 +68,7 @@ def test_mlflow_serves_the_champion_too(champion: str, tracked_home: Home, tmp_p
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", f"models:/{champion}@champion"]
     command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port)]
     environment = os.environ | {"MLFLOW_TRACKING_URI": tracking_uri(tracked_home), "MLFLOW_DISABLE_TELEMETRY": "true"}
-    # The command starts uvicorn by its name.
+    # The command starts uvicorn by its name, so its folder must be in PATH.
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
@@ -89,7 +89,10 @@ def test_mlflow_serves_the_champion_too(champion: str, tracked_home: Home, tmp_p
 
 
 def test_the_champion_answers_in_a_fresh_environment(champion: str, tracked_home: Home, tmp_path: Path) -> None:
-    """The environment has only the model's requirements.txt, installed by pip, without rnnlm and without pickle."""
+    """The champion can answer in a new environment that has only the packages of the model's requirements.txt.
+
+    The environment has no rnnlm, and loading the model needs no pickle.
+    """
     with reaching_mlflow(tracked_home) as client:
         source = client.get_model_version_by_alias(champion, "champion").source
     requirements = Path(str(source).removeprefix("file://")) / "requirements.txt"

@@ -1,4 +1,4 @@
-"""RUN/losses has Parquet files that are made once and do not depend on chunks, and tables as computed by hand."""
+"""RUN/losses has Parquet files, which are written once, and tables that agree with a calculation by hand."""
 
 import math
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from rnnlm.storage.records import LOSSES, DatasetRecord, RunRecord
 from rnnlm.storage.result_records import EvaluationRecord
 from rnnlm.tokenizers.text_tokenizer import TextTokenizer, load_tokenizer
 
-# The stream has two sentences and one of a single token: 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, <eos>.
+# The stream has the sentences 5 <unk> 6 <eos>, 5 5 5 5 6 <eos>, and <eos>.
 TEXT = [5, 1, 6, 3, 5, 5, 5, 5, 6, 3, 3]
 NATS = [1.0, 4.0, 2.0, 1.0, 0.5, 0.5, 1.0, 1.0, 3.0, 1.0, 0.25]
-COUNTS = np.array([0, 1, 0, 3, 4, 70, 0])  # The ids 0 to 6 are targets in training this many times.
+COUNTS = np.array([0, 1, 0, 3, 4, 70, 0])  # How often each of the ids 0 to 6 is a target in the training split.
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def tokenizer(toy_run: RunRecord) -> TextTokenizer:
 
 
 def losses_of(text: list[int], nats: list[float]) -> np.ndarray:
-    """Return the losses of a stream in blocks of four tokens, (tokens,) TOKEN_LOSS."""
+    """Return the losses of a stream in blocks of four tokens, as an array of TOKEN_LOSS, (tokens,)."""
     rows = zip(np.arange(len(text)) // 4, [2, *text[:-1]], text, nats, strict=True)
     return np.array(list(rows), TOKEN_LOSS)
 
@@ -56,7 +56,8 @@ def test_sentences_are_the_lines_of_the_text(written: Path, tokenizer: TextToken
     sentences = pq.read_table(written / SEQUENCES).to_pydict()
     assert sentences["tokens"] == [4, 6, 1]
     assert sentences["nll_nats"] == [8.0, 7.0, 0.25]
-    assert sentences["sequence_id"] == [0, 1, 2]  # Blocks have four tokens.
+    # The sentences begin in the blocks 0, 1 and 2, each of which has four tokens.
+    assert sentences["sequence_id"] == [0, 1, 2]
     assert sentences["perplexity"] == pytest.approx([math.exp(2), math.exp(7 / 6), math.exp(0.25)])
     assert sentences["text"][0] == " ".join(tokenizer.pieces([5, 1, 6]))
 
@@ -69,7 +70,7 @@ def test_a_sample_has_whole_sentences_and_does_not_depend_on_chunks(tmp_path: Pa
         folder.mkdir()
         write_token_losses(folder, in_chunks(text, chunk), "test", COUNTS, tokenizer, share)
     kept = pq.read_table(sample / SEQUENCES)
-    assert 60 < len(kept) < 120  # There are 300 sentences.
+    assert 60 < len(kept) < 120  # About 0.3 of 300 sentences are kept.
     for name in (TOKENS, SEQUENCES):
         everything = pq.read_table(whole / name)
         of_kept = pc.is_in(everything["sentence_id"], value_set=kept["sentence_id"].combine_chunks())
@@ -81,7 +82,7 @@ def test_the_tables_equal_those_by_hand(written: Path) -> None:
     tables = query_surprise(written)
     assert (tables.tokens, tables.nll_nats) == (11, 15.25)
     assert tables.perplexity == pytest.approx(math.exp(15.25 / 11))
-    # Only one of the three sentences has five tokens.
+    # Only the second sentence has at least MINIMUM_TOKENS = 5 tokens.
     assert [row["sentence_id"] for row in tables.worst_sentences] == [1]
     by_position = {row["first_position"]: (row["tokens"], row["nll_nats_per_token"]) for row in tables.by_position}
     assert by_position[0] == (3, pytest.approx((1.0 + 0.5 + 0.25) / 3))

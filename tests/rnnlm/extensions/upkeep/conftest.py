@@ -1,4 +1,4 @@
-"""The contest of the registry's tests, for backups and pruning of a real home."""
+"""Fixtures with a trained model and noisy copies of it that compete in a registry, for backup and prune."""
 
 from tests.rnnlm.registry.conftest import contest, contest_template, decided_template
 

@@ -21,7 +21,7 @@ DAY_SECONDS = 24 * 3600
 
 
 def write_folder(folder: Path, age_days: float, **files: object) -> Path:
-    """Write a finished folder of JSON files that was last used `age_days` ago."""
+    """Write a complete folder of JSON files that was last used `age_days` ago."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in files.items():
         write_json(folder / f"{name}.json", value)
@@ -80,7 +80,7 @@ def register_night(home: Home, name: str, night: str, age_days: float) -> int:
 
 
 def age_versions(home: Home, days: float) -> None:
-    """Make everything in the registry `days` older."""
+    """Make all versions and changes in the registry `days` older."""
     milliseconds = round(days * DAY_SECONDS * 1000)
     with closing(sqlite3.connect(home.mlflow_database)) as connection, connection:
         connection.execute(f"update model_versions set creation_time = creation_time - {milliseconds}")
@@ -90,7 +90,7 @@ def age_versions(home: Home, days: float) -> None:
 
 
 def random_history(home: Home, seed: int, nights: int = 10) -> None:
-    """Make two models with promotions, rollbacks and a person's own aliases, over `nights` days."""
+    """Make two models with promotions, rollbacks and aliases that a person has set, over `nights` days."""
     draw = random.Random(seed)
     for night in range(nights):
         name = draw.choice(["rnnlm-a", "rnnlm-a", "rnnlm-b"])
@@ -110,7 +110,7 @@ def random_history(home: Home, seed: int, nights: int = 10) -> None:
 
 
 def check_aliases(home: Home) -> int:
-    """Assert that every version with an alias loads, verifies and has its lineage.
+    """Assert that every version with an alias loads, verifies and has the items from which it was made.
 
     Return the number of these versions.
     """

@@ -1,4 +1,4 @@
-"""Files of two homes are lost and damaged between backups, but a backup with exit code 0 lacks no version."""
+"""A backup with exit code 0 lacks no version, even if files of the rnnlm homes were lost or damaged before it."""
 
 import os
 import shutil
@@ -31,12 +31,12 @@ from tests.rnnlm.extensions.upkeep.registry_histories import lineage_damage, reg
 class Archive:
     path: Path
     content: bytes  # The content that was written to the file.
-    versions: tuple[str, ...]  # The versions that the home had.
+    versions: tuple[str, ...]  # The versions in the rnnlm home at the time of the backup.
 
 
 class TwoHomes(RuleBasedStateMachine):
     archives: Bundle[Archive] = Bundle("archives")
-    templates: Path  # The homes A and B, at the paths where they are used.
+    templates: Path  # The folder with the homes A and B, and with their originals kept-A and kept-B.
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""The kept items are right for many random histories of a registry, because planning is a fast pure function."""
+"""The right items are kept in many random histories of a registry.
+
+This is fast, because planning is a pure function.
+"""
 
 import json
 from collections.abc import Iterable
@@ -86,7 +89,7 @@ def planned(inventory: Inventory, **settings: Any) -> RetentionPlan:
 def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
     """Draw promotions of any version, and rollbacks as roll_back makes them."""
     changes: list[Change] = []
-    # A None in the list stands for a rollback.
+    # None stands for a rollback, a number for a promotion.
     for promoted in draw(st.lists(st.sampled_from([None, *numbers]), max_size=10)):
         current = changes[-1].version if changes else None
         target = promoted or champion_before(changes, current, set(numbers))
@@ -97,13 +100,14 @@ def champions_of(draw: st.DrawFn, numbers: list[int]) -> list[Change]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> Inventory:
-    """Draw registered models with promotions and rollbacks in any order, also by hand, and shared runs and datasets."""
+    """Draw registered models that share runs and datasets, with promotions and rollbacks in any order."""
     versions: list[RegistryVersion] = []
     for name in draw(st.lists(st.sampled_from(["rnnlm-a", "rnnlm-b", "other"]), min_size=1, max_size=3, unique=True)):
         numbers = draw(st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True).map(sorted))
         changes = draw(champions_of(numbers))
         last = [changes[-1].version] * 5 if changes else []
-        champion = draw(st.sampled_from([None, *numbers, *last]))  # A person may have moved the alias in MLflow.
+        # The champion may be any version, because a person may have moved the alias in MLflow.
+        champion = draw(st.sampled_from([None, *numbers, *last]))
         aliases = draw(st.dictionaries(st.sampled_from(["challenger", "production", "a"]), st.sampled_from(numbers)))
         aliases |= {"champion": champion} if champion else {}
         for number in numbers:
@@ -163,7 +167,10 @@ def test_a_plan_is_final_and_keeps_what_aliases_and_kept_items_need(
 def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
     inventory: Inventory, config: RetentionConfig
 ) -> None:
-    """This holds although the history of removed versions is lost with their tags."""
+    """The kept versions suffice for the same rollbacks and the same number of comparisons as before.
+
+    This holds although the history of removed versions is lost with their tags.
+    """
 
     def highest(versions: list[RegistryVersion], champion: int | None) -> int:
         return max((one.comparison or 0 for one in versions if one.parent == champion), default=0)
@@ -177,7 +184,10 @@ def test_kept_versions_keep_the_rollbacks_and_the_number_of_comparisons(
 
 
 def test_the_best_champion_of_the_month_outlives_many_that_replaced_it() -> None:
-    """Each candidate is compared with the best champion, so that small losses cannot add up."""
+    """The best champion of the month is kept, even if many versions have replaced it.
+
+    Each candidate is compared with it, so that small losses cannot add up.
+    """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     versions = [
         version(
@@ -208,7 +218,7 @@ def test_versions_are_removed_before_what_they_need() -> None:
 
 
 def test_a_thousand_nights_are_bounded() -> None:
-    """The kept items stay bounded if each night adds a version, run, dataset and corpus, with a prune every week."""
+    """The number of kept versions stays bounded if a version is added every night and a prune runs every week."""
     config = RetentionConfig(versions=5, champions=3, datasets=2, days=30)
     versions: list[RegistryVersion] = []
     changes = 0
@@ -232,7 +242,7 @@ def test_a_thousand_nights_are_bounded() -> None:
         if night % 7 == 0:
             plan = plan_retention(inventory_of(versions), config, now)
             versions = [one for one in versions if ("version", f"{one.name}/{one.number}") in plan.kept]
-            # These are the last versions, the champion, its predecessors, and the last comparison.
+            # At most 5 last versions, 1 champion, 3 earlier champions, and 1 version with the last comparison.
             assert len(versions) <= 5 + 1 + 3 + 1
 
 
@@ -243,7 +253,8 @@ def test_a_thousand_nights_are_bounded() -> None:
         (Item(kind="run", name="forgotten", bytes=1, used=NOW - 50 * DAY_SECONDS, finished=False), False),
         (Item(kind="run", name="unregistered", bytes=1, used=NOW - 5 * DAY_SECONDS), True),
         (Item(kind="run", name="pruned", bytes=1, used=NOW - 5 * DAY_SECONDS), False),
-        (Item(kind="run", name="pruned", bytes=1, used=NOW - 3_600), True),  # This item is in use.
+        # A run that was used an hour ago counts as in use.
+        (Item(kind="run", name="pruned", bytes=1, used=NOW - 3_600), True),
         (Item(kind="corpus", name="alone", bytes=1, used=NOW - 5 * DAY_SECONDS), False),
         (Item(kind="corpus", name="alone", bytes=1, used=NOW - 3_600), True),
         (Item(kind="ngram", name="cache", bytes=1, used=NOW - 5 * DAY_SECONDS), True),

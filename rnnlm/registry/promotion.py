@@ -115,10 +115,10 @@ def joined(decision: Decision, beside_best: Decision | None, candidate: int, bes
 
 
 def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVersion | None:
-    """Return the former champion that was best at the last decision, or None if it is not to be compared again.
+    """Return the former champion that was best at the last decision, or None if it need not be compared again.
 
-    It must not be champion now, and must have been champion within BEST_WITHIN. `versions` are all versions of the registered model. A version whose
-    registration was killed before its alias was set is ignored. The result is None if a person chose the champion,
+    It must not be champion now, and must have been champion within BEST_WITHIN. `versions` are all versions of the
+    registered model. A version whose registration was killed before its alias was set is ignored. The result is None if a person chose the champion,
     because this person may have had reasons not to use a better version.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
@@ -163,6 +163,6 @@ def kept_since(versions: list[RegistryVersion], champion: int) -> str | None:
 
 
 def challengers_of(versions: list[RegistryVersion], champion: int) -> list[RegistryVersion]:
-    """Return the versions that were compared with this champion, or meant to replace it, and did not become champion."""
+    """Return the versions that did not replace this champion, without those that were not meant to be promoted."""
     challengers = (one for one in versions if one.parent == champion and one.facts.get("alias") == "challenger")
     return [one for one in challengers if one.facts.get("kept") != "0"]

@@ -85,7 +85,7 @@ class ServedModel(PythonModel):
         self.model = saved_model.read_saved_model(bundle)
         self.weights = inference_weights.InferenceWeights(self.model)  # All prompts share these weights.
         self.tokenizer = text_tokenizer.load_tokenizer(bundle)
-        self.cut = saved_config.read_saved_cut(bundle)  # An object with the methods of document_losses.Cut.
+        self.cut = saved_config.read_saved_cut(bundle)  # An object with the attributes of document_losses.Cut.
 
     def predict(  # type: ignore[override]  # MLflow reads the signature off these types
         self, context: PythonModelContext, model_input: list[PredictionRequest], params: dict[str, Any] | None = None

@@ -34,8 +34,7 @@ class WeightAveraging:
         self.start_step = start_step
         self.every = every
         formula = get_swa_multi_avg_fn() if decay is None else get_ema_multi_avg_fn(decay)
-        # AveragedModel itself counts the updates on the CPU if it is given this formula, so that no update waits for a
-        # GPU.
+        # With this formula, AveragedModel counts the updates on the CPU, so that no update waits for a GPU.
         self.averaged = AveragedModel(model, multi_avg_fn=formula)
 
     def update(self, model: nn.Module, step: int) -> None:

@@ -98,7 +98,7 @@ class CapturedUpdater(Updater):
         return len(self.recordings)
 
     def __call__(self, micro_batches: list[MicroBatch]) -> Step:
-        """Sum the gradients of all micro-batches and update the weights once, without waiting for the device; see Updater."""
+        """Sum the gradients of all micro-batches and update the weights once, without waiting for the device."""
         parts = [self.in_shape(part) for part in micro_batches]
         for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
             rate.fill_(group["lr"])

@@ -15,7 +15,7 @@ from rnnlm.storage.records import DatasetRecord, ProcessChange, Record
 
 # The environment variable with the path of the file through which processes on one machine find each other.
 STORE = "RNNLM_PROCESS_STORE"
-# The subfolder of a run's folder with the job and the result of distributed training. A lock file has the same name.
+# The subfolder of a run's folder with the job and the result of distributed training, and its lock file.
 PROCESSES = "processes"
 LOCK_FILE = "lock"
 

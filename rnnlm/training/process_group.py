@@ -123,7 +123,7 @@ class ProcessChanges:
         return [change.model_dump() for change in self.changes]
 
     def load(self, state: Iterable[dict[str, int]], step: int) -> None:
-        """Restore the changes stored in a checkpoint, and record a change at `step` if the number of processes differs now."""
+        """Restore the changes in a checkpoint, and record one at `step` if the number of processes differs now."""
         self.changes = [ProcessChange(**change) for change in state]
         self.note(step)
 

@@ -98,7 +98,7 @@ class Ensemble(LanguageModel):
         return total.masked_fill(never, float("-inf"))
 
     def nll_of_networks(self, nll_nats: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-        """Return the ensemble's losses of some tokens, (tokens,) float32, given each member's losses of these tokens."""
+        """Return the ensemble's losses of some tokens, (tokens,) float32, given the losses of each member."""
         with np.errstate(divide="ignore"):  # A share may be 0, whose logarithm is -inf.
             shares = np.log(self.shares.cpu().numpy().astype(np.float64))
         shared = -np.asarray(nll_nats, np.float64) + shares[:, None]

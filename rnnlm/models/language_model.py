@@ -169,7 +169,7 @@ class LanguageModel(nn.Module):
 
         Args:
             hidden: The head's input at n positions, (n, H or E), which hidden() returned.
-            contexts: The last context_length tokens that were read at each position, the newest one first; see histories().
+            contexts: The last context_length tokens read at each position, the newest one first; see histories().
         """
         logits = self.logits(hidden)
         return logits if self.mixture is None else self.mixture.log_probabilities(logits, contexts)

@@ -118,8 +118,8 @@ def best_champion(versions: list[RegistryVersion], champion: int) -> RegistryVer
     """Return the former champion that was best at the last decision, or None if it need not be compared again.
 
     It must not be champion now, and must have been champion within BEST_WITHIN. `versions` are all versions of the
-    registered model. A version whose registration was killed before its alias was set is ignored. The result is None if a person
-    chose the champion, because this person may have had reasons not to use a better version.
+    registered model. A version whose registration was killed before its alias was set is ignored. The result is None
+    if a person chose the champion, because this person may have had reasons not to use a better version.
     """
     decided = [version for version in versions if BEST_VERSION in version.facts and "alias" in version.facts]
     if not decided:

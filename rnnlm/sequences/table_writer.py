@@ -60,7 +60,7 @@ class TableWriter:
         self.insert_tokens()
 
     def insert_sequences(self, shards: list[Shard]) -> None:
-        """Insert the sequences of all splits, one split after the other, so that each split is contiguous in the file."""
+        """Insert the sequences split by split, so that each split is contiguous in the file."""
         self.connection.execute(statement("schema/shifted_sequences"))
         for split in SPLITS:
             for rows, _ in self.sequences(shards, split):

@@ -140,7 +140,7 @@ def measure_dialect(text: str, kind: str, quoting: Quoting | Literal["auto"] = "
 
 
 def shows_quoting(lines: list[str], delimiter: str) -> bool:
-    """Return True if the headings are quoted, or if a cell has doubled quotes, which only a program that quotes writes."""
+    """Return True if the headings or a cell show that the program which wrote the file quotes cells."""
     if all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in lines[0].rstrip("\n").split(delimiter)):
         return True
     return any(DOUBLED_QUOTE.fullmatch(cell) for line in lines for cell in line.rstrip("\n").split(delimiter))

@@ -46,7 +46,7 @@ class TransientError(FetchError):
 
 
 class RedirectsByHand(requests.Session):
-    """A session that leaves redirects to its caller, because requests would refuse a Location header that is not UTF-8."""
+    """A session that leaves redirects to its caller, because requests refuses Location headers that are not UTF-8."""
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         return None

@@ -66,7 +66,7 @@ def fit_to_minutes(home: Home, config: PipelineConfig, dataset: DatasetRecord) -
         model = config.model.model_copy(update={"hidden_size": config.model.units})
         changes: dict[str, object] = {"precision": precision_without_minutes(config.training)}
         if config.training.maximum_tokens is not None:
-            # If both were set, a reader could not see that `minutes` was ignored.
+            # If both were set, the number of tokens would look as if it had been chosen for the minutes.
             changes["minutes"] = None
         training = config.training.model_copy(update=changes)
         return config.model_copy(update={"model": model, "training": training.resolved()})

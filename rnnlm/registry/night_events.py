@@ -80,7 +80,7 @@ def registration_events(registered: RegisteredVersion, corpus_name: str) -> tupl
         message = f"{corpus_name}: {version} {registered.reason}.\n{approval}"
         events.append(event(CHAMPION_WAITING, name, message, facts | figures_of(evidence)))
     candidates = registered.kept
-    # Without this condition, versions that were not meant to be promoted would count as candidates.
+    # `candidates` is 0 for a version that was not meant to be promoted.
     if registered.alias == "challenger" and candidates:
         in_a_row = f" Candidates in a row that did not replace it: {candidates}." if candidates > 1 else ""
         message = f"{corpus_name}: {version} does not replace the champion: {registered.reason}.{in_a_row}"

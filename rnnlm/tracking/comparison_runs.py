@@ -37,8 +37,9 @@ class ComparisonRun:
 def log_comparison(home: Home, config: TrackingConfig, comparison: ComparisonRun) -> str | None:
     """Log a comparison to its MLflow run, and return the address of this run.
 
-    This is the newest run with the comparison's key. If there is none, or if `reuse` is false, it is a new run. Nothing is logged to a finished run. Sending is idempotent, because the time stamps are those of the results. It may therefore be repeated
-    after a kill. If MLflow is unavailable, the result is None.
+    This is the newest run with the comparison's key. If there is none, or if `reuse` is false, it is a new run. Nothing
+    is logged to a finished run. Sending is idempotent, because the time stamps are those of the results. It may
+    therefore be repeated after a kill. If MLflow is unavailable, the result is None.
     """
     tag, value = comparison.key
     with best_effort(comparison.name), reaching_mlflow(home) as client:

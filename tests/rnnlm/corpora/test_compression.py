@@ -237,7 +237,7 @@ def test_a_parquet_that_repeats_one_large_cell_is_a_bomb(home: Home, tmp_path: P
 
 
 def zstd_with(**options: int) -> bytes:
-    """Return the lines as a zstd stream whose header does not contain their size, so that a reader needs the whole window."""
+    """Return the lines as a zstd stream without their size in the header, so a reader needs the whole window."""
     packer = zstd.ZstdCompressor(options={zstd.CompressionParameter[name]: value for name, value in options.items()})
     return packer.compress(LINES[:1000]) + packer.compress(LINES[1000:]) + packer.flush()
 

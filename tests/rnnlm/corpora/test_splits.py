@@ -84,7 +84,7 @@ def test_a_paragraph_of_up_to_fifty_lines_is_one_document() -> None:
 def test_a_growing_number_of_files_leaves_text_that_is_unseen(
     home: Home, tmp_path: Path, before: int, after: int
 ) -> None:
-    """An earlier and a later model have unseen text in common, although the number of sources crosses a limit in between."""
+    """An earlier and a later model have unseen text in common, even if the number of sources has crossed a limit."""
     folder = tmp_path / "folder"
     folder.mkdir()
 

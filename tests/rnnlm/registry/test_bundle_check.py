@@ -1,4 +1,7 @@
-"""A failed check of a bundle says what to do. Successful checks are tested by every registration."""
+"""If the check of a bundle fails, the error says what to do.
+
+Every test that registers a model tests successful checks.
+"""
 
 from pathlib import Path
 

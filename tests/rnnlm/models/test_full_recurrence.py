@@ -81,7 +81,8 @@ def test_programs_that_share_rows_compute_the_loop(
 ) -> None:
     """The kernel for programs that share rows computes the same as the loop.
 
-    The interpreter runs programs one after the other, so there each program has all columns of its rows."""
+    The interpreter runs programs one after the other, so there each program has all columns of its rows.
+    """
     monkeypatch.setattr(full_recurrence, "UNITS_OF_ONE_PROGRAM", 4)
     monkeypatch.setattr(full_recurrence, "COLUMNS_AT_ONCE", 16 if KERNEL_DEVICE == "cuda" else 64)
     monkeypatch.setattr(full_recurrence, "processors_of", lambda device: 4 if KERNEL_DEVICE == "cuda" else 1)

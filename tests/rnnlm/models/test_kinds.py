@@ -326,7 +326,7 @@ def test_an_mlstm_block_is_that_of_transformers_with_the_same_weights(steps: int
 
 
 def test_an_slstm_is_its_formulas_without_stabilization() -> None:
-    """The sLSTM, with a recurrent matrix for each head, has the values and gradients of the paper's equations 8 to 14."""
+    """The sLSTM has the values and gradients of the paper's equations 8 to 14, with one U for each head."""
     cell = SLSTMCell(6, heads=2).double()
     fill(cell)
     x = drawn(2, 7, 6)

@@ -122,7 +122,7 @@ def test_a_removed_field_of_an_older_version_is_left_out() -> None:
 
 
 def test_the_new_path_of_a_moved_field_wins() -> None:
-    """If a field is set at its former and its present path, the value at the present path is used.
+    """The value at the present path is used if a field is set at its former and its present path.
 
     This happens to a run of an older deployment, whose own values take precedence over the deployment's values.
     """

@@ -104,7 +104,7 @@ def test_an_evaluation_shows_the_parts_of_a_mixture(home: Home, toy_dataset: Dat
 
 
 def test_of_a_long_text_the_last_rows_are_counted(toy_dataset: DatasetRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a text is too long to be counted, the n-gram model is counted on its last rows.
+    """The n-gram model is counted on the last rows of a text that is too long to be counted as a whole.
 
     A toy row has 10 predicted tokens. The model equals one that is counted on the last 5 rows.
     """

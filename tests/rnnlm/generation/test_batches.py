@@ -131,7 +131,7 @@ def test_a_prompt_that_comes_later_changes_nothing(storyteller: Storyteller) -> 
 
 @torch.inference_mode()
 def test_with_eight_rows_in_products_batches_are_bit_identical() -> None:
-    """With eight rows in each product, a prompt has the same bits in a batch and alone.
+    """A prompt has the same bits in a batch and alone if each product has eight rows.
 
     The size is one at which ordinary products of one row and of many rows differ.
     """

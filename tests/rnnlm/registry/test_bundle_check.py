@@ -1,4 +1,4 @@
-"""If the check of a bundle fails, the error says what to do.
+"""The error of a failed check of a bundle says what to do.
 
 Every test that registers a model tests successful checks.
 """

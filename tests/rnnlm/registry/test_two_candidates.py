@@ -1,4 +1,4 @@
-"""If two candidates are registered at the same time, the better one is champion at the end."""
+"""The better one of two candidates that are registered at the same time is champion at the end."""
 
 import json
 import os

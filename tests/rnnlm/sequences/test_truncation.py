@@ -116,7 +116,7 @@ def test_a_running_text_has_no_long_lines() -> None:
 
 @pytest.mark.long
 def test_only_the_first_row_of_a_long_sentence_is_stored(home: Home, tmp_path: Path) -> None:
-    """If long lines are truncated, only the first row of each line is stored.
+    """Only the first row of each line is stored if long lines are truncated.
 
     The training lines are `a b a b a`, a blank line and `a c`.
     """

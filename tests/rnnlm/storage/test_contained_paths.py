@@ -78,7 +78,7 @@ def test_a_relative_name_may_lie_on_another_disk(tmp_path: Path) -> None:
 def test_a_stored_marker_writes_nothing_outside(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """If the marker of a folder in shared storage contains a hostile name, no file is written outside of the folder.
+    """No file is written outside of the folder if the marker in the shared storage contains a hostile name.
 
     The storage contains a file at the path of the hostile name, so a careless reader would copy it.
     """

@@ -65,7 +65,7 @@ def test_what_is_lacking_is_said(error: Exception, reason: str | None, tmp_path:
 
 
 def test_a_database_that_cannot_be_opened_may_lack_space(small_disk: Path) -> None:
-    """If a database cannot be opened, lack of disk space is reported.
+    """Lack of disk space is reported if it is the reason why a database cannot be opened.
 
     SQLite reports `disk I/O error` and Prefect's server the status 500, although the reason is lack of space.
     """

@@ -104,7 +104,7 @@ def test_units_are_documents_or_runs_of_lines_if_these_are_few() -> None:
 
 
 def test_a_document_whose_units_agree_counts_as_one() -> None:
-    """If all units of a document have the same difference, the document counts as a single unit.
+    """A document counts as a single unit if all of its units have the same difference.
 
     The data is ten documents with four equal units each. The mean of 10 values has twice the deviation of the mean of
     40.

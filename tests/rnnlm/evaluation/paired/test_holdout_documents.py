@@ -116,7 +116,7 @@ def test_lines_split_at_line_feeds_alone(tmp_path: Path) -> None:
 
 
 def test_text_that_repeats_itself_is_judged_by_its_documents(stored_documents: StoredDocuments, tmp_path: Path) -> None:
-    """If all unseen lines also occur in the training text, the models are compared on whole documents."""
+    """The models are compared on whole documents if all unseen lines also occur in the training text."""
     seen = [own(stored_documents, tmp_path)]
     documents = judging_documents(stored_documents.dataset, stored_documents.corpus_folder, seen, fewest_lines=0)
     texts = [text for text in (VALID[0], VALID[2], VALID[4]) if not chooses(line_digest(text.encode()))]
